@@ -1,0 +1,53 @@
+# Every target makes the environment it needs; nothing but Python >= 3.11 is presumed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help env demo test check bench compat format lock clean
+
+help:  ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(VENV)/.demo: requirements/demo.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Odradek needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/demo.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m compileall -q src || true
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+env: $(VENV)/.dev  ## the development environment in .venv
+
+demo: $(VENV)/.demo  ## real data through the broker and Spark, reconciled
+	$(BIN)/odradek demo
+
+test: $(VENV)/.dev  ## the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev  ## format, lint, types, who imports whom, sizes
+	$(BIN)/ruff format --check src tests bench compat
+	$(BIN)/ruff check src tests bench compat
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -q tests/house
+
+format: $(VENV)/.dev  ## format the code
+	$(BIN)/ruff format src tests bench compat
+	$(BIN)/ruff check --fix src tests bench compat
+
+compat: $(VENV)/.dev  ## other people's clients against a node
+	$(BIN)/python -m compat $(ARGS)
+
+bench: $(VENV)/.dev  ## side by side with Apache Kafka
+	$(BIN)/python -m bench $(ARGS)
+
+lock:  ## pin the dependencies anew (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --extra demo pyproject.toml -o requirements/demo.txt --no-emit-package odradek
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --extra dev pyproject.toml -o requirements/dev.txt --no-emit-package odradek
+
+clean:  ## remove what was made
+	rm -rf $(VENV) build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The shells that perform what the machines of `core` decide."""

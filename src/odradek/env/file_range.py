@@ -1,0 +1,25 @@
+"""A range of an open file, as a part of a response."""
+
+from __future__ import annotations
+
+
+class FileRange:
+    """`length` bytes of an open file from `position` on, to be sent without a copy.
+
+    `owner` keeps the descriptor open until the range has been sent or dropped: a segment may be
+    deleted meanwhile.
+    """
+
+    __slots__ = ("descriptor", "length", "owner", "position")
+
+    def __init__(self, descriptor: int, position: int, length: int, owner: object) -> None:
+        self.descriptor = descriptor
+        self.position = position
+        self.length = length
+        self.owner = owner
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __repr__(self) -> str:
+        return f"FileRange({self.descriptor}, {self.position}, {self.length})"

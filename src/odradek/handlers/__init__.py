@@ -1,0 +1,1 @@
+"""The APIs, one file per key; see `handler`."""

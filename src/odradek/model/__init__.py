@@ -1,0 +1,1 @@
+"""Ids and numbers with meaning; no behaviour beyond their own form."""

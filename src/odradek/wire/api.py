@@ -1,0 +1,53 @@
+"""The APIs by key: names, versions, listeners, and the classes of their messages."""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple, cast
+
+from odradek.wire.generated.registry import APIS
+from odradek.wire.names import snake_case
+from odradek.wire.primitives import Message
+
+
+class Api(NamedTuple):
+    """What is declared of an API; what a node serves is the business of its handlers."""
+
+    key: int
+    name: str
+    version_min: int
+    version_max: int
+    flexible_min: int
+    """First flexible version; 32767 where there is none."""
+    unstable_min: int
+    """First version that is not stable yet; 32767 where all are."""
+    listeners: tuple[str, ...]
+
+    def request_header_version(self, version: int) -> int:
+        """The version of the request header that goes with a version of the API."""
+        return 2 if version >= self.flexible_min else 1
+
+    def response_header_version(self, version: int) -> int:
+        """The version of the response header; ApiVersions always has the oldest."""
+        return 1 if version >= self.flexible_min and self.key != API_VERSIONS_KEY else 0
+
+    def request_class(self) -> type[Message]:
+        """The class of the request, imported now."""
+        return message_class(self.name + "Request")
+
+    def response_class(self) -> type[Message]:
+        """The class of the response, imported now."""
+        return message_class(self.name + "Response")
+
+
+API_VERSIONS_KEY = 18
+
+
+def message_class(name: str) -> type[Message]:
+    """The generated class of a message by its name, imported now."""
+    module = importlib.import_module(f"odradek.wire.generated.{snake_case(name)}")
+    return cast("type[Message]", getattr(module, name))
+
+
+BY_KEY: dict[int, Api] = {row[0]: Api(*row) for row in APIS}
+BY_NAME: dict[str, Api] = {api.name: api for api in BY_KEY.values()}

@@ -1,0 +1,80 @@
+"""Puts the generated codecs where Python finds them.
+
+A wheel carries them (made by the build hook, `hatch_build.py`). A source checkout makes them at
+first use, beside this file or, where that cannot be written, in the user's cache, and again
+whenever a declaration or the generator changes.
+"""
+
+from __future__ import annotations
+
+import os
+import py_compile
+import tempfile
+from pathlib import Path
+
+WIRE = Path(__file__).parent
+MESSAGES = WIRE / "messages"
+GENERATED = WIRE / "generated"
+STAMP = "STAMP"
+BUILT = "built"
+"""The stamp of a wheel, whose modules are never out of date."""
+
+
+def fingerprint() -> str:
+    """Changes whenever a declaration or the generator does (sizes and times, not contents)."""
+    sources = [*MESSAGES.glob("*.msg"), *(WIRE / f"{m}.py" for m in ("generator", "declaration"))]
+    stats = [(path.name, path.stat()) for path in sorted(sources)]
+    parts = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
+    return "\n".join(parts)
+
+
+def generate(directory: Path, stamp: str) -> None:
+    """Write one module per message, byte-compiled, and the stamp last.
+
+    Safe beside another process that does the same: each file is replaced as a whole.
+    """
+    from odradek.wire import declaration, generator
+    from odradek.wire.names import snake_case
+
+    messages, apis = declaration.read_all(MESSAGES)
+    directory.mkdir(parents=True, exist_ok=True)
+    sources = {snake_case(m.name): generator.module_source(m) for m in messages}
+    sources["registry"] = generator.registry_source(apis)
+    for name, source in sources.items():
+        path = directory / f"{name}.py"
+        if _replace(path, source):
+            py_compile.compile(str(path), quiet=1)
+    _replace(directory / STAMP, stamp)
+
+
+def _replace(path: Path, text: str) -> bool:
+    """Write `text` to `path` as a whole; False when it stood there already."""
+    try:
+        if path.read_text(encoding="utf-8") == text:
+            return False
+    except OSError:
+        pass
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(name, path)
+    return True
+
+
+def ensure() -> list[str]:
+    """Where the generated modules are, made now if need be: the `__path__` of their package."""
+    stamp_path = GENERATED / STAMP
+    stamp = stamp_path.read_text(encoding="utf-8") if stamp_path.exists() else None
+    if stamp == BUILT or not MESSAGES.is_dir():
+        return [str(GENERATED)]
+    wanted = fingerprint()
+    if stamp == wanted:
+        return [str(GENERATED)]
+    if os.access(GENERATED, os.W_OK):
+        generate(GENERATED, wanted)
+        return [str(GENERATED)]
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(base) / "odradek" / "wire"
+    if not (cache / STAMP).exists() or (cache / STAMP).read_text(encoding="utf-8") != wanted:
+        generate(cache, wanted)
+    return [str(GENERATED), str(cache)]

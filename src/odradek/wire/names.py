@@ -1,0 +1,12 @@
+"""How the schema's names become Python's."""
+
+from __future__ import annotations
+
+import re
+
+
+def snake_case(name: str) -> str:
+    """`KRaftVersionRecord` -> `kraft_version_record`."""
+    name = name.replace("KRaft", "Kraft")
+    name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name).lower()

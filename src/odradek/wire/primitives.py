@@ -1,0 +1,194 @@
+"""What the generated codecs stand on: varints, checks, and the base class of messages.
+
+Decoding trusts nothing. A count is checked against the bytes that are left before anything is
+allocated for it; a truncated message ends in `IndexError` or `struct.error`, or past the end of
+the buffer, and all three become `MalformedMessage` in `Message.decode`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+from odradek.env.file_range import FileRange
+
+Buffer = bytes | bytearray | memoryview
+Records = Buffer | FileRange
+"""Record batches: a view into the received frame, bytes, or a range of a segment file."""
+
+ARRAY_LENGTH_MAX = 1_000_000
+"""Longest array accepted, in elements (Apache Kafka 4.4 has the same limit)."""
+TAGGED_FIELDS_MAX = 10_000
+
+ZERO_UUID = bytes(16)
+UVARINTS = tuple(bytes((n,)) for n in range(128))
+
+
+class MalformedMessage(ValueError):  # noqa: N818  (the protocol's word for it)
+    """Bytes that are not a message of the expected type and version."""
+
+
+class UnsupportedField(ValueError):  # noqa: N818
+    """A field holds a value that the version to be written cannot carry."""
+
+
+def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte had its high bit set."""
+    value = first & 0x7F
+    shift = 7
+    while True:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise MalformedMessage("varint of more than 5 bytes")
+    if value > 0xFFFFFFFF:
+        raise MalformedMessage("varint of more than 32 bits")
+    return value, position
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned varint at `position`: (value, position after it)."""
+    value = buffer[position]
+    position += 1
+    if value > 127:
+        return read_uvarint_tail(buffer, position, value)
+    return value, position
+
+
+def write_uvarint(value: int) -> bytes:
+    """The unsigned varint of `value`."""
+    if value < 128:
+        return UVARINTS[value]
+    out = bytearray()
+    while value > 127:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def check_count(count: int, element_size_min: int, buffer: Buffer, position: int) -> None:
+    """Refuse an array length that the rest of the buffer cannot hold.
+
+    Raises:
+        MalformedMessage: the length is negative, over the limit, or a lie.
+    """
+    if count < 0 or count * element_size_min > len(buffer) - position or count > ARRAY_LENGTH_MAX:
+        raise MalformedMessage(f"array of {count} elements in {len(buffer) - position} bytes")
+
+
+def null_field(name: str) -> MalformedMessage:
+    """The error of a null where the schema has none."""
+    return MalformedMessage(f"non-nullable field {name} was null")
+
+
+def skip_tagged_fields(buffer: Buffer, position: int, first: int) -> int:
+    """Step over a section of tagged fields that this version does not know.
+
+    `position` is after the first byte (`first`, not zero) of their count.
+    """
+    count = first
+    if first > 127:
+        count, position = read_uvarint_tail(buffer, position, first)
+    check_tagged_count(count)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+        if position > len(buffer):
+            raise MalformedMessage("tagged field past the end")
+    return position
+
+
+def check_tagged_count(count: int) -> None:
+    """Refuse more tagged fields than any schema has."""
+    if count > TAGGED_FIELDS_MAX:
+        raise MalformedMessage(f"{count} tagged fields")
+
+
+class Struct:
+    """Base of all generated classes: equality and a readable form over their slots."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __init__(self, **values: Any) -> None:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, n) == getattr(other, n) for n in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{n}={getattr(self, n)!r}" for n in self.__slots__)
+        return f"{type(self).__name__}({values})"
+
+
+Decoder = Callable[[Buffer, int], tuple[Any, int]]
+Encoder = Callable[[Any, Callable[[Any], object]], None]
+
+
+class Message(Struct):
+    """A message: the fields of all its versions, and a codec for each version.
+
+    A field that a version lacks has its default after decoding. The structs that stand as
+    defaults of tagged fields are shared: assign a new one, do not change them in place.
+    """
+
+    __slots__ = ()
+    API_KEY: ClassVar[int | None]
+    VERSION_MIN: ClassVar[int]
+    VERSION_MAX: ClassVar[int]
+    FLEXIBLE_MIN: ClassVar[int]
+    """First flexible version; 32767 where there is none."""
+    DECODERS: ClassVar[dict[int, Decoder]]
+    """By version: (buffer, position) -> (message, position after it)."""
+    ENCODERS: ClassVar[dict[int, Encoder]]
+    """By version: (message, append) appends the parts of the encoding."""
+
+    @classmethod
+    def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
+        """The message that fills `buffer` from `position` to its end.
+
+        Raises:
+            MalformedMessage: unknown version, truncated, or not of this type.
+        """
+        message, end = cls.decode_prefix(buffer, version, position)
+        if end != len(buffer):
+            raise MalformedMessage(f"{cls.__name__} v{version} ends at byte {end} of {len(buffer)}")
+        return message
+
+    @classmethod
+    def decode_prefix(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
+        """Like `decode`, for a message that may be followed by more bytes.
+
+        Raises:
+            MalformedMessage: unknown version, truncated, or not of this type.
+        """
+        decoder = cls.DECODERS.get(version)
+        if decoder is None:
+            raise MalformedMessage(f"{cls.__name__} has no version {version}")
+        try:
+            message, end = decoder(buffer, position)
+        except (IndexError, struct.error) as error:
+            raise MalformedMessage(f"{cls.__name__} v{version} is truncated") from error
+        if end > len(buffer):
+            raise MalformedMessage(f"{cls.__name__} v{version} is truncated")
+        return message, end
+
+    def encode(self, version: int) -> bytes:
+        """The encoding in `version` as one piece.
+
+        Raises:
+            KeyError: there is no such version.
+        """
+        parts: list[Any] = []
+        self.ENCODERS[version](self, parts.append)
+        return b"".join(parts)
