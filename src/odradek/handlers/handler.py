@@ -4,10 +4,11 @@ Each file `kNN_name.py` of this package serves one API key and defines `HANDLER`
 the package is the support matrix: ApiVersions answers from these declarations and
 `docs/support.md` is generated from them, so nothing is advertised that has no handler.
 
-A `handle` function gets `(broker, context, request)` and returns the response, or is a coroutine
-function that does. It validates, calls one thing of a lower room, translates the outcome into
-the response; `ApiError`s that concern the whole request may be raised where the response has a
-top-level error (`error_response` says how to build it).
+A `handle` function gets `(broker, context, request)`. It validates, calls one thing of a lower
+room, and translates the outcome into the response, which it returns; or it returns a future or
+is a coroutine function that does so later. None means that the request gets no answer. Where
+the response has a top-level error code, an `ApiError` may be raised instead; where it has none,
+`error_response` builds the answer for one.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from odradek.model.errors import ApiError
 from odradek.wire.primitives import Message
 
 HandleFunction = Callable[..., Any]
-"""(broker, context, request) -> response or awaitable of it. Typed where it is defined."""
+"""(broker, context, request) -> response, None, or an awaitable of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Handler:
     `handle`: serves it on broker listeners; None where only controllers do.
     `controller`: serves it on controller listeners, with a `Controller` in place of the broker.
     `forwarded`: a broker passes the request on to the active controller.
+    `overlap`: further requests of this API may be processed while an answer is outstanding.
+    `error_response`: (request, error) -> response, where a top-level error code is missing.
     """
 
     request: type[Message]
@@ -37,3 +41,5 @@ class Handler:
     handle: HandleFunction | None = None
     controller: HandleFunction | None = None
     forwarded: bool = False
+    overlap: bool = False
+    error_response: Callable[[Any, ApiError], Message] | None = None

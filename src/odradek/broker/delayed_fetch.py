@@ -1,0 +1,60 @@
+"""Fetches that wait until there is enough to send (Apache Kafka's fetch purgatory)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from odradek.wire.generated.fetch_response import FetchResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.partition import Partition
+
+
+class DelayedFetch:
+    """One waiting fetch. `missing_bytes` counts down as its partitions grow."""
+
+    __slots__ = ("_evaluate", "_partitions", "_timer", "future", "missing_bytes")
+
+    def __init__(
+        self,
+        evaluate: Callable[[bool], FetchResponse | int],
+        partitions: Iterable[Partition],
+        missing_bytes: int,
+        wait_ms: int,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`evaluate(final)` returns the answer, or, when not final, the bytes still missing."""
+        self._evaluate = evaluate
+        self._partitions = list(partitions)
+        self.missing_bytes = missing_bytes
+        self.future: asyncio.Future[FetchResponse] = loop.create_future()
+        self._timer = loop.call_later(wait_ms / 1000, self.expire)
+        for partition in self._partitions:
+            if partition.waiters is None:
+                partition.waiters = {}
+            partition.waiters[self] = None
+
+    def try_complete(self) -> None:
+        """Answer if there is enough now."""
+        if not self.future.done():
+            result = self._evaluate(False)
+            if isinstance(result, int):
+                self.missing_bytes = result
+            else:
+                self._complete(result)
+
+    def expire(self) -> None:
+        """Answer with what there is."""
+        if not self.future.done():
+            result = self._evaluate(True)
+            assert isinstance(result, FetchResponse)
+            self._complete(result)
+
+    def _complete(self, response: FetchResponse) -> None:
+        self._timer.cancel()
+        for partition in self._partitions:
+            if partition.waiters is not None:
+                partition.waiters.pop(self, None)
+        self.future.set_result(response)

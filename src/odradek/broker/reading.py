@@ -1,0 +1,84 @@
+"""Reads one partition for one fetch: checks, bounds, and the wire's answer in one step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.broker.partition import Partition
+from odradek.core.session.fetch import FetchedPartition
+from odradek.log import LogDirectoryOffline, OffsetOutOfRange
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+READ_COMMITTED = 1
+
+
+def failed(index: int, error: ErrorCode) -> PartitionData:
+    """The answer for a partition that cannot be read."""
+    return PartitionData(partition_index=index, error_code=error, high_watermark=-1, records=b"")
+
+
+def read(
+    partition: Partition,
+    wanted: FetchedPartition,
+    isolation: int,
+    max_bytes: int,
+    whole_first: bool,
+) -> PartitionData:
+    """What `wanted` gets now; errors are part of the answer.
+
+    `max_bytes` is what the whole response has left; with `whole_first` the first batch comes
+    whole even if it is larger than both limits (KIP-74).
+    """
+    index = wanted.key[1]
+    try:
+        partition.check_leader(wanted.current_leader_epoch)
+    except ApiError as error:
+        answer = failed(index, error.code)
+        if (
+            error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            or error.code is ErrorCode.FENCED_LEADER_EPOCH
+        ):
+            registration = partition.registration
+            answer.current_leader = LeaderIdAndEpoch(
+                leader_id=registration.leader, leader_epoch=registration.leader_epoch
+            )
+        return answer
+    log = partition.log
+    committed = isolation == READ_COMMITTED
+    answer = PartitionData(
+        partition_index=index,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        records=b"",
+    )
+    if wanted.last_fetched_epoch >= 0:
+        epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            return answer
+    limit = answer.last_stable_offset if committed else answer.high_watermark
+    try:
+        data: Any = log.read(
+            wanted.fetch_offset, min(wanted.max_bytes, max_bytes), limit, whole_first, committed
+        )
+    except OffsetOutOfRange:
+        return failed(index, ErrorCode.OFFSET_OUT_OF_RANGE)
+    except LogDirectoryOffline:
+        return failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    if data is not None:
+        answer.records = data.records
+        if committed:
+            answer.aborted_transactions = [
+                AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+                for producer_id, first_offset in data.aborted_transactions
+            ]
+    elif committed:
+        answer.aborted_transactions = []
+    return answer

@@ -1,0 +1,166 @@
+"""All partitions that this broker holds, by name and by topic id.
+
+The metadata publisher tells which replicas live here (`publish`); handlers and coordinators find
+them here. What waits for data is woken here: `wake` notes the fetches that an append may have
+satisfied, `run_woken` answers them after the requests of one wake-up were served, so that a burst
+of appends costs a waiting fetch one look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+from odradek.broker.delayed_fetch import DelayedFetch
+from odradek.broker.partition import Partition
+from odradek.core.metadata.delta import MetadataDelta, TopicDelta
+from odradek.core.metadata.image import MetadataImage, PartitionRegistration, TopicImage
+from odradek.log import LogManager
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_partition import TopicPartition
+
+log = logging.getLogger("odradek.replicas")
+
+
+class ReplicaManager:
+    """See the module. Lives on the loop's thread."""
+
+    def __init__(self, node_id: int, logs: LogManager, loop: asyncio.AbstractEventLoop) -> None:
+        self.node_id = node_id
+        self.logs = logs
+        self.by_name: dict[str, dict[int, Partition]] = {}
+        self.by_id: dict[bytes, dict[int, Partition]] = {}
+        self._loop = loop
+        self._woken: dict[DelayedFetch, None] = {}
+        self._run_scheduled = False
+
+    # -- finding ----------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self.by_name.values():
+            yield from partitions.values()
+
+    def find(self, topic: str, index: int) -> Partition:
+        """The partition by the topic's name.
+
+        Raises:
+            ApiError: UNKNOWN_TOPIC_OR_PARTITION, if this broker does not hold it.
+        """
+        partitions = self.by_name.get(topic)
+        partition = partitions.get(index) if partitions is not None else None
+        if partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
+
+    def find_by_id(self, topic_id: bytes, index: int) -> Partition:
+        """The partition by the topic's id.
+
+        Raises:
+            ApiError: UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        partitions = self.by_id.get(topic_id)
+        if partitions is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = partitions.get(index)
+        if partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
+
+    # -- waking -----------------------------------------------------------------------------
+
+    def wake(self, partition: Partition, appended_bytes: int) -> None:
+        """A partition grew: note the fetches that now have enough."""
+        assert partition.waiters is not None
+        for waiter in partition.waiters:
+            waiter.missing_bytes -= appended_bytes
+            if waiter.missing_bytes <= 0:
+                self._woken[waiter] = None
+        if self._woken and not self._run_scheduled:
+            self._run_scheduled = True
+            self._loop.call_soon(self._run_scheduled_now)
+
+    def _run_scheduled_now(self) -> None:
+        self._run_scheduled = False
+        self.run_woken()
+
+    def run_woken(self) -> None:
+        """Answer the fetches that were noted."""
+        while self._woken:
+            woken, self._woken = self._woken, {}
+            for waiter in woken:
+                waiter.try_complete()
+
+    def expire_waiting(self, partition: Partition) -> None:
+        """The partition goes away: let its waiters look again now."""
+        for waiter in list(partition.waiters or ()):
+            waiter.expire()
+
+    def expire_all(self) -> None:
+        """Shut-down: answer every waiting fetch with what there is."""
+        for partition in self:
+            self.expire_waiting(partition)
+
+    # -- metadata ---------------------------------------------------------------------------
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Make the replicas of this broker those that the metadata log says."""
+        for topic_id, name in delta.topics.deleted:
+            self._delete_topic(topic_id, name)
+        for topic_id, topic_delta in delta.topics.changed.items():
+            topic = image.topics.by_id.get(topic_id)
+            if topic is not None:
+                self._change_topic(topic, topic_delta)
+
+    def _change_topic(self, topic: TopicImage, delta: TopicDelta) -> None:
+        for index, registration in delta.partitions.items():
+            here = self.node_id in registration.replicas
+            known = self.by_id.get(topic.id, {}).get(index)
+            if known is None and here:
+                self._open(topic, index, registration)
+            elif known is not None and here:
+                self._update(known, registration)
+            elif known is not None:
+                self._drop(known, delete=True)
+
+    def _open(self, topic: TopicImage, index: int, registration: PartitionRegistration) -> None:
+        name = TopicPartition(topic.name, index)
+        try:
+            partition_log = self.logs.get_or_create(name, topic.id)
+        except ApiError as error:
+            log.error("partition %s is offline: %s", name, error.message)
+            return
+        if registration.leader == self.node_id:
+            partition_log.on_leader_epoch(registration.leader_epoch)
+        partition = Partition(
+            topic.name, topic.id, index, partition_log, registration, self.node_id, self.wake
+        )
+        partition.advance_high_watermark(0)
+        self.by_name.setdefault(topic.name, {})[index] = partition
+        self.by_id[topic.id] = self.by_name[topic.name]
+
+    def _update(self, partition: Partition, registration: PartitionRegistration) -> None:
+        before = partition.registration
+        partition.registration = registration
+        partition.is_leader = registration.leader == self.node_id
+        if partition.is_leader and registration.leader_epoch != before.leader_epoch:
+            partition.log.on_leader_epoch(registration.leader_epoch)
+        if before.leader_epoch != registration.leader_epoch:
+            self.expire_waiting(partition)
+
+    def _delete_topic(self, topic_id: bytes, name: str) -> None:
+        partitions = self.by_id.pop(topic_id, None)
+        if partitions is None:
+            return
+        if self.by_name.get(name) is partitions:
+            del self.by_name[name]
+        for partition in partitions.values():
+            self._drop(partition, delete=True)
+
+    def _drop(self, partition: Partition, delete: bool) -> None:
+        partition.is_leader = False
+        self.by_name.get(partition.topic, {}).pop(partition.index, None)
+        self.by_id.get(partition.topic_id, {}).pop(partition.index, None)
+        if delete:
+            self.logs.delete(TopicPartition(partition.topic, partition.index))
+        self.expire_waiting(partition)

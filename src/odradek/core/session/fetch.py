@@ -1,0 +1,225 @@
+"""Fetch sessions: what a fetcher asked for before need not be said again (KIP-227).
+
+A fetcher opens a session with a full request (epoch 0); the answer names its id. Follow-ups
+carry epochs 1, 2, ... and only what changed: partitions added, moved or forgotten; answers carry
+only partitions with data, an error, or a changed high watermark or log start offset. Partitions
+that returned data go to the end of the session's order, so that a full one cannot starve the
+others. Epoch -1 means: no session, and end the one named.
+
+The cache holds a bounded number of sessions. A new one takes the place of one that has not been
+used for `EVICTION_MS`, or of one with fewer partitions, if that one is old enough
+(`FetchSessionCacheShard` in Apache Kafka).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from odradek.model.errors import ErrorCode
+from odradek.wire.generated.fetch_request import FetchRequest
+from odradek.wire.generated.fetch_response import PartitionData
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+EVICTION_MS = 120_000
+EPOCH_MAX = 2**31 - 1
+
+PartitionKey = tuple[str | bytes, int]
+"""Topic (name, or id from version 13 on) and partition."""
+
+
+class FetchedPartition:
+    """One partition of a fetch, and what its last answer said."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "high_watermark",
+        "key",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+    )
+
+    def __init__(
+        self,
+        key: PartitionKey,
+        fetch_offset: int,
+        max_bytes: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> None:
+        self.key = key
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.high_watermark = -1
+        """Of the last answer in the session; -1 before the first."""
+        self.log_start_offset = -1
+
+    def has_news(self, answer: PartitionData) -> bool:
+        """Whether an incremental answer must name the partition; remembers what it says."""
+        news = bool(answer.records)
+        if self.high_watermark != answer.high_watermark:
+            self.high_watermark = answer.high_watermark
+            news = True
+        if self.log_start_offset != answer.log_start_offset:
+            self.log_start_offset = answer.log_start_offset
+            news = True
+        if answer.error_code:
+            # After an error the fetcher needs a whole answer, whatever it knew before.
+            self.high_watermark = -1
+            return True
+        return news or answer.preferred_read_replica >= 0 or answer.diverging_epoch.epoch >= 0
+
+
+class FetchSession:
+    """The partitions that one fetcher follows, in the order in which they are served."""
+
+    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
+
+    def __init__(self, session_id: int, now_ms: int, uses_topic_ids: bool) -> None:
+        self.id = session_id
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = 1
+        """The epoch that the next request has to carry."""
+        self.partitions: dict[PartitionKey, FetchedPartition] = {}
+
+    def update(self, request: FetchRequest) -> None:
+        """Take over what an incremental request adds, changes and forgets."""
+        for partition in partitions_of(request, self.uses_topic_ids):
+            known = self.partitions.get(partition.key)
+            if known is not None:
+                partition.high_watermark = known.high_watermark
+                partition.log_start_offset = known.log_start_offset
+            self.partitions[partition.key] = partition
+        for topic in request.forgotten_topics_data:
+            name: str | bytes = topic.topic_id if self.uses_topic_ids else topic.topic
+            for index in topic.partitions:
+                self.partitions.pop((name, index), None)
+
+    def rotate(self, keys: Iterable[PartitionKey]) -> None:
+        """Serve these partitions after all others next time."""
+        for key in keys:
+            partition = self.partitions.pop(key, None)
+            if partition is not None:
+                self.partitions[key] = partition
+
+
+def partitions_of(request: FetchRequest, uses_topic_ids: bool) -> Iterator[FetchedPartition]:
+    """The partitions that a request names."""
+    for topic in request.topics:
+        name: str | bytes = topic.topic_id if uses_topic_ids else topic.topic
+        for partition in topic.partitions:
+            yield FetchedPartition(
+                (name, partition.partition),
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+                partition.last_fetched_epoch,
+            )
+
+
+@dataclass(slots=True)
+class FetchPlan:
+    """What one request fetches.
+
+    `session` is None for a fetch without one, or a full fetch for which no session could be had.
+    With `incremental`, answers leave out partitions without news.
+    """
+
+    error: ErrorCode
+    session: FetchSession | None
+    partitions: Iterable[FetchedPartition]
+    incremental: bool
+
+
+class FetchSessionCache:
+    """All sessions of a node. `draw_id` returns random positive numbers of 31 bits."""
+
+    def __init__(self, slots: int, draw_id: Callable[[], int]) -> None:
+        self._slots = slots
+        self._draw_id = draw_id
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
+        self.partitions = 0
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, request: FetchRequest, now_ms: int, uses_topic_ids: bool) -> FetchPlan:
+        """What the request means, given the sessions; opens, changes or ends one."""
+        epoch = request.session_epoch
+        if epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
+            if request.session_id != NO_SESSION:
+                self._remove(request.session_id)
+            partitions = {p.key: p for p in partitions_of(request, uses_topic_ids)}
+            session = None
+            if epoch == INITIAL_EPOCH:
+                session = self._open(partitions, now_ms, uses_topic_ids)
+            return FetchPlan(ErrorCode.NONE, session, partitions.values(), incremental=False)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return self._refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            return self._refusal(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return self._refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        before = len(session.partitions)
+        session.update(request)
+        self.partitions += len(session.partitions) - before
+        if not session.partitions:
+            self._remove(session.id)
+            return FetchPlan(ErrorCode.NONE, None, (), incremental=False)
+        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        session.last_used_ms = now_ms
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return FetchPlan(ErrorCode.NONE, session, session.partitions.values(), incremental=True)
+
+    @staticmethod
+    def _refusal(error: ErrorCode) -> FetchPlan:
+        return FetchPlan(error, None, (), incremental=False)
+
+    def _open(
+        self, partitions: dict[PartitionKey, FetchedPartition], now_ms: int, uses_topic_ids: bool
+    ) -> FetchSession | None:
+        if not partitions or not self._make_room(len(partitions), now_ms):
+            return None
+        session_id = self._draw_id()
+        while session_id in self._sessions or session_id == NO_SESSION:
+            session_id = self._draw_id()
+        session = FetchSession(session_id, now_ms, uses_topic_ids)
+        session.partitions = partitions
+        self._sessions[session_id] = session
+        self.partitions += len(partitions)
+        return session
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms > EVICTION_MS:
+            self._evict(oldest)
+            return True
+        smallest = min(self._sessions.values(), key=lambda s: len(s.partitions))
+        old_enough = now_ms - smallest.created_ms > EVICTION_MS
+        if old_enough and len(smallest.partitions) < size:
+            self._evict(smallest)
+            return True
+        return False
+
+    def _evict(self, session: FetchSession) -> None:
+        self.evictions += 1
+        self._remove(session.id)
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partitions -= len(session.partitions)

@@ -1,0 +1,235 @@
+"""From a frame to its handler, and from the handler's answer to the bytes of a response.
+
+One dispatcher serves the listeners of one kind (broker or controller). Per request it reads
+three numbers, looks up the entry of the API, decodes, calls, encodes. What cannot be answered in
+Kafka's way closes the connection, as Apache Kafka does: an unknown API, a version that is not
+served, bytes that are not the message they claim to be. Each is counted and logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import struct
+from collections.abc import Callable, Mapping
+from time import perf_counter_ns
+from typing import Any
+
+from odradek.broker.context import RequestContext
+from odradek.env.clock import Clock
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.connection import Connection, Part, Slot
+from odradek.telemetry.histogram import Histogram
+from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
+from odradek.wire.primitives import MalformedMessage, Message, read_uvarint_tail, skip_tagged_fields
+
+log = logging.getLogger("odradek.request")
+
+_header = struct.Struct(">hhih")
+_response_header = struct.Struct(">ii")
+_response_header_tagged = struct.Struct(">iix")
+
+
+class Entry:
+    """One API as this dispatcher serves it, and its counters."""
+
+    __slots__ = (
+        "bytes_in", "bytes_out", "decoders", "error_response", "errors", "flexible_min",
+        "handle", "key", "name", "overlap", "response_class", "tagged_header_min", "times",
+        "version_max", "version_min",
+    )  # fmt: skip
+
+    def __init__(self, handler: Handler, handle: Callable[[RequestContext, Any], Any]) -> None:
+        key = handler.request.API_KEY
+        assert key is not None
+        api = BY_KEY[key]
+        self.key = key
+        self.name = api.name
+        self.version_min, self.version_max = handler.versions
+        self.flexible_min = api.flexible_min
+        self.tagged_header_min = 32767 if key == API_VERSIONS_KEY else api.flexible_min
+        self.decoders = handler.request.DECODERS
+        self.response_class = api.response_class()
+        self.handle = handle
+        self.overlap = handler.overlap
+        self.error_response = handler.error_response
+        self.times = Histogram()
+        """From the dispatch of a request to its answer; its count is that of the requests."""
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.errors = 0
+        """Requests that ended in an error of their own or an unexpected one."""
+
+
+class Dispatcher:
+    """Calls handlers; see the module. Lives on the loop's thread."""
+
+    def __init__(self, handlers: Mapping[int, tuple[Handler, Any]], clock: Clock) -> None:
+        """`handlers`: by API key the handler and its bound function (context, request)."""
+        self.entries = {key: Entry(handler, handle) for key, (handler, handle) in handlers.items()}
+        self.requests_refused = 0
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.inject: Callable[[RequestContext, Any], Any] | None = None
+        """Faults for tests: asked before each handler; what it returns stands for its answer."""
+
+    def __call__(self, connection: Connection, frame: memoryview) -> None:
+        """Serve one frame."""
+        started = perf_counter_ns()
+        try:
+            key, version, correlation_id, length = _header.unpack_from(frame, 0)
+            entry = self.entries.get(key)
+            if entry is None or not entry.version_min <= version <= entry.version_max:
+                entry = self._unserved(connection, frame)
+                if entry is None:
+                    return
+                version, request, client_id = 0, None, None
+            else:
+                position = 10
+                client_id = None
+                if length >= 0:
+                    position += length
+                    client_id = str(frame[10:position], "utf-8", "replace")
+                if version >= entry.flexible_min:
+                    tags = frame[position]
+                    position += 1
+                    if tags:
+                        position = skip_tagged_fields(frame, position, tags)
+                request, end = entry.decoders[version](frame, position)
+                if end > len(frame):
+                    raise MalformedMessage("truncated")
+        except (MalformedMessage, struct.error, IndexError) as error:
+            self._refuse(connection, frame, f"is malformed ({error})")
+            return
+        entry.bytes_in += len(frame)
+        context = RequestContext(
+            connection.peer, key, version, correlation_id, client_id, started // 1_000_000
+        )
+        self._serve(connection, entry, context, request, started)
+
+    def _serve(
+        self,
+        connection: Connection,
+        entry: Entry,
+        context: RequestContext,
+        request: Any,
+        started: int,
+    ) -> None:
+        try:
+            answer = None
+            if self.inject is not None:
+                answer = self.inject(context, request)
+            if answer is None:
+                answer = entry.handle(context, request)
+        except ApiError as error:
+            answer = self._error_answer(entry, request, error)
+        except Exception:  # noqa: BLE001  the boundary: one request may fail, the node goes on
+            self._unexpected(connection, entry)
+            return
+        if answer is None or isinstance(answer, Message):
+            self._answer(connection, None, entry, context, answer, started)
+        elif isinstance(answer, asyncio.Future) and not inspect.iscoroutine(answer):
+            slot = connection.defer(entry.overlap)
+            answer.add_done_callback(
+                lambda done: self._on_done(connection, slot, entry, context, request, started, done)
+            )
+        else:
+            slot = connection.defer(entry.overlap)
+            task = asyncio.ensure_future(answer)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(
+                lambda done: self._on_done(connection, slot, entry, context, request, started, done)
+            )
+
+    def _on_done(
+        self,
+        connection: Connection,
+        slot: Slot,
+        entry: Entry,
+        context: RequestContext,
+        request: Any,
+        started: int,
+        done: asyncio.Future[Any],
+    ) -> None:
+        if connection.closed or done.cancelled():
+            connection.close()
+            return
+        error = done.exception()
+        if error is None:
+            answer = done.result()
+        elif isinstance(error, ApiError):
+            answer = self._error_answer(entry, request, error)
+        else:
+            self._unexpected(connection, entry, error)
+            return
+        self._answer(connection, slot, entry, context, answer, started)
+
+    def _answer(
+        self,
+        connection: Connection,
+        slot: Slot | None,
+        entry: Entry,
+        context: RequestContext,
+        answer: Message | None,
+        started: int,
+    ) -> None:
+        """Encode an answer and give it to the connection."""
+        entry.times.record((perf_counter_ns() - started) // 1000)
+        if answer is None:
+            if slot is not None:
+                slot.complete([])
+            return
+        parts: list[Part] = [b""]
+        answer.ENCODERS[context.api_version](answer, parts.append)
+        length = sum(map(len, parts))
+        if context.api_version >= entry.tagged_header_min:
+            parts[0] = _response_header_tagged.pack(length + 5, context.correlation_id)
+        else:
+            parts[0] = _response_header.pack(length + 4, context.correlation_id)
+        entry.bytes_out += length
+        if slot is None:
+            connection.respond(parts, length)
+        else:
+            slot.complete(parts)
+
+    def _error_answer(self, entry: Entry, request: Any, error: ApiError) -> Message:
+        entry.errors += 1
+        if entry.error_response is not None:
+            return entry.error_response(request, error)
+        answer = entry.response_class()
+        answer.error_code = error.code  # type: ignore[attr-defined]
+        if hasattr(answer, "error_message"):
+            answer.error_message = error.message
+        return answer
+
+    def _unexpected(
+        self, connection: Connection, entry: Entry, error: BaseException | None = None
+    ) -> None:
+        """A defect of ours: say it loudly, end this connection, keep the node."""
+        entry.errors += 1
+        log.error("%s failed; its connection is closed", entry.name, exc_info=error or True)
+        connection.close()
+
+    def _unserved(self, connection: Connection, frame: memoryview) -> Entry | None:
+        """ApiVersions of an unknown version is answered in version 0 (KIP-511); all else ends."""
+        key, version, _, _ = _header.unpack_from(frame, 0)
+        entry = self.entries.get(key)
+        if key == API_VERSIONS_KEY and entry is not None:
+            return entry
+        name = BY_KEY[key].name if key in BY_KEY else f"an unknown API ({key})"
+        self._refuse(connection, frame, f"asks for {name} version {version}, which is not served")
+        return None
+
+    def _refuse(self, connection: Connection, frame: memoryview, problem: str) -> None:
+        self.requests_refused += 1
+        peer = connection.peer
+        log.warning("closed the connection of %s:%d: a request %s", peer.host, peer.port, problem)
+        connection.refuse()
+
+    async def drain(self) -> None:
+        """Wait for the handlers that are still at work."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)

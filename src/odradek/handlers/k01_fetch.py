@@ -1,0 +1,152 @@
+"""Fetch (1), versions 4-18: record batches from partitions, waiting for them if asked.
+
+- Whole batches only; the first one of the response even above the limits (KIP-74), so that a
+  consumer always gets on.
+- Sessions (KIP-227) in `core/session`; partitions that returned data are served last next time.
+- A fetch that finds less than `min_bytes` waits up to `max_wait_ms`; an error in any partition
+  answers at once, and so does a partition whose offset lies outside what it holds.
+- From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
+- Records leave by `sendfile`; reading committed, up to the last stable offset, with the aborted
+  transactions that overlap.
+- Gaps: followers and closest-replica reads come with the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.broker import reading
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.delayed_fetch import DelayedFetch
+from odradek.broker.partition import Partition
+from odradek.core.session.fetch import FetchedPartition, FetchPlan, PartitionKey
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ErrorCode
+from odradek.wire.generated.fetch_request import FetchRequest
+from odradek.wire.generated.fetch_response import (
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+
+TOPIC_IDS_VERSION = 13
+
+_Found = tuple[FetchedPartition, PartitionData, Partition | None]
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: FetchRequest
+) -> FetchResponse | asyncio.Future[FetchResponse]:
+    """Answer at once when there is enough, else wait in the partitions' queues."""
+    uses_ids = context.api_version >= TOPIC_IDS_VERSION
+    plan = broker.fetch_sessions.plan(request, context.received_ms, uses_ids)
+    if plan.error:
+        return FetchResponse(error_code=plan.error)
+    fetch = _Fetch(broker, request, plan, uses_ids)
+    wait_ms = request.max_wait_ms if request.max_wait_ms > 0 else 0
+    result = fetch.evaluate(final=wait_ms == 0)
+    if not isinstance(result, int):
+        return result
+    return DelayedFetch(fetch.evaluate, fetch.waits_for, result, wait_ms, broker.loop).future
+
+
+class _Fetch:
+    """One fetch, evaluated once or again whenever its partitions grow."""
+
+    __slots__ = (
+        "_broker",
+        "_isolation",
+        "_max_bytes",
+        "_min_bytes",
+        "_plan",
+        "_uses_ids",
+        "waits_for",
+    )
+
+    def __init__(
+        self, broker: Broker, request: FetchRequest, plan: FetchPlan, uses_ids: bool
+    ) -> None:
+        self._broker = broker
+        self._plan = plan
+        self._uses_ids = uses_ids
+        self._isolation = request.isolation_level
+        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self.waits_for: list[Partition] = []
+
+    def evaluate(self, final: bool) -> FetchResponse | int:
+        """The answer, or (unless `final`) the bytes that are missing for one."""
+        read = reading.read
+        find = self._find
+        left = self._max_bytes
+        found: list[_Found] = []
+        immediate = final
+        any_bytes = False
+        for wanted in self._plan.partitions:
+            partition = find(wanted.key)
+            if isinstance(partition, PartitionData):
+                immediate = True
+                found.append((wanted, partition, None))
+                continue
+            answer = read(
+                partition, wanted, self._isolation, left if left > 0 else 0, not any_bytes
+            )
+            size = len(answer.records) if answer.records is not None else 0
+            if size:
+                any_bytes = True
+                left -= size
+            elif answer.error_code or answer.diverging_epoch.epoch >= 0:
+                immediate = True
+            found.append((wanted, answer, partition))
+        missing = self._min_bytes - (self._max_bytes - left)
+        if missing > 0 and not immediate and found:
+            self.waits_for = [partition for _, _, partition in found if partition is not None]
+            return missing
+        for _, answer, partition in found:
+            if partition is not None and answer.records is not None:
+                partition.bytes_out += len(answer.records)
+        return self._respond(found)
+
+    def _find(self, key: PartitionKey) -> Partition | PartitionData:
+        name, index = key
+        replicas = self._broker.replicas
+        if self._uses_ids:
+            partitions = replicas.by_id.get(name)  # type: ignore[arg-type]
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            partitions = replicas.by_name.get(name)  # type: ignore[arg-type]
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partitions is None:
+            return reading.failed(index, unknown)
+        partition = partitions.get(index)
+        if partition is None:
+            return reading.failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
+
+    def _respond(self, found: list[_Found]) -> FetchResponse:
+        session = self._plan.session
+        if session is None:
+            return FetchResponse(responses=_by_topic(found, self._uses_ids))
+        # `has_news` also remembers what the fetcher will know after this answer.
+        told = [each for each in found if each[0].has_news(each[1]) or not self._plan.incremental]
+        session.rotate([wanted.key for wanted, answer, _ in told if answer.records])
+        return FetchResponse(session_id=session.id, responses=_by_topic(told, self._uses_ids))
+
+
+def _by_topic(found: list[_Found], uses_ids: bool) -> list[FetchableTopicResponse]:
+    topics: dict[str | bytes, FetchableTopicResponse] = {}
+    for wanted, answer, _ in found:
+        name = wanted.key[0]
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = FetchableTopicResponse()
+            if uses_ids:
+                topic.topic_id = name  # type: ignore[assignment]
+            else:
+                topic.topic = name  # type: ignore[assignment]
+        topic.partitions.append(answer)
+    return list(topics.values())
+
+
+HANDLER = Handler(request=FetchRequest, versions=(4, 18), handle=handle)

@@ -1,0 +1,299 @@
+"""Connections: framing, order of answers, back-pressure, limits."""
+
+import asyncio
+import os
+import socket
+import struct
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from odradek.env.file_range import FileRange
+from odradek.network.connection import BACKLOG_BYTES_MAX, Connection, Slot
+from odradek.network.server import Limits, ListenError, Server
+
+PRODUCE, OTHER = b"\0\0", b"\0\1"
+
+
+def frame(payload: bytes, key: bytes = OTHER) -> bytes:
+    body = key + b"\0\0" + b"\0\0\0\0" + payload
+    return struct.pack(">i", len(body)) + body
+
+
+def payload_of(view: memoryview) -> bytes:
+    return bytes(view[8:])
+
+
+@asynccontextmanager
+async def serving(
+    dispatch: Callable[[Connection, memoryview], None], limits: Limits | None = None
+) -> AsyncIterator[tuple[Server, asyncio.StreamReader, asyncio.StreamWriter]]:
+    server = Server(dispatch, limits or Limits())
+    port = server.bind("TEST", "127.0.0.1", 0).port
+    server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**25)
+    try:
+        yield server, reader, writer
+    finally:
+        writer.close()
+        await server.drain(1000)
+
+
+def echo(connection: Connection, view: memoryview) -> None:
+    payload = payload_of(view)
+    connection.respond([payload], len(payload))
+
+
+def run(coroutine):
+    asyncio.run(asyncio.wait_for(coroutine, 20))
+
+
+@pytest.mark.parametrize("cut", [1, 3, 4, 5, 11, 12, 13, 40])
+def test_frames_arrive_whole_however_they_are_cut(cut):
+    async def scenario():
+        async with serving(echo) as (_, reader, writer):
+            stream = b"".join(frame(b"%04d" % i) for i in range(50))
+            for start in range(0, len(stream), cut):
+                writer.write(stream[start : start + cut])
+                await writer.drain()
+                await asyncio.sleep(0)
+            assert await reader.readexactly(200) == b"".join(b"%04d" % i for i in range(50))
+
+    run(scenario())
+
+
+def test_a_frame_larger_than_every_buffer():
+    async def scenario():
+        async with serving(echo) as (_, reader, writer):
+            payload = os.urandom(5_000_001)
+            writer.write(frame(payload) + frame(b"after"))
+            assert await reader.readexactly(len(payload) + 5) == payload + b"after"
+
+    run(scenario())
+
+
+def test_answers_keep_the_order_of_requests():
+    slots: list[Slot] = []
+
+    def dispatch(connection, view):
+        payload = payload_of(view)
+        if payload.startswith(b"late"):
+            slots.append(connection.defer(overlap=True))
+        else:
+            connection.respond([payload], len(payload))
+
+    async def scenario():
+        async with serving(dispatch) as (_, reader, writer):
+            for payload in (b"late1", b"now-1", b"late2", b"now-2"):
+                writer.write(frame(payload, PRODUCE))
+            while len(slots) < 2:
+                await asyncio.sleep(0.001)
+            slots[1].complete([b"LATE2"])
+            slots[0].complete([b"LATE1"])
+            assert await reader.readexactly(20) == b"LATE1now-1LATE2now-2"
+
+    run(scenario())
+
+
+def test_only_produce_may_follow_a_deferred_produce():
+    slots: list[Slot] = []
+    seen: list[bytes] = []
+
+    def dispatch(connection, view):
+        payload = payload_of(view)
+        seen.append(payload)
+        if payload == b"late":
+            slots.append(connection.defer(overlap=True))
+        else:
+            connection.respond([payload], len(payload))
+
+    async def scenario():
+        async with serving(dispatch) as (_, reader, writer):
+            writer.write(frame(b"late", PRODUCE) + frame(b"next", PRODUCE))
+            writer.write(frame(b"wait", OTHER) + frame(b"more", PRODUCE))
+            while len(seen) < 2:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.02)
+            assert seen == [b"late", b"next"]
+            slots[0].complete([b"LATE"])
+            assert await reader.readexactly(16) == b"LATEnextwaitmore"
+
+    run(scenario())
+
+
+def test_a_large_produce_passes_a_deferred_one():
+    slots: list[Slot] = []
+    sizes: list[int] = []
+
+    def dispatch(connection, view):
+        sizes.append(len(view))
+        slots.append(connection.defer(overlap=True))
+
+    async def scenario():
+        async with serving(dispatch) as (_, reader, writer):
+            writer.write(frame(b"x", PRODUCE) + frame(bytes(3_000_000), PRODUCE))
+            while len(sizes) < 2:
+                await asyncio.sleep(0.001)
+            for slot, answer in zip(slots, (b"1", b"2"), strict=True):
+                slot.complete([answer])
+            assert await reader.readexactly(2) == b"12"
+
+    run(scenario())
+
+
+def test_a_blocked_client_is_read_ahead_only_a_little():
+    slots: list[Slot] = []
+
+    def dispatch(connection, view):
+        if not slots:
+            slots.append(connection.defer())
+        else:
+            connection.respond([b"."], 1)
+
+    async def scenario():
+        async with serving(dispatch) as (server, reader, writer):
+            writer.write(frame(b"first"))
+            while not slots:
+                await asyncio.sleep(0.001)
+            writer.write(frame(bytes(1000)) * 3000)
+            await asyncio.sleep(0.1)
+            assert server.bytes_in <= BACKLOG_BYTES_MAX + 100
+            slots[0].complete([b"!"])
+            assert await reader.readexactly(3001) == b"!" + b"." * 3000
+
+    run(scenario())
+
+
+def test_a_client_that_does_not_read_holds_up_only_itself():
+    def dispatch(connection, view):
+        connection.respond([bytes(500_000)], 500_000)
+
+    async def scenario():
+        async with serving(dispatch) as (server, reader, writer):
+            other_reader, other_writer = await asyncio.open_connection(
+                "127.0.0.1", server.endpoints[0].port, limit=2**25
+            )
+            reader._transport.pause_reading()
+            writer.write(frame(b"") * 200)
+            await asyncio.sleep(0.05)
+            sent = server.bytes_out
+            other_writer.write(frame(b""))
+            await other_reader.readexactly(500_000)
+            assert sent < 50_000_000, "the answers to a client that reads nothing piled up"
+            reader._transport.resume_reading()
+            for _ in range(200):
+                await reader.readexactly(500_000)
+            other_writer.close()
+
+    run(scenario())
+
+
+def test_file_ranges_leave_between_bytes():
+    with tempfile.TemporaryFile() as file:
+        content = os.urandom(3_000_000)
+        file.write(content)
+        file.flush()
+
+        def dispatch(connection, view):
+            part = FileRange(file.fileno(), 1000, 2_000_000, file)
+            connection.respond([b"before", part, b"after"], 2_000_011)
+
+        async def scenario():
+            async with serving(dispatch) as (_, reader, writer):
+                writer.write(frame(b"") * 3)
+                expected = b"before" + content[1000:2_001_000] + b"after"
+                for _ in range(3):
+                    assert await reader.readexactly(len(expected)) == expected
+
+        run(scenario())
+
+
+@pytest.mark.parametrize("size", [-1, 0, 7, 100_000_001, 2**31 - 1])
+def test_an_impossible_size_closes_the_connection(size):
+    async def scenario():
+        async with serving(echo, Limits(request_bytes_max=100_000_000)) as (server, reader, writer):
+            writer.write(frame(b"good") + struct.pack(">i", size) + b"x" * 10)
+            assert await reader.read() == b"good"
+            assert server.frames_refused == 1
+
+    run(scenario())
+
+
+def test_a_lying_length_costs_only_the_bytes_that_came():
+    async def scenario():
+        async with serving(echo) as (server, reader, writer):
+            writer.write(struct.pack(">i", 99_000_000) + bytes(100))
+            await asyncio.sleep(0.05)
+            (connection,) = server.connections
+            assert len(connection._partial) <= 64 * 1024
+            writer.write_eof()
+            assert await reader.read() == b""
+
+    run(scenario())
+
+
+def test_muted_connections_wait():
+    def dispatch(connection, view):
+        connection.respond([b"."], 1)
+        connection.mute(80)
+
+    async def scenario():
+        async with serving(dispatch) as (server, reader, writer):
+            loop = asyncio.get_running_loop()
+            started = loop.time()
+            writer.write(frame(b"") * 3)
+            await reader.readexactly(3)
+            assert loop.time() - started >= 0.15
+
+    run(scenario())
+
+
+def test_limits_on_connections():
+    async def scenario():
+        async with serving(echo, Limits(connections_per_ip_max=2)) as (server, reader, writer):
+            port = server.endpoints[0].port
+            second = await asyncio.open_connection("127.0.0.1", port)
+            third = await asyncio.open_connection("127.0.0.1", port)
+            assert await third[0].read() == b""
+            assert server.connections_refused == 1
+            second[1].close()
+            third[1].close()
+            while len(server.connections) > 1:
+                await asyncio.sleep(0.001)
+            fourth = await asyncio.open_connection("127.0.0.1", port)
+            fourth[1].write(frame(b"hello"))
+            assert await fourth[0].readexactly(5) == b"hello"
+            fourth[1].close()
+
+    run(scenario())
+
+
+def test_idle_connections_are_closed_busy_ones_not():
+    slots: list[Slot] = []
+
+    def dispatch(connection, view):
+        slots.append(connection.defer())
+
+    async def scenario():
+        async with serving(dispatch, Limits(idle_ms=80)) as (server, reader, writer):
+            idle = await asyncio.open_connection("127.0.0.1", server.endpoints[0].port)
+            writer.write(frame(b""))
+            assert await idle[0].read() == b""
+            await asyncio.sleep(0.1)
+            slots[0].complete([b"late"])
+            assert await reader.readexactly(4) == b"late"
+            idle[1].close()
+
+    run(scenario())
+
+
+def test_a_port_in_use_says_what_to_do():
+    async def scenario():
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            server = Server(echo, Limits())
+            with pytest.raises(ListenError, match="choose another with --port"):
+                server.bind("TEST", "127.0.0.1", taken.getsockname()[1])
+
+    run(scenario())
