@@ -1,0 +1,333 @@
+"""The cluster behind a list of bootstrap addresses: who is asked, and again where it helps.
+
+A request goes to any broker, to the controller, to a node by id, or to a coordinator. An error
+that may pass (`retriable`) is tried again with growing pauses until the timeout; before each new
+attempt the metadata or the coordinator is looked up anew. Coordinators have connections of their
+own, since a long fetch would hold up a heartbeat on the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self, TypeVar
+
+from odradek.client.address import Address, parse_addresses
+from odradek.client.connection import Connection
+from odradek.client.deadline import Backoff, Deadline
+from odradek.client.errors import (
+    BrokerError,
+    ClientError,
+    DisconnectedError,
+    NoSuchTopicError,
+    UnreachableError,
+    check,
+)
+from odradek.client.metadata import ClusterMetadata, Node, Topic
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
+from odradek.wire.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.generated.metadata_response import MetadataResponse
+from odradek.wire.primitives import Message
+
+GROUP = 0
+TRANSACTION = 1
+"""Kinds of coordinator keys."""
+
+BACKOFF_MS = 50
+BACKOFF_MS_MAX = 1000
+UNKNOWN_TOPIC_WAIT_MS = 400
+"""How long an unknown topic may be one that was created a moment ago."""
+
+T = TypeVar("T")
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class Cluster:
+    """Connections to the brokers of one cluster, made when needed."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[Address],
+        *,
+        client_id: str = "odradek",
+        timeout_ms: int = 30_000,
+        connect_timeout_ms: int = 10_000,
+    ) -> None:
+        """`timeout_ms` bounds a call with its repetitions.
+
+        Raises:
+            ValueError: `bootstrap` is not a list of addresses.
+        """
+        if isinstance(bootstrap, str):
+            bootstrap = parse_addresses(bootstrap)
+        self.bootstrap = tuple(bootstrap)
+        self.client_id = client_id
+        self.timeout_ms = timeout_ms
+        self.metadata = ClusterMetadata()
+        self._connect_timeout_ms = connect_timeout_ms
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._first: Connection | None = None
+        self._coordinators: dict[tuple[int, str], int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        if self._first is not None:
+            self._first.close()
+        self._connections.clear()
+        self._first = None
+
+    # -- connections ------------------------------------------------------------------------
+
+    def any(self) -> Connection:
+        """A connection to some broker: one that is open, else a known one, else a bootstrap one.
+
+        Raises:
+            UnreachableError: none can be reached.
+        """
+        if self._first is not None and not self._first.closed:
+            return self._first
+        for connection in self._connections.values():
+            if not connection.closed:
+                return connection
+        addresses = dict.fromkeys((*self.bootstrap, *(n.address for n in self._nodes())))
+        failures: list[ClientError] = []
+        for address in addresses:
+            try:
+                self._first = Connection(address, self.client_id, self._connect_timeout_ms)
+            except (UnreachableError, DisconnectedError) as error:
+                failures.append(error)
+            else:
+                return self._first
+        raise UnreachableError(
+            "; ".join(map(str, failures)), "Is it running? Start a broker with: odradek"
+        ) from failures[0]
+
+    def node(self, node_id: int, purpose: str = "") -> Connection:
+        """The connection to a broker by id. `purpose` tells apart several to the same broker.
+
+        Raises:
+            UnreachableError: it cannot be reached at the address that it advertises.
+            BrokerError: no such broker is known (BROKER_NOT_AVAILABLE).
+        """
+        connection = self._connections.get((node_id, purpose))
+        if connection is not None and not connection.closed:
+            return connection
+        if node_id not in self.metadata.nodes:
+            self.refresh([])
+        node = self.metadata.nodes.get(node_id)
+        if node is None:
+            raise BrokerError(ErrorCode.BROKER_NOT_AVAILABLE, subject=f"broker {node_id}")
+        if not purpose and self._first is not None and node.address == self._first.address:
+            connection, self._first = self._first, None
+        if connection is None or connection.closed:
+            connection = self._connect(node)
+        self._connections[node_id, purpose] = connection
+        return connection
+
+    def _connect(self, node: Node) -> Connection:
+        try:
+            return Connection(node.address, self.client_id, self._connect_timeout_ms)
+        except UnreachableError as error:
+            if node.address in self.bootstrap:
+                raise
+            raise UnreachableError(
+                f"broker {node.id} advertises {node.address}, but {error}",
+                "advertised.listeners of the broker must name an address that clients can reach.",
+            ) from error
+
+    def _nodes(self) -> Iterable[Node]:
+        return self.metadata.nodes.values()
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def retrying(self, attempt: Callable[[Deadline], T], timeout_ms: int | None = None) -> T:
+        """The result of `attempt`, repeated while it fails in a way that may pass.
+
+        A broker that cannot be reached at all is given up at once: waiting is the caller's choice.
+
+        Raises:
+            ClientError: what the last attempt raised.
+        """
+        deadline = Deadline(self.timeout_ms if timeout_ms is None else timeout_ms)
+        backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
+        while True:
+            try:
+                return attempt(deadline)
+            except UnreachableError:
+                raise
+            except ClientError as error:
+                if not error.retriable or not backoff.pause(deadline):
+                    raise
+
+    def ask_any(self, request: Message, response_class: type[ResponseT]) -> ResponseT:
+        """The answer of some broker.
+
+        Raises:
+            ClientError: see `retrying`.
+        """
+        return self.retrying(lambda d: self.any().request(request, response_class, d.remaining_ms))
+
+    def ask_controller(
+        self,
+        request: Message,
+        response_class: type[ResponseT],
+        check_answer: Callable[[ResponseT], None],
+    ) -> ResponseT:
+        """The answer of the controller, or of a broker that forwards to it (KRaft).
+
+        `check_answer` raises the error that concerns the whole answer, so that NOT_CONTROLLER
+        and the like are tried again.
+
+        Raises:
+            ClientError: see `retrying`.
+        """
+
+        def attempt(deadline: Deadline) -> ResponseT:
+            self.refresh([])
+            controller_id = self.metadata.controller_id
+            connection = self.node(controller_id) if controller_id >= 0 else self.any()
+            response = connection.request(request, response_class, deadline.remaining_ms)
+            check_answer(response)
+            return response
+
+        return self.retrying(attempt)
+
+    def ask_coordinator(
+        self,
+        key: str,
+        request: Message,
+        response_class: type[ResponseT],
+        check_answer: Callable[[ResponseT], None],
+        kind: int = GROUP,
+    ) -> ResponseT:
+        """The answer of the coordinator of a group or transactional id.
+
+        `check_answer` as in `ask_controller`.
+
+        Raises:
+            ClientError: see `retrying`.
+        """
+
+        def attempt(deadline: Deadline) -> ResponseT:
+            connection = self.coordinator(key, kind)
+            try:
+                response = connection.request(request, response_class, deadline.remaining_ms)
+                check_answer(response)
+            except ClientError:
+                self.forget_coordinator(key, kind)
+                raise
+            return response
+
+        return self.retrying(attempt)
+
+    # -- metadata ---------------------------------------------------------------------------
+
+    def refresh(
+        self, topics: Iterable[str] | None = None, *, create: bool = False
+    ) -> ClusterMetadata:
+        """Ask for the metadata of some topics, or of all; a topic may be created by asking.
+
+        Raises:
+            ClientError: no broker answered.
+        """
+        wanted = None if topics is None else [MetadataRequestTopic(name=t) for t in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        response = self.ask_any(request, MetadataResponse)
+        check(response.error_code)
+        self.metadata.absorb(response, all_topics=topics is None)
+        return self.metadata
+
+    def topic(self, name: str, *, create: bool = False) -> Topic:
+        """A topic from the cache, or asked for; with `create` it may be created by asking.
+
+        Raises:
+            NoSuchTopicError: there is no such topic.
+            ClientError: no broker answered, or it refused.
+        """
+        known = self.metadata.topics.get(name)
+        if known is not None:
+            return known
+
+        def attempt(_: Deadline) -> Topic:
+            self.refresh([name], create=create)
+            if name in self.metadata.errors:
+                raise self.metadata.errors[name]
+            return self.metadata.topics[name]
+
+        try:
+            return self.retrying(attempt, None if create else UNKNOWN_TOPIC_WAIT_MS)
+        except BrokerError as error:
+            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NoSuchTopicError(f"topic {name}") from error
+            raise
+
+    def leader(self, topic_partition: TopicPartition) -> int:
+        """The node that leads a partition.
+
+        Raises:
+            NoSuchTopicError: no such topic or partition.
+            BrokerError: it has no leader at the moment.
+        """
+        topic, index = topic_partition
+        partition = self.topic(topic).partitions.get(index)
+        subject = f"partition {topic_partition}"
+        if partition is None:
+            raise NoSuchTopicError(subject)
+        if partition.leader < 0:
+            self.metadata.topics.pop(topic)
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, subject=subject)
+        return partition.leader
+
+    def forget_topic(self, name: str) -> None:
+        """Ask anew when the topic is needed next: its leaders have changed."""
+        self.metadata.topics.pop(name, None)
+
+    # -- coordinators -----------------------------------------------------------------------
+
+    def coordinator(self, key: str, kind: int = GROUP) -> Connection:
+        """The connection to the coordinator of a group or transactional id.
+
+        Raises:
+            ClientError: it is not known, or cannot be reached.
+        """
+        node_id = self._coordinators.get((kind, key))
+        if node_id is None:
+            node_id = self.coordinator_ids([key], kind)[key]
+        try:
+            return self.node(node_id, "coordinator")
+        except ClientError:
+            self.forget_coordinator(key, kind)
+            raise
+
+    def coordinator_ids(self, keys: Sequence[str], kind: int = GROUP) -> dict[str, int]:
+        """The coordinating node of each key, asked for anew.
+
+        Raises:
+            BrokerError: of the first key that has none.
+        """
+
+        def attempt(deadline: Deadline) -> dict[str, int]:
+            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
+            response = self.any().request(request, FindCoordinatorResponse, deadline.remaining_ms)
+            for each in response.coordinators:
+                check(each.error_code, each.error_message, f"coordinator of {each.key}")
+            return {each.key: each.node_id for each in response.coordinators}
+
+        found = self.retrying(attempt)
+        for key, node_id in found.items():
+            self._coordinators[kind, key] = node_id
+        return found
+
+    def forget_coordinator(self, key: str, kind: int = GROUP) -> None:
+        """Look the coordinator up anew when it is needed next."""
+        self._coordinators.pop((kind, key), None)

@@ -1,0 +1,316 @@
+"""One connection to a broker: requests out, answers back in the same order.
+
+On opening, ApiVersions tells which versions the broker speaks; each request then goes in the
+highest version that both sides know. `send` does not wait, so several requests may be under way;
+`receive` waits for one of them and keeps the answers that come before it.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from typing import Generic, TypeVar
+
+import odradek
+from odradek.client.address import Address
+from odradek.client.deadline import Deadline
+from odradek.client.errors import (
+    ClientError,
+    DisconnectedError,
+    MalformedResponseError,
+    RequestTimeoutError,
+    UnreachableError,
+    UnsupportedVersionError,
+    check,
+)
+from odradek.model.errors import ErrorCode
+from odradek.wire.api import BY_KEY, Api
+from odradek.wire.generated.api_versions_request import ApiVersionsRequest
+from odradek.wire.generated.api_versions_response import ApiVersionsResponse
+from odradek.wire.generated.request_header import RequestHeader
+from odradek.wire.primitives import MalformedMessage, Message, UnsupportedField, skip_tagged_fields
+
+RESPONSE_BYTES_MAX = 1 << 30
+"""A longer frame is taken for something that is not Kafka's protocol."""
+
+VERSION_CAPS = {0: 12, 1: 12, 8: 9, 9: 9, 18: 4}
+"""Highest version used, by API key, where it is not the highest known: Produce, Fetch,
+OffsetCommit and OffsetFetch name topics (later versions have topic ids only); ApiVersions 5 has
+fields for clients that remember a cluster."""
+
+VERSION_FLOORS = {1: 12, 3: 4, 9: 8, 10: 4}
+"""Lowest version used, by API key, where older ones lack what this client relies on: Fetch with
+sessions and epochs, Metadata that creates no topic unasked, OffsetFetch of many groups,
+FindCoordinator of many keys. Apache Kafka has had all of them since 3.0."""
+
+_LENGTH = struct.Struct(">i")
+_CORRELATION = struct.Struct(">i")
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class Pending(Generic[ResponseT]):
+    """A request under way. `response` is None until it has come."""
+
+    __slots__ = ("api", "correlation_id", "response", "response_class", "version")
+
+    def __init__(
+        self, api: Api, version: int, correlation_id: int, response_class: type[ResponseT]
+    ) -> None:
+        self.api = api
+        self.version = version
+        self.correlation_id = correlation_id
+        self.response_class = response_class
+        self.response: ResponseT | None = None
+
+
+class Connection:
+    """An open connection; `versions` maps an API key to the broker's (lowest, highest)."""
+
+    def __init__(self, address: Address, client_id: str, timeout_ms: int) -> None:
+        """Connect and negotiate.
+
+        Raises:
+            UnreachableError: nothing accepts connections there.
+            ClientError: what accepts them does not answer as a broker does.
+        """
+        self.address = address
+        self.client_id = client_id
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._timeout_ms = timeout_ms
+        self.features: ApiVersionsResponse
+        self._pending: deque[Pending[Message]] = deque()
+        self._correlation_id = 0
+        self._frame: bytearray | None = None
+        self._filled = 0
+        deadline = Deadline(timeout_ms)
+        try:
+            self._socket = socket.create_connection(address, timeout_ms / 1000)
+        except OSError as error:
+            raise UnreachableError(f"cannot connect to {address}: {_reason(error)}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._negotiate(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def _negotiate(self, deadline: Deadline) -> None:
+        request = ApiVersionsRequest(
+            client_software_name="odradek", client_software_version=odradek.__version__
+        )
+        version = VERSION_CAPS[18]
+        response = self._ask_versions(request, version, deadline)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            offered = {k.api_key: k.max_version for k in response.api_keys}.get(18, 0)
+            response = self._ask_versions(request, min(version, offered), deadline)
+        check(response.error_code, subject=f"broker at {self.address}")
+        self.features = response
+        self.versions = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
+
+    def _ask_versions(
+        self, request: ApiVersionsRequest, version: int, deadline: Deadline
+    ) -> ApiVersionsResponse:
+        pending = self._write(request, version, ApiVersionsResponse)
+        return self.receive(pending, deadline.remaining_ms)
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def version_of(self, api: Api) -> int:
+        """The version in which requests of an API go to this broker.
+
+        Raises:
+            UnsupportedVersionError: there is none that both sides speak.
+        """
+        offered = self.versions.get(api.key)
+        if offered is None:
+            raise UnsupportedVersionError(f"the broker at {self.address} does not offer {api.name}")
+        highest = min(api.version_max, api.unstable_min - 1, VERSION_CAPS.get(api.key, 32767))
+        lowest = max(api.version_min, VERSION_FLOORS.get(api.key, 0))
+        version = min(highest, offered[1])
+        if version < max(lowest, offered[0]):
+            raise UnsupportedVersionError(
+                f"the broker at {self.address} offers {api.name} in versions {offered[0]} to "
+                f"{offered[1]}; this client speaks {lowest} to {highest}"
+            )
+        return version
+
+    def send(self, request: Message, response_class: type[ResponseT]) -> Pending[ResponseT]:
+        """Write a request; `receive` gets its answer.
+
+        Raises:
+            UnsupportedVersionError: the broker cannot take the request.
+            DisconnectedError: the connection is broken.
+        """
+        assert request.API_KEY is not None
+        return self._write(request, self.version_of(BY_KEY[request.API_KEY]), response_class)
+
+    def send_unanswered(self, request: Message) -> None:
+        """Write a request that gets no answer: Produce with acks=0.
+
+        Raises:
+            UnsupportedVersionError, DisconnectedError: as `send`.
+        """
+        self.send(request, Message)
+        self._pending.pop()
+
+    def request(
+        self, request: Message, response_class: type[ResponseT], timeout_ms: int
+    ) -> ResponseT:
+        """Write a request and wait for its answer.
+
+        Raises:
+            ClientError: what `send` and `receive` raise.
+        """
+        return self.receive(self.send(request, response_class), timeout_ms)
+
+    def _write(
+        self, request: Message, version: int, response_class: type[ResponseT]
+    ) -> Pending[ResponseT]:
+        assert request.API_KEY is not None
+        api = BY_KEY[request.API_KEY]
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = RequestHeader(
+            request_api_key=api.key,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id=self.client_id,
+        )
+        parts: list[bytes] = [b""]
+        header.ENCODERS[api.request_header_version(version)](header, parts.append)
+        try:
+            request.ENCODERS[version](request, parts.append)
+        except UnsupportedField as error:
+            raise UnsupportedVersionError(
+                f"the broker at {self.address} is too old for this: {api.name} {version}: {error}"
+            ) from error
+        parts[0] = _LENGTH.pack(sum(map(len, parts)))
+        try:
+            self._socket.settimeout(self._timeout_ms / 1000)
+            self._socket.sendall(b"".join(parts))
+        except OSError as error:
+            self.close()
+            raise DisconnectedError(
+                f"the connection to {self.address} broke: {_reason(error)}"
+            ) from error
+        pending = Pending(api, version, self._correlation_id, response_class)
+        self._pending.append(pending)  # type: ignore[arg-type]
+        return pending
+
+    # -- answers ----------------------------------------------------------------------------
+
+    def receive(self, pending: Pending[ResponseT], timeout_ms: int) -> ResponseT:
+        """Wait for an answer; those that come before it go to their own `Pending`.
+
+        Raises:
+            RequestTimeoutError: not within `timeout_ms`. The connection is closed, since the
+                answer might still come.
+            DisconnectedError: the connection ended.
+            MalformedResponseError: the answer is not of the protocol.
+        """
+        deadline = Deadline(timeout_ms)
+        while pending.response is None:
+            try:
+                arrived = self._read(deadline.remaining_ms)
+            except ClientError:
+                self.close()
+                raise
+            if not arrived and deadline.expired:
+                self.close()
+                raise RequestTimeoutError(
+                    f"{self.address} did not answer {pending.api.name} within {timeout_ms} ms"
+                )
+        return pending.response
+
+    def poll(self, pending: Pending[ResponseT]) -> ResponseT | None:
+        """The answer if it has come, without waiting.
+
+        Raises:
+            DisconnectedError, MalformedResponseError: as `receive`.
+        """
+        try:
+            while pending.response is None and self._read(0):
+                pass
+        except ClientError:
+            self.close()
+            raise
+        return pending.response
+
+    def _read(self, timeout_ms: int) -> bool:
+        """Read what there is of the next frame; whether anything came in time."""
+        if self._frame is None:
+            self._frame, self._filled = bytearray(4), 0
+        view = memoryview(self._frame)
+        try:
+            self._socket.settimeout(timeout_ms / 1000)
+            count = self._socket.recv_into(view[self._filled :])
+        except (TimeoutError, BlockingIOError):
+            return False
+        except OSError as error:
+            raise DisconnectedError(
+                f"the connection to {self.address} broke: {_reason(error)}"
+            ) from error
+        if not count:
+            raise DisconnectedError(f"the broker at {self.address} closed the connection")
+        self._filled += count
+        if self._filled < len(view):
+            return True
+        if len(view) > 4:
+            self._frame = None
+            self._complete(view[4:])
+            return True
+        (size,) = _LENGTH.unpack(view)
+        if not 4 <= size <= RESPONSE_BYTES_MAX:
+            raise MalformedResponseError(f"{self.address} does not answer as a Kafka broker does")
+        self._frame = bytearray(4 + size)
+        return True
+
+    def _complete(self, frame: memoryview) -> None:
+        """Decode a frame as the answer to the oldest request."""
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        if not self._pending or self._pending[0].correlation_id != correlation_id:
+            raise MalformedResponseError(
+                f"{self.address} answered request {correlation_id}, which is not the next"
+            )
+        pending = self._pending.popleft()
+        version, position = pending.version, 4
+        if pending.api.key == 18 and bytes(frame[4:6]) == b"\x00\x23":
+            version = 0  # a version that the broker does not know is answered in the oldest
+        try:
+            if pending.api.response_header_version(version):
+                if frame[4]:
+                    position = skip_tagged_fields(frame, 5, frame[4])
+                else:
+                    position = 5
+            pending.response = pending.response_class.decode(frame, version, position)
+        except (MalformedMessage, IndexError) as error:
+            raise MalformedResponseError(
+                f"the answer of {self.address} to {pending.api.name} {version} cannot be read: "
+                f"{error}"
+            ) from error
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for `select`; -1 when closed."""
+        return self._socket.fileno()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has been closed, by `close` or by a failure."""
+        return self._socket.fileno() < 0
+
+    def close(self) -> None:
+        """Close the socket; requests under way are forgotten."""
+        self._socket.close()
+        self._pending.clear()
+
+
+def _reason(error: OSError) -> str:
+    """Why, in the system's words."""
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    if isinstance(error, socket.gaierror):
+        return "the host name is not known"
+    return (error.strerror or str(error)).lower()

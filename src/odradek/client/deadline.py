@@ -1,0 +1,48 @@
+"""How long to try: a deadline, and the pauses between attempts."""
+
+from __future__ import annotations
+
+import time
+
+
+def monotonic_ms() -> int:
+    """Milliseconds from some start, never backwards."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Deadline:
+    """A moment, `timeout_ms` from now."""
+
+    __slots__ = ("_at_ms", "timeout_ms")
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+        self._at_ms = monotonic_ms() + timeout_ms
+
+    @property
+    def remaining_ms(self) -> int:
+        """Never negative."""
+        return max(0, self._at_ms - monotonic_ms())
+
+    @property
+    def expired(self) -> bool:
+        """Whether the moment has passed."""
+        return self.remaining_ms == 0
+
+
+class Backoff:
+    """Growing pauses: doubled each time up to a limit (KIP-580, without its jitter)."""
+
+    __slots__ = ("_next_ms", "_pause_ms_max")
+
+    def __init__(self, pause_ms: int, pause_ms_max: int) -> None:
+        self._next_ms = pause_ms
+        self._pause_ms_max = pause_ms_max
+
+    def pause(self, deadline: Deadline) -> bool:
+        """Sleep before the next attempt; False, at once, when the deadline leaves no room for it."""
+        if deadline.remaining_ms <= self._next_ms:
+            return False
+        time.sleep(self._next_ms / 1000)
+        self._next_ms = min(2 * self._next_ms, self._pause_ms_max)
+        return True

@@ -1,0 +1,133 @@
+"""What the client raises, and what a user can do about it."""
+
+from __future__ import annotations
+
+from odradek.model.errors import ErrorCode
+
+_ADVICE = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "See which topics exist: odradek topic list",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or look at it: odradek topic describe",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: (
+        "Use 1 to 249 letters, digits, dots, underscores or hyphens; internal topics are protected."
+    ),
+    ErrorCode.INVALID_REPLICATION_FACTOR: (
+        "Ask for no more replicas than there are brokers: odradek cluster describe"
+    ),
+    ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic, or send smaller records.",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "Bring brokers back, or lower min.insync.replicas.",
+    ErrorCode.NON_EMPTY_GROUP: "Stop the group's consumers first: odradek group describe",
+    ErrorCode.GROUP_ID_NOT_FOUND: "See which groups exist: odradek group list",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "See what the partitions hold: odradek topic offsets",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: (
+        "The internal topic of the coordinator may still be in the making; try again."
+    ),
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+        "The group runs another protocol or assignor; use a group id of your own."
+    ),
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop the consumers of the topic first.",
+    ErrorCode.TOPIC_DELETION_DISABLED: "Set delete.topic.enable=true on the controllers.",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The broker's log has the reason.",
+}
+
+_CODES = {code.value: code for code in ErrorCode}
+
+
+class ClientError(Exception):
+    """Base of all. `retriable`: trying again may help. `advice`: what the user can do, or empty."""
+
+    retriable = False
+    advice = ""
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        if advice:
+            self.advice = advice
+
+
+class UnreachableError(ClientError):
+    """No connection could be made to an address."""
+
+    retriable = True
+
+
+class DisconnectedError(ClientError):
+    """The connection ended before the answer came; whether the request took effect is unknown."""
+
+    retriable = True
+
+
+class RequestTimeoutError(ClientError):
+    """No answer, or no success, within the time allowed."""
+
+    advice = "The broker may be overloaded or gone; look at its log."
+
+
+class UnsupportedVersionError(ClientError):
+    """The broker does not offer what the request needs."""
+
+
+class MalformedResponseError(ClientError):
+    """The other end does not speak the protocol, or speaks it wrongly."""
+
+    advice = "Check that the address and port are those of a Kafka listener without TLS."
+
+
+class NotDeliveredError(ClientError):
+    """Records were not written; the message says how many and why the first was refused."""
+
+
+class BrokerError(ClientError):
+    """A broker answered with an error.
+
+    `code` is its `ErrorCode` (`UNKNOWN_SERVER_ERROR` for one this client does not know),
+    `subject` names what it concerns ("topic flights").
+    """
+
+    def __init__(self, code: ErrorCode, message: str | None = None, subject: str = "") -> None:
+        self.code = code
+        self.message = message or code.message
+        self.subject = subject
+        text = f"{subject}: {self.message}" if subject else self.message
+        super().__init__(f"{text} ({code.name})", _ADVICE.get(code, ""))
+
+    @property
+    def retriable(self) -> bool:  # type: ignore[override]
+        """Whether the same request may succeed later."""
+        return self.code.retriable
+
+
+class NoSuchTopicError(BrokerError):
+    """A topic or partition that does not exist, after the time a new one takes to be known."""
+
+    retriable = False
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic or partition.", subject
+        )
+
+
+def error_code(value: int) -> ErrorCode:
+    """The code of a number on the wire; an unknown one counts as UNKNOWN_SERVER_ERROR."""
+    return _CODES.get(value, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def broker_error(value: int, message: str | None = None, subject: str = "") -> BrokerError | None:
+    """The error of a code in a response, or None for no error."""
+    if value == 0:
+        return None
+    code = error_code(value)
+    if code == ErrorCode.UNKNOWN_SERVER_ERROR and value != code and not message:
+        message = f"The broker answered with error code {value}, which this client does not know."
+    return BrokerError(code, message, subject)
+
+
+def check(value: int, message: str | None = None, subject: str = "") -> None:
+    """Raise the error of a code in a response, if it is one.
+
+    Raises:
+        BrokerError: the code is not zero.
+    """
+    error = broker_error(value, message, subject)
+    if error is not None:
+        raise error

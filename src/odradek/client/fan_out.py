@@ -1,0 +1,131 @@
+"""One question about many things that live on several brokers: asked of all at once.
+
+Items (partitions, groups) are grouped by the connection that serves them, all requests are sent,
+then the answers gathered. What failed in a way that may pass is routed anew and asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, GROUP, Cluster
+from odradek.client.connection import Connection, Pending
+from odradek.client.deadline import Backoff, Deadline
+from odradek.client.errors import ClientError, UnreachableError
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.primitives import Message
+
+ItemT = TypeVar("ItemT")
+ValueT = TypeVar("ValueT")
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Route(Generic[ItemT]):
+    """Where an item is served, and how to have that looked up anew."""
+
+    find: Callable[[ItemT], Connection]
+    forget: Callable[[ItemT], None]
+
+
+def to_leaders(cluster: Cluster) -> Route[TopicPartition]:
+    """Partitions, asked of their leaders."""
+    return Route(
+        lambda partition: cluster.node(cluster.leader(partition)),
+        lambda partition: cluster.forget_topic(partition.topic),
+    )
+
+
+def to_coordinators(cluster: Cluster, kind: int = GROUP) -> Route[str]:
+    """Group ids (or transactional ids), asked of their coordinators."""
+    return Route(
+        lambda key: cluster.coordinator(key, kind),
+        lambda key: cluster.forget_coordinator(key, kind),
+    )
+
+
+def to_nodes(cluster: Cluster) -> Route[int]:
+    """Brokers by id, asked themselves."""
+    return Route(cluster.node, lambda _: None)
+
+
+def fan_out(
+    items: Iterable[ItemT],
+    route: Route[ItemT],
+    build: Callable[[list[ItemT]], Message],
+    response_class: type[ResponseT],
+    read: Callable[[ResponseT], Mapping[ItemT, ValueT | ClientError]],
+    timeout_ms: int,
+) -> dict[ItemT, ValueT | ClientError]:
+    """The value of each item, or why there is none.
+
+    `build` makes the request about some items, `read` takes an answer apart.
+
+    Raises:
+        UnsupportedVersionError, RequestTimeoutError: a broker cannot answer, or does not.
+    """
+    order = list(items)
+    results: dict[ItemT, ValueT | ClientError] = {}
+    deadline = Deadline(timeout_ms)
+    backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
+    left = order
+    while left:
+        results.update(_ask_once(left, route, build, response_class, read, deadline))
+        left = [item for item in left if _may_pass(results.get(item))]
+        for item in left:
+            route.forget(item)
+        if left and not backoff.pause(deadline):
+            break
+    missing = ClientError("the broker's answer leaves this out")
+    return {item: results.get(item, missing) for item in order}
+
+
+def _may_pass(result: object) -> bool:
+    return (
+        isinstance(result, ClientError)
+        and result.retriable
+        and not isinstance(result, UnreachableError)
+    )
+
+
+def _ask_once(
+    items: list[ItemT],
+    route: Route[ItemT],
+    build: Callable[[list[ItemT]], Message],
+    response_class: type[ResponseT],
+    read: Callable[[ResponseT], Mapping[ItemT, ValueT | ClientError]],
+    deadline: Deadline,
+) -> dict[ItemT, ValueT | ClientError]:
+    results: dict[ItemT, ValueT | ClientError] = {}
+    by_connection: dict[Connection, list[ItemT]] = {}
+    for item in items:
+        try:
+            by_connection.setdefault(route.find(item), []).append(item)
+        except ClientError as error:
+            results[item] = error
+    sent: list[tuple[Connection, Pending[ResponseT], list[ItemT]]] = []
+    for connection, some in by_connection.items():
+        try:
+            sent.append((connection, connection.send(build(some), response_class), some))
+        except ClientError as error:
+            if not error.retriable:
+                raise
+            results.update(dict.fromkeys(some, error))
+    for connection, pending, some in sent:
+        try:
+            results.update(read(connection.receive(pending, deadline.remaining_ms)))
+        except ClientError as error:
+            if not error.retriable:
+                raise
+            results.update(dict.fromkeys(some, error))
+    return results
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partitions as requests have them: indexes by topic."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(index)
+    return topics

@@ -1,0 +1,109 @@
+"""What the client knows of the cluster: brokers, topics, and who leads which partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from odradek.client.address import Address
+from odradek.client.errors import BrokerError, broker_error
+from odradek.wire.generated.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker as its clients are to reach it."""
+
+    id: int
+    address: Address
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition. `leader` is -1 where there is none."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    offline: tuple[int, ...]
+
+    @property
+    def under_replicated(self) -> bool:
+        """Whether a replica is not in sync."""
+        return len(self.in_sync) < len(self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic with its partitions by index."""
+
+    name: str
+    id: bytes
+    is_internal: bool
+    partitions: dict[int, Partition]
+
+    @property
+    def replication_factor(self) -> int:
+        """Of the first partition: Kafka has no number for the whole topic."""
+        return len(self.partitions[0].replicas) if 0 in self.partitions else 0
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    """The last answers to Metadata, put together.
+
+    `errors` holds, by name, the topics that a broker could not describe.
+    """
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    nodes: dict[int, Node] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    errors: dict[str, BrokerError] = field(default_factory=dict)
+
+    def absorb(self, response: MetadataResponse, all_topics: bool) -> None:
+        """Take over an answer; one to "all topics" also forgets the topics that it lacks."""
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        self.nodes = {
+            b.node_id: Node(b.node_id, Address(b.host, b.port), b.rack) for b in response.brokers
+        }
+        if all_topics:
+            self.topics.clear()
+            self.errors.clear()
+        for each in response.topics:
+            name = each.name or ""
+            self.topics.pop(name, None)
+            self.errors.pop(name, None)
+            error = broker_error(each.error_code, subject=f"topic {name}")
+            if error is not None:
+                self.errors[name] = error
+            else:
+                self.topics[name] = _topic(name, each)
+
+
+def _topic(name: str, topic: MetadataResponseTopic) -> Topic:
+    partitions = sorted(topic.partitions, key=lambda p: p.partition_index)
+    return Topic(
+        name,
+        topic.topic_id,
+        topic.is_internal,
+        {p.partition_index: _partition(p) for p in partitions},
+    )
+
+
+def _partition(partition: MetadataResponsePartition) -> Partition:
+    return Partition(
+        partition.partition_index,
+        partition.leader_id,
+        partition.leader_epoch,
+        tuple(partition.replica_nodes),
+        tuple(partition.isr_nodes),
+        tuple(partition.offline_replicas),
+    )

@@ -1,0 +1,108 @@
+"""From a position in words or time to an offset: ListOffsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError, broker_error
+from odradek.client.fan_out import fan_out, to_leaders
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from odradek.wire.generated.list_offsets_response import ListOffsetsResponse
+
+LATEST = -1
+"""The high watermark, or the last stable offset when reading committed records only."""
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+"""The record with the largest timestamp."""
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+
+class OffsetAndTime(NamedTuple):
+    """An offset; the timestamp and epoch of its record, -1 where that is not known.
+
+    For a time after the last record, `offset` is -1.
+    """
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+def list_offsets(
+    cluster: Cluster,
+    times: Mapping[TopicPartition, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, OffsetAndTime | ClientError]:
+    """The offset of the first record at or after a time (ms), or of LATEST, EARLIEST and so on.
+
+    Raises:
+        ClientError: a broker does not answer, or cannot.
+    """
+
+    def build(partitions: list[TopicPartition]) -> ListOffsetsRequest:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for each in partitions:
+            wanted = ListOffsetsPartition(partition_index=each.partition, timestamp=times[each])
+            topics.setdefault(each.topic, []).append(wanted)
+        return ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=isolation,
+            topics=[ListOffsetsTopic(name=t, partitions=p) for t, p in topics.items()],
+            timeout_ms=cluster.timeout_ms,
+        )
+
+    def read(response: ListOffsetsResponse) -> dict[TopicPartition, OffsetAndTime | ClientError]:
+        found: dict[TopicPartition, OffsetAndTime | ClientError] = {}
+        for topic in response.topics:
+            for p in topic.partitions:
+                key = TopicPartition(topic.name, p.partition_index)
+                error = broker_error(p.error_code, subject=f"partition {key}")
+                found[key] = error or OffsetAndTime(p.offset, p.timestamp, p.leader_epoch)
+        return found
+
+    return fan_out(
+        times,
+        to_leaders(cluster),
+        build,
+        ListOffsetsResponse,
+        read,
+        cluster.timeout_ms if timeout_ms is None else timeout_ms,
+    )
+
+
+def offsets_at(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    time_ms: int,
+    *,
+    isolation: int = READ_UNCOMMITTED,
+) -> dict[TopicPartition, int]:
+    """The offsets of LATEST, EARLIEST or a time; the end where no record is that late.
+
+    Raises:
+        ClientError: of the first partition that has none.
+    """
+    found = list_offsets(cluster, dict.fromkeys(partitions, time_ms), isolation=isolation)
+    offsets = {partition: _offset(result) for partition, result in found.items()}
+    late = [partition for partition, offset in offsets.items() if offset < 0]
+    if late:
+        ends = list_offsets(cluster, dict.fromkeys(late, LATEST), isolation=isolation)
+        offsets.update((partition, _offset(result)) for partition, result in ends.items())
+    return offsets
+
+
+def _offset(result: OffsetAndTime | ClientError) -> int:
+    if isinstance(result, ClientError):
+        raise result
+    return result.offset
