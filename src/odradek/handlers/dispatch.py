@@ -19,11 +19,11 @@ from typing import Any
 from odradek.broker.context import RequestContext
 from odradek.env.clock import Clock
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.errors import ApiError
 from odradek.network.connection import Connection, Part, Slot
 from odradek.telemetry.histogram import Histogram
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
-from odradek.wire.primitives import MalformedMessage, Message, read_uvarint_tail, skip_tagged_fields
+from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_fields
 
 log = logging.getLogger("odradek.request")
 

@@ -11,18 +11,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.broker.partition import Partition
-from odradek.handlers.handler import Handler
-from odradek.log import InvalidRecords
-from odradek.model.errors import ApiError, ErrorCode
-from odradek.wire.generated.produce_request import ProduceRequest, TopicProduceData
+from odradek.model.errors import ApiError
+from odradek.wire.generated.produce_request import ProduceRequest
 from odradek.wire.generated.produce_response import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,

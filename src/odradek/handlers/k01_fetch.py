@@ -44,7 +44,7 @@ def handle(
     if plan.error:
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(broker, request, plan, uses_ids)
-    wait_ms = request.max_wait_ms if request.max_wait_ms > 0 else 0
+    wait_ms = max(0, request.max_wait_ms)
     result = fetch.evaluate(final=wait_ms == 0)
     if not isinstance(result, int):
         return result
@@ -90,7 +90,7 @@ class _Fetch:
                 found.append((wanted, partition, None))
                 continue
             answer = read(
-                partition, wanted, self._isolation, left if left > 0 else 0, not any_bytes
+                partition, wanted, self._isolation, max(0, left), not any_bytes
             )
             size = len(answer.records) if answer.records is not None else 0
             if size:

@@ -1,0 +1,97 @@
+"""What clients push about themselves (KIP-714): kept as numbers, shown with the node's metrics.
+
+`core/client_metrics` decides who may push what; here the payload is decompressed within a limit,
+its numbers are read, and the newest of each client instance are kept until it falls silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from odradek.broker.context import RequestContext
+from odradek.core.client_metrics.subscriptions import ClientMetrics, Instance
+from odradek.env.randomness import RandomBytes
+from odradek.model import uuids
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.records.compression import CorruptCompression, decompress
+from odradek.telemetry import otlp
+from odradek.wire.generated.push_telemetry_request import PushTelemetryRequest
+
+EXPANSION_MAX = 10
+"""A payload may grow to this many times telemetry.max.bytes when decompressed."""
+SERIES_MAX = 2_000
+"""Numbers kept of one client instance."""
+
+SeriesKey = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def describe(context: RequestContext) -> dict[str, str]:
+    """What the patterns of subscriptions may match of a client."""
+    peer = context.peer
+    return {
+        "client_id": context.client_id or "",
+        "client_software_name": peer.software_name,
+        "client_software_version": peer.software_version,
+        "client_source_address": peer.host,
+        "client_source_port": str(peer.port),
+    }
+
+
+class ClientTelemetry:
+    """The shell around `ClientMetrics`."""
+
+    def __init__(self, payload_bytes_max: int, random_bytes: RandomBytes) -> None:
+        self.machine = ClientMetrics(payload_bytes_max, lambda: uuids.make(random_bytes(16)))
+        self._numbers: dict[bytes, dict[SeriesKey, float]] = {}
+        self.pushes = 0
+        self.pushes_refused = 0
+
+    def push(self, context: RequestContext, request: PushTelemetryRequest, now_ms: int) -> None:
+        """Take what a client pushed.
+
+        Raises:
+            ApiError: the machine refuses, or the payload cannot be read (INVALID_RECORD).
+        """
+        try:
+            instance = self.machine.push(
+                request.client_instance_id,
+                describe(context),
+                now_ms,
+                subscription_id=request.subscription_id,
+                compression_type=request.compression_type,
+                payload_bytes=len(request.metrics),
+                terminating=request.terminating,
+            )
+            if request.metrics:
+                self._take(instance, request)
+        except ApiError:
+            self.pushes_refused += 1
+            raise
+        self.pushes += 1
+        if request.terminating:
+            self._numbers.pop(instance.id, None)
+
+    def _take(self, instance: Instance, request: PushTelemetryRequest) -> None:
+        limit = EXPANSION_MAX * self.machine.payload_bytes_max
+        try:
+            payload = decompress(request.compression_type, request.metrics, limit)
+            points = otlp.points(bytes(payload))
+        except (CorruptCompression, otlp.MalformedTelemetry) as error:
+            instance.last_error = ErrorCode.INVALID_RECORD
+            raise ApiError(
+                ErrorCode.INVALID_RECORD, f"telemetry cannot be read: {error}"
+            ) from error
+        series = self._numbers.setdefault(instance.id, {})
+        for point in points:
+            key = (point.name, point.attributes)
+            if key in series:
+                series[key] = series[key] + point.value if point.is_delta else point.value
+            elif len(series) < SERIES_MAX:
+                series[key] = point.value
+
+    def numbers(self) -> Iterator[tuple[Mapping[str, str], Mapping[SeriesKey, float]]]:
+        """For each live client instance: who it is, and its newest numbers."""
+        for instance_id in [i for i in self._numbers if i not in self.machine.instances]:
+            del self._numbers[instance_id]
+        for instance_id, series in self._numbers.items():
+            yield self.machine.instances[instance_id].client, series

@@ -1,0 +1,228 @@
+"""Which metrics each client is asked to push, and whether a push is welcome (KIP-714).
+
+Subscriptions are the configurations of `client-metrics` resources: metric name prefixes, an
+interval, and patterns that choose clients. For each client instance the machine derives one
+subscription from all that match: the union of their metrics, the shortest interval, and an id
+that changes when they do. A client asks for it, then pushes at that interval; whoever comes too
+early, with an old id, or after saying goodbye, is refused with Kafka's own error
+(`ClientMetricsManager` in Apache Kafka).
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from odradek.model import uuids
+from odradek.model.errors import ApiError, ErrorCode
+
+INTERVAL_MS_DEFAULT = 300_000
+INSTANCES_MAX = 16_384
+"""Least recently used instances are forgotten beyond this number."""
+EXPIRY_MS_MIN = 60_000
+ALL_METRICS = "*"
+COMPRESSION_TYPES_MAX = 4
+MATCHABLE = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+
+@dataclass(slots=True)
+class Subscription:
+    """One `client-metrics` resource."""
+
+    metrics: tuple[str, ...]
+    interval_ms: int
+    match: Mapping[str, re.Pattern[str]]
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, str]) -> Subscription:
+        """From the settings `metrics`, `interval.ms` and `match`.
+
+        Raises:
+            ApiError: INVALID_CONFIG, for a pattern that cannot be used.
+        """
+        match: dict[str, re.Pattern[str]] = {}
+        for item in _list(settings.get("match", "")):
+            name, _, pattern = item.partition("=")
+            if name.strip() not in MATCHABLE or not pattern or "=" in pattern:
+                raise ApiError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {item}")
+            try:
+                match[name.strip()] = re.compile(pattern.strip())
+            except re.error:
+                message = f"Illegal client matching pattern: {item}"
+                raise ApiError(ErrorCode.INVALID_CONFIG, message) from None
+        interval_ms = int(settings.get("interval.ms", INTERVAL_MS_DEFAULT))
+        return cls(tuple(_list(settings.get("metrics", ""))), interval_ms, match)
+
+    def matches(self, client: Mapping[str, str]) -> bool:
+        """Whether all patterns match; without patterns every client does."""
+        return all(pattern.fullmatch(client[name]) for name, pattern in self.match.items())
+
+
+def _list(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+@dataclass(slots=True)
+class Instance:
+    """One client instance and the subscription derived for it."""
+
+    id: bytes
+    client: Mapping[str, str]
+    metrics: list[str] = field(default_factory=list)
+    interval_ms: int = INTERVAL_MS_DEFAULT
+    subscription_id: int = 0
+    generation: int = -1
+    """Of the subscriptions that it was derived from."""
+    asked_ms: int | None = None
+    pushed_ms: int | None = None
+    seen_ms: int = 0
+    last_error: ErrorCode = ErrorCode.NONE
+    is_terminating: bool = False
+
+
+class ClientMetrics:
+    """The machine. `draw_id` makes ids for clients that have none yet."""
+
+    def __init__(self, payload_bytes_max: int, draw_id: Callable[[], bytes]) -> None:
+        self.payload_bytes_max = payload_bytes_max
+        """telemetry.max.bytes"""
+        self._draw_id = draw_id
+        self._subscriptions: dict[str, Subscription] = {}
+        self._generation = 0
+        self.instances: OrderedDict[bytes, Instance] = OrderedDict()
+
+    def configure(self, name: str, settings: Mapping[str, str]) -> None:
+        """A `client-metrics` resource has changed; without settings it is gone."""
+        if settings:
+            self._subscriptions[name] = Subscription.parse(settings)
+        else:
+            self._subscriptions.pop(name, None)
+        self._generation += 1
+
+    def subscribe(self, instance_id: bytes, client: Mapping[str, str], now_ms: int) -> Instance:
+        """GetTelemetrySubscriptions: the instance with its present subscription.
+
+        Raises:
+            ApiError: THROTTLING_QUOTA_EXCEEDED, for a client that comes too early.
+        """
+        if instance_id == uuids.ZERO:
+            instance_id = self._draw_id()
+        instance = self._instance(instance_id, client, now_ms)
+        last = max(
+            (t for t in (instance.asked_ms, instance.pushed_ms) if t is not None), default=None
+        )
+        early = last is not None and now_ms - last < instance.interval_ms
+        may_ask_anew = instance.last_error in {
+            ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        }
+        if early and not may_ask_anew:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        instance.asked_ms = now_ms
+        instance.last_error = ErrorCode.NONE
+        return instance
+
+    def push(
+        self,
+        instance_id: bytes,
+        client: Mapping[str, str],
+        now_ms: int,
+        *,
+        subscription_id: int,
+        compression_type: int,
+        payload_bytes: int,
+        terminating: bool,
+    ) -> Instance:
+        """PushTelemetry: the instance whose metrics may be taken.
+
+        Raises:
+            ApiError: the push is refused.
+        """
+        if uuids.is_reserved(instance_id):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        instance = self._instance(instance_id, client, now_ms)
+        error = self._refusal(
+            instance, now_ms, subscription_id, compression_type, payload_bytes, terminating
+        )
+        instance.is_terminating = terminating
+        instance.last_error = error
+        if error:
+            raise ApiError(error)
+        return instance
+
+    def _refusal(
+        self,
+        instance: Instance,
+        now_ms: int,
+        subscription_id: int,
+        compression_type: int,
+        payload_bytes: int,
+        terminating: bool,
+    ) -> ErrorCode:
+        if instance.is_terminating:
+            return ErrorCode.INVALID_REQUEST
+        asked, pushed = instance.asked_ms, instance.pushed_ms
+        # The first push after asking may come early: clients spread theirs by a jitter.
+        first = asked is not None and (pushed is None or asked > pushed)
+        on_time = first or pushed is None or now_ms - pushed >= instance.interval_ms
+        if on_time:
+            instance.pushed_ms = now_ms
+        elif not terminating:
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if subscription_id != instance.subscription_id:
+            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        if not 0 <= compression_type <= COMPRESSION_TYPES_MAX:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        if payload_bytes > self.payload_bytes_max:
+            return ErrorCode.TELEMETRY_TOO_LARGE
+        return ErrorCode.NONE
+
+    def _instance(self, instance_id: bytes, client: Mapping[str, str], now_ms: int) -> Instance:
+        instance = self.instances.get(instance_id)
+        if instance is None:
+            self._expire(now_ms)
+            named = {**client, "client_instance_id": uuids.to_text(instance_id)}
+            instance = self.instances[instance_id] = Instance(instance_id, named)
+        if instance.generation != self._generation:
+            self._derive(instance)
+        instance.seen_ms = now_ms
+        self.instances.move_to_end(instance_id)
+        return instance
+
+    def _derive(self, instance: Instance) -> None:
+        """Join all subscriptions that match; a changed one lets the client ask at once."""
+        metrics: set[str] = set()
+        interval_ms = INTERVAL_MS_DEFAULT
+        for subscription in self._subscriptions.values():
+            if subscription.matches(instance.client):
+                metrics.update(subscription.metrics)
+                interval_ms = min(interval_ms, subscription.interval_ms)
+        instance.metrics = [ALL_METRICS] if ALL_METRICS in metrics else sorted(metrics)
+        instance.interval_ms = interval_ms
+        text = f"{instance.metrics}{interval_ms}".encode() + instance.id
+        instance.subscription_id = zlib.crc32(text) - 2**31
+        instance.generation = self._generation
+        instance.asked_ms = instance.pushed_ms = None
+        instance.is_terminating = False
+
+    def _expire(self, now_ms: int) -> None:
+        """Forget what has been silent for three intervals, and the oldest beyond the limit."""
+        while self.instances:
+            oldest = next(iter(self.instances.values()))
+            silent_ms = now_ms - oldest.seen_ms
+            expired = silent_ms > max(EXPIRY_MS_MIN, 3 * oldest.interval_ms)
+            if not expired and len(self.instances) < INSTANCES_MAX:
+                return
+            del self.instances[oldest.id]
