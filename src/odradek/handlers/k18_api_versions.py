@@ -50,7 +50,7 @@ def handle(
     answer = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=0 if key == PRODUCE_KEY else low, max_version=high)
-            for key, low, high in broker.served_versions(context.peer.listener)
+            for key, low, high in broker.served_versions
         ],
         finalized_features_epoch=broker.metadata.image.offset,
     )

@@ -27,7 +27,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from odradek.env.file_range import FileRange
-from odradek.network.peer import Peer
+from odradek.network.peer import Peer, nothing
 
 if TYPE_CHECKING:
     from odradek.network.server import Server
@@ -99,6 +99,7 @@ class Connection:
         self._server = server
         self._loop = loop
         self.peer = peer
+        peer.close = self.close
         self.state: object | None = None
         """Belongs to the dispatcher."""
         self.closed = False
@@ -439,6 +440,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
+        self.peer.close = nothing
         if self._muted_until is not None:
             self._muted_until.cancel()
         if self._reading:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+
+def nothing() -> None:
+    """What closing means before there is a connection, and after it is gone."""
+
 
 class Peer:
     """Address, listener and identity of a client; one per connection.
@@ -11,6 +17,7 @@ class Peer:
     """
 
     __slots__ = (
+        "close",
         "host",
         "listener",
         "local_host",
@@ -33,3 +40,5 @@ class Peer:
         self.principal = "User:ANONYMOUS"
         self.software_name = ""
         self.software_version = ""
+        self.close: Callable[[], None] = nothing
+        """Ends the connection, for the rare answer that is none."""
