@@ -44,6 +44,10 @@ T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
+def accept(_: Message) -> None:
+    """Checks nothing: for answers in which every item has an error of its own."""
+
+
 class Cluster:
     """Connections to the brokers of one cluster, made when needed."""
 
@@ -169,63 +173,87 @@ class Cluster:
                 if not error.retriable or not backoff.pause(deadline):
                     raise
 
-    def ask_any(self, request: Message, response_class: type[ResponseT]) -> ResponseT:
+    # `check_answer` raises the error that concerns the whole answer, so that one like
+    # NOT_CONTROLLER or COORDINATOR_LOAD_IN_PROGRESS is tried again.
+
+    def ask_any(
+        self,
+        request: Message,
+        response_class: type[ResponseT],
+        check_answer: Callable[[ResponseT], None] = accept,
+    ) -> ResponseT:
         """The answer of some broker.
 
         Raises:
             ClientError: see `retrying`.
         """
-        return self.retrying(lambda d: self.any().request(request, response_class, d.remaining_ms))
+        return self._ask(self.any, request, response_class, check_answer)
+
+    def ask_node(
+        self,
+        node_id: int,
+        request: Message,
+        response_class: type[ResponseT],
+        check_answer: Callable[[ResponseT], None] = accept,
+    ) -> ResponseT:
+        """The answer of a broker by id.
+
+        Raises:
+            ClientError: see `retrying`.
+        """
+        return self._ask(lambda: self.node(node_id), request, response_class, check_answer)
 
     def ask_controller(
         self,
         request: Message,
         response_class: type[ResponseT],
-        check_answer: Callable[[ResponseT], None],
+        check_answer: Callable[[ResponseT], None] = accept,
     ) -> ResponseT:
         """The answer of the controller, or of a broker that forwards to it (KRaft).
-
-        `check_answer` raises the error that concerns the whole answer, so that NOT_CONTROLLER
-        and the like are tried again.
 
         Raises:
             ClientError: see `retrying`.
         """
 
-        def attempt(deadline: Deadline) -> ResponseT:
-            self.refresh([])
-            controller_id = self.metadata.controller_id
-            connection = self.node(controller_id) if controller_id >= 0 else self.any()
-            response = connection.request(request, response_class, deadline.remaining_ms)
-            check_answer(response)
-            return response
+        def controller() -> Connection:
+            controller_id = self.refresh([]).controller_id
+            return self.node(controller_id) if controller_id >= 0 else self.any()
 
-        return self.retrying(attempt)
+        return self._ask(controller, request, response_class, check_answer)
 
     def ask_coordinator(
         self,
         key: str,
         request: Message,
         response_class: type[ResponseT],
-        check_answer: Callable[[ResponseT], None],
+        check_answer: Callable[[ResponseT], None] = accept,
         kind: int = GROUP,
     ) -> ResponseT:
         """The answer of the coordinator of a group or transactional id.
-
-        `check_answer` as in `ask_controller`.
 
         Raises:
             ClientError: see `retrying`.
         """
 
-        def attempt(deadline: Deadline) -> ResponseT:
-            connection = self.coordinator(key, kind)
+        def forgetting(response: ResponseT) -> None:
             try:
-                response = connection.request(request, response_class, deadline.remaining_ms)
                 check_answer(response)
             except ClientError:
                 self.forget_coordinator(key, kind)
                 raise
+
+        return self._ask(lambda: self.coordinator(key, kind), request, response_class, forgetting)
+
+    def _ask(
+        self,
+        connect: Callable[[], Connection],
+        request: Message,
+        response_class: type[ResponseT],
+        check_answer: Callable[[ResponseT], None],
+    ) -> ResponseT:
+        def attempt(deadline: Deadline) -> ResponseT:
+            response = connect().request(request, response_class, deadline.remaining_ms)
+            check_answer(response)
             return response
 
         return self.retrying(attempt)

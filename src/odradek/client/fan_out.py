@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, GROUP, Cluster
+from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, GROUP, UNKNOWN_TOPIC_WAIT_MS, Cluster
 from odradek.client.connection import Connection, Pending
 from odradek.client.deadline import Backoff, Deadline
-from odradek.client.errors import ClientError, UnreachableError
+from odradek.client.errors import BrokerError, ClientError, UnreachableError
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.primitives import Message
 
@@ -46,11 +47,6 @@ def to_coordinators(cluster: Cluster, kind: int = GROUP) -> Route[str]:
     )
 
 
-def to_nodes(cluster: Cluster) -> Route[int]:
-    """Brokers by id, asked themselves."""
-    return Route(cluster.node, lambda _: None)
-
-
 def fan_out(
     items: Iterable[ItemT],
     route: Route[ItemT],
@@ -73,7 +69,8 @@ def fan_out(
     left = order
     while left:
         results.update(_ask_once(left, route, build, response_class, read, deadline))
-        left = [item for item in left if _may_pass(results.get(item))]
+        elapsed_ms = timeout_ms - deadline.remaining_ms
+        left = [item for item in left if _may_pass(results.get(item), elapsed_ms)]
         for item in left:
             route.forget(item)
         if left and not backoff.pause(deadline):
@@ -82,12 +79,13 @@ def fan_out(
     return {item: results.get(item, missing) for item in order}
 
 
-def _may_pass(result: object) -> bool:
-    return (
-        isinstance(result, ClientError)
-        and result.retriable
-        and not isinstance(result, UnreachableError)
-    )
+def _may_pass(result: object, elapsed_ms: int) -> bool:
+    """Whether to ask again: not for ever for a topic that may only be new."""
+    if not isinstance(result, ClientError) or isinstance(result, UnreachableError):
+        return False
+    if isinstance(result, BrokerError) and result.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return result.retriable and elapsed_ms < UNKNOWN_TOPIC_WAIT_MS
+    return result.retriable
 
 
 def _ask_once(

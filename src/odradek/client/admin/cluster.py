@@ -1,0 +1,255 @@
+"""The cluster as a whole: brokers, features, quorum, versions, log directories, producers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster
+from odradek.client.connection import Connection
+from odradek.client.errors import ClientError, broker_error, check
+from odradek.client.fan_out import by_topic, fan_out, to_leaders
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
+from odradek.wire.generated.describe_cluster_response import DescribeClusterResponse
+from odradek.wire.generated.describe_log_dirs_request import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from odradek.wire.generated.describe_log_dirs_response import (
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from odradek.wire.generated.describe_producers_request import (
+    DescribeProducersRequest,
+    TopicRequest,
+)
+from odradek.wire.generated.describe_producers_response import (
+    DescribeProducersResponse,
+    ProducerState,
+)
+from odradek.wire.generated.describe_quorum_request import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+from odradek.wire.generated.describe_quorum_response import DescribeQuorumResponse, ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """A broker of the cluster. `fenced`: registered, but not serving."""
+
+    id: int
+    address: Address
+    rack: str | None
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The cluster. `controller_id` is a broker that takes what is meant for the controller."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerInfo, ...]
+
+
+def describe_cluster(cluster: Cluster) -> ClusterInfo:
+    """Id, controller and brokers, fenced ones too where the broker tells.
+
+    Raises:
+        ClientError: no answer.
+    """
+    response = cluster.ask_any(
+        DescribeClusterRequest(include_fenced_brokers=True), DescribeClusterResponse
+    )
+    check(response.error_code, response.error_message)
+    brokers = sorted(response.brokers, key=lambda b: b.broker_id)
+    return ClusterInfo(
+        response.cluster_id,
+        response.controller_id,
+        tuple(
+            BrokerInfo(b.broker_id, Address(b.host, b.port), b.rack, b.is_fenced) for b in brokers
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature of the cluster; `level` is None where it was never finalized."""
+
+    name: str
+    level: int | None
+    supported: tuple[int, int]
+
+
+def features(connection: Connection) -> list[Feature]:
+    """The features that a broker supports and the cluster has finalized."""
+    answer = connection.features
+    finalized = {f.name: f.max_version_level for f in answer.finalized_features}
+    return [
+        Feature(f.name, finalized.get(f.name), (f.min_version, f.max_version))
+        for f in sorted(answer.supported_features, key=lambda f: f.name)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A voter or observer. Timestamps in ms, -1 unknown."""
+
+    id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The quorum of controllers."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+
+
+def describe_quorum(cluster: Cluster) -> Quorum:
+    """The state of the metadata log's quorum (KIP-595).
+
+    Raises:
+        ClientError: no answer, or refused.
+    """
+    request = DescribeQuorumRequest(
+        topics=[TopicData(topic_name="__cluster_metadata", partitions=[PartitionData()])]
+    )
+    response = cluster.ask_controller(request, DescribeQuorumResponse, _check_quorum)
+    partition = response.topics[0].partitions[0]
+    return Quorum(
+        partition.leader_id,
+        partition.leader_epoch,
+        partition.high_watermark,
+        tuple(map(_quorum_replica, partition.current_voters)),
+        tuple(map(_quorum_replica, partition.observers)),
+    )
+
+
+def _check_quorum(response: DescribeQuorumResponse) -> None:
+    check(response.error_code, response.error_message, "quorum")
+    for topic in response.topics:
+        for partition in topic.partitions:
+            check(partition.error_code, partition.error_message, "quorum")
+
+
+def _quorum_replica(state: ReplicaState) -> QuorumReplica:
+    return QuorumReplica(
+        state.replica_id,
+        state.replica_directory_id,
+        state.log_end_offset,
+        state.last_fetch_timestamp,
+        state.last_caught_up_timestamp,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory of a broker. `sizes` in bytes by partition; -1 for unknown totals."""
+
+    path: str
+    error: ClientError | None
+    total_bytes: int
+    usable_bytes: int
+    sizes: dict[TopicPartition, int]
+    future: frozenset[TopicPartition]
+
+
+def describe_log_dirs(
+    cluster: Cluster, node_id: int, partitions: Sequence[TopicPartition] | None = None
+) -> list[LogDir]:
+    """The log directories of a broker, with all its partitions or some.
+
+    Raises:
+        ClientError: the broker does not answer, or refuses.
+    """
+    topics = None
+    if partitions is not None:
+        topics = [
+            DescribableLogDirTopic(topic=t, partitions=p) for t, p in by_topic(partitions).items()
+        ]
+    response = cluster.ask_node(
+        node_id, DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse
+    )
+    check(response.error_code, subject=f"log directories of broker {node_id}")
+    return [_log_dir(result) for result in response.results]
+
+
+def _log_dir(result: DescribeLogDirsResult) -> LogDir:
+    sizes: dict[TopicPartition, int] = {}
+    future: set[TopicPartition] = set()
+    for topic in result.topics:
+        for p in topic.partitions:
+            key = TopicPartition(topic.name, p.partition_index)
+            sizes[key] = sizes.get(key, 0) + p.partition_size
+            if p.is_future_key:
+                future.add(key)
+    return LogDir(
+        result.log_dir,
+        broker_error(result.error_code, subject=f"log directory {result.log_dir}"),
+        result.total_bytes,
+        result.usable_bytes,
+        sizes,
+        frozenset(future),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRange:
+    """An API that a broker offers, by its number, and the versions of it."""
+
+    key: int
+    version_min: int
+    version_max: int
+
+
+def api_versions(connection: Connection) -> list[ApiRange]:
+    """What a broker offers, by key."""
+    return [ApiRange(key, low, high) for key, (low, high) in sorted(connection.versions.items())]
+
+
+def describe_producers(
+    cluster: Cluster, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, list[ProducerState] | ClientError]:
+    """The idempotent and transactional producers that partitions remember (KIP-664).
+
+    Raises:
+        ClientError: a broker does not answer, or cannot.
+    """
+
+    def build(some: list[TopicPartition]) -> DescribeProducersRequest:
+        topics = by_topic(some).items()
+        return DescribeProducersRequest(
+            topics=[TopicRequest(name=t, partition_indexes=p) for t, p in topics]
+        )
+
+    def read(
+        response: DescribeProducersResponse,
+    ) -> dict[TopicPartition, list[ProducerState] | ClientError]:
+        found: dict[TopicPartition, list[ProducerState] | ClientError] = {}
+        for topic in response.topics:
+            for p in topic.partitions:
+                key = TopicPartition(topic.name, p.partition_index)
+                error = broker_error(p.error_code, p.error_message, f"partition {key}")
+                found[key] = error or p.active_producers
+        return found
+
+    return fan_out(
+        partitions,
+        to_leaders(cluster),
+        build,
+        DescribeProducersResponse,
+        read,
+        cluster.timeout_ms,
+    )

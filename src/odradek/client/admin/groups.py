@@ -1,0 +1,188 @@
+"""Groups: list, describe, delete. Classic groups and those of KIP-848 look the same from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from odradek.client import consumer_protocol
+from odradek.client.cluster import Cluster
+from odradek.client.errors import BrokerError, ClientError, broker_error, check
+from odradek.client.fan_out import fan_out, to_coordinators
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated import consumer_group_describe_response as modern
+from odradek.wire.generated import describe_groups_response as classic
+from odradek.wire.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from odradek.wire.generated.delete_groups_request import DeleteGroupsRequest
+from odradek.wire.generated.delete_groups_response import DeleteGroupsResponse
+from odradek.wire.generated.describe_groups_request import DescribeGroupsRequest
+from odradek.wire.generated.list_groups_request import ListGroupsRequest
+from odradek.wire.generated.list_groups_response import ListGroupsResponse
+
+CONSUMER_GROUP_DESCRIBE_KEY = 69
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group in a list. `type` is empty where the broker does not tell."""
+
+    id: str
+    type: str
+    state: str
+    protocol_type: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member with the partitions it has been given."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group. `assignor` is empty while nothing is assigned; `epoch` is -1 for classic groups."""
+
+    id: str
+    type: str
+    state: str
+    assignor: str
+    epoch: int
+    members: tuple[Member, ...]
+
+
+def list_groups(
+    cluster: Cluster, *, states: Sequence[str] = (), types: Sequence[str] = ()
+) -> list[GroupListing]:
+    """The groups of all brokers, by id; of some states or types only, if given.
+
+    Raises:
+        ClientError: a broker does not answer.
+    """
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    found: dict[str, GroupListing] = {}
+    for node_id in cluster.refresh([]).nodes:
+        response = cluster.ask_node(node_id, request, ListGroupsResponse, _check_list)
+        for g in response.groups:
+            found[g.group_id] = GroupListing(
+                g.group_id, g.group_type, g.group_state, g.protocol_type, node_id
+            )
+    return sorted(found.values(), key=lambda g: g.id)
+
+
+def _check_list(response: ListGroupsResponse) -> None:
+    check(response.error_code, subject="list of groups")
+
+
+def describe_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, Group | ClientError]:
+    """Groups with their members: asked for as KIP-848 groups first, then as classic ones.
+
+    Raises:
+        ClientError: a coordinator does not answer.
+    """
+    order = list(ids)
+    found: dict[str, Group | ClientError] = {}
+    if CONSUMER_GROUP_DESCRIBE_KEY in cluster.any().versions:
+        found = fan_out(
+            order,
+            to_coordinators(cluster),
+            lambda some: ConsumerGroupDescribeRequest(group_ids=some),
+            modern.ConsumerGroupDescribeResponse,
+            lambda response: {g.group_id: _modern_group(g) for g in response.groups},
+            cluster.timeout_ms,
+        )
+    left = [each for each in order if each not in found or _is_not_found(found[each])]
+    if left:
+        found |= fan_out(
+            left,
+            to_coordinators(cluster),
+            lambda some: DescribeGroupsRequest(groups=some),
+            classic.DescribeGroupsResponse,
+            lambda response: {g.group_id: _classic_group(g) for g in response.groups},
+            cluster.timeout_ms,
+        )
+    return {each: found[each] for each in order}
+
+
+def _is_not_found(result: Group | ClientError) -> bool:
+    return isinstance(result, BrokerError) and result.code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _modern_group(group: modern.DescribedGroup) -> Group | ClientError:
+    error = broker_error(group.error_code, group.error_message, f"group {group.group_id}")
+    return error or Group(
+        group.group_id,
+        "consumer",
+        group.group_state,
+        group.assignor_name,
+        group.group_epoch,
+        tuple(_modern_member(m) for m in group.members),
+    )
+
+
+def _modern_member(member: modern.Member) -> Member:
+    return Member(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        tuple(
+            TopicPartition(t.topic_name, index)
+            for t in member.assignment.topic_partitions
+            for index in t.partitions
+        ),
+    )
+
+
+def _classic_group(group: classic.DescribedGroup) -> Group | ClientError:
+    subject = f"group {group.group_id}"
+    error = broker_error(group.error_code, group.error_message, subject)
+    if error is None and group.group_state == "Dead":
+        error = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, subject=subject)
+    is_consumer = group.protocol_type == consumer_protocol.PROTOCOL_TYPE
+    return error or Group(
+        group.group_id,
+        "classic",
+        group.group_state,
+        group.protocol_data,
+        -1,
+        tuple(_classic_member(m, is_consumer) for m in group.members),
+    )
+
+
+def _classic_member(member: classic.DescribedGroupMember, is_consumer: bool) -> Member:
+    partitions: tuple[TopicPartition, ...] = ()
+    if is_consumer:
+        partitions = consumer_protocol.decode_assignment(member.member_assignment)
+    return Member(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, partitions
+    )
+
+
+def delete_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, ClientError | None]:
+    """Delete groups without members, with their offsets.
+
+    Raises:
+        ClientError: a coordinator does not answer.
+    """
+
+    def read(response: DeleteGroupsResponse) -> dict[str, ClientError | None]:
+        return {
+            r.group_id: broker_error(r.error_code, r.error_message, f"group {r.group_id}")
+            for r in response.results
+        }
+
+    return fan_out(
+        ids,
+        to_coordinators(cluster),
+        lambda some: DeleteGroupsRequest(groups_names=some),
+        DeleteGroupsResponse,
+        read,
+        cluster.timeout_ms,
+    )

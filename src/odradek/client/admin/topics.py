@@ -1,0 +1,184 @@
+"""Topics: create, delete, add partitions, describe; delete records from the front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError, broker_error
+from odradek.client.fan_out import fan_out, to_leaders
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from odradek.wire.generated.create_partitions_response import CreatePartitionsResponse
+from odradek.wire.generated.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from odradek.wire.generated.create_topics_response import (
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from odradek.wire.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from odradek.wire.generated.delete_records_response import DeleteRecordsResponse
+from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.generated.delete_topics_response import DeleteTopicsResponse
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be made. -1 stands for the cluster's default.
+
+    With `assignments` (a tuple of broker ids for each partition) the two numbers stay -1.
+    """
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic as it was made; `configs` are all its settings with defaults."""
+
+    name: str
+    id: bytes
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str | None]
+
+
+def create_topics(
+    cluster: Cluster, topics: Iterable[NewTopic], *, validate_only: bool = False
+) -> dict[str, CreatedTopic | ClientError]:
+    """Make topics, or only check that they could be made.
+
+    Raises:
+        ClientError: the cluster did not answer.
+    """
+    request = CreateTopicsRequest(
+        topics=[_creatable(t) for t in topics],
+        timeout_ms=cluster.timeout_ms,
+        validate_only=validate_only,
+    )
+    response = cluster.ask_controller(request, CreateTopicsResponse)
+    return {t.name: _created(t) for t in response.topics}
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in enumerate(topic.assignments)
+        ],
+        configs=[CreatableTopicConfig(name=n, value=v) for n, v in topic.configs.items()],
+    )
+
+
+def _created(result: CreatableTopicResult) -> CreatedTopic | ClientError:
+    error = broker_error(result.error_code, result.error_message, f"topic {result.name}")
+    return error or CreatedTopic(
+        result.name,
+        result.topic_id,
+        result.num_partitions,
+        result.replication_factor,
+        {c.name: c.value for c in result.configs or ()},
+    )
+
+
+def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, ClientError | None]:
+    """Delete topics with all their records.
+
+    Raises:
+        ClientError: the cluster did not answer.
+    """
+    wanted = list(names)
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=n) for n in wanted],
+        topic_names=wanted,
+        timeout_ms=cluster.timeout_ms,
+    )
+    response = cluster.ask_controller(request, DeleteTopicsResponse)
+    for name in wanted:
+        cluster.forget_topic(name)
+    return {
+        r.name or "": broker_error(r.error_code, r.error_message, f"topic {r.name}")
+        for r in response.responses
+    }
+
+
+def create_partitions(
+    cluster: Cluster,
+    topic: str,
+    count: int,
+    *,
+    assignments: Sequence[Sequence[int]] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Raise a topic's number of partitions to `count`.
+
+    Raises:
+        ClientError: refused, or the cluster did not answer.
+    """
+    placed = None
+    if assignments is not None:
+        placed = [CreatePartitionsAssignment(broker_ids=list(b)) for b in assignments]
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=topic, count=count, assignments=placed)],
+        timeout_ms=cluster.timeout_ms,
+        validate_only=validate_only,
+    )
+    response = cluster.ask_controller(request, CreatePartitionsResponse)
+    cluster.forget_topic(topic)
+    for result in response.results:
+        error = broker_error(result.error_code, result.error_message, f"topic {result.name}")
+        if error is not None:
+            raise error
+
+
+def delete_records(
+    cluster: Cluster, before: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | ClientError]:
+    """Delete the records before an offset (-1: before the high watermark): the new log starts.
+
+    Raises:
+        ClientError: a broker does not answer, or cannot.
+    """
+
+    def build(partitions: list[TopicPartition]) -> DeleteRecordsRequest:
+        topics: dict[str, list[DeleteRecordsPartition]] = {}
+        for each in partitions:
+            wanted = DeleteRecordsPartition(partition_index=each.partition, offset=before[each])
+            topics.setdefault(each.topic, []).append(wanted)
+        return DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=t, partitions=p) for t, p in topics.items()],
+            timeout_ms=cluster.timeout_ms,
+        )
+
+    def read(response: DeleteRecordsResponse) -> dict[TopicPartition, int | ClientError]:
+        done: dict[TopicPartition, int | ClientError] = {}
+        for topic in response.topics:
+            for p in topic.partitions:
+                key = TopicPartition(topic.name, p.partition_index)
+                error = broker_error(p.error_code, subject=f"partition {key}")
+                done[key] = error or p.low_watermark
+        return done
+
+    return fan_out(
+        before, to_leaders(cluster), build, DeleteRecordsResponse, read, cluster.timeout_ms
+    )

@@ -1,0 +1,85 @@
+"""What classic consumer groups write into the opaque fields of JoinGroup and SyncGroup.
+
+Both are an int16 version and a message of it (`ConsumerProtocol`). A version newer than ours is
+read as ours: later ones only add fields at the end.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from odradek.client.errors import MalformedResponseError
+from odradek.client.fan_out import by_topic
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated import consumer_protocol_assignment as assignment_message
+from odradek.wire.generated import consumer_protocol_subscription as subscription_message
+from odradek.wire.primitives import Buffer, MalformedMessage
+
+PROTOCOL_TYPE = "consumer"
+
+_VERSION = struct.Struct(">h")
+
+Assignment = assignment_message.ConsumerProtocolAssignment
+Subscription = subscription_message.ConsumerProtocolSubscription
+
+
+def encode_subscription(
+    topics: Iterable[str], owned: Iterable[TopicPartition], generation_id: int
+) -> bytes:
+    """A member's wishes: its topics, and the partitions that it holds."""
+    message = Subscription(
+        topics=sorted(topics),
+        owned_partitions=[
+            subscription_message.TopicPartition(topic=t, partitions=p)
+            for t, p in by_topic(sorted(owned)).items()
+        ],
+        generation_id=generation_id,
+    )
+    return _VERSION.pack(Subscription.VERSION_MAX) + message.encode(Subscription.VERSION_MAX)
+
+
+def decode_subscription(data: Buffer) -> Subscription:
+    """The inverse of `encode_subscription`.
+
+    Raises:
+        MalformedResponseError: not of this form.
+    """
+    try:
+        (version,) = _VERSION.unpack_from(data)
+        version = max(0, min(version, Subscription.VERSION_MAX))
+        return Subscription.decode_prefix(data, version, 2)[0]
+    except (struct.error, MalformedMessage) as error:
+        raise MalformedResponseError(f"a member's subscription cannot be read: {error}") from error
+
+
+def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """The partitions that a member gets."""
+    message = Assignment(
+        assigned_partitions=[
+            assignment_message.TopicPartition(topic=t, partitions=p)
+            for t, p in by_topic(sorted(partitions)).items()
+        ]
+    )
+    return _VERSION.pack(Assignment.VERSION_MAX) + message.encode(Assignment.VERSION_MAX)
+
+
+def decode_assignment(data: Buffer) -> tuple[TopicPartition, ...]:
+    """The inverse of `encode_assignment`; nothing for no bytes.
+
+    Raises:
+        MalformedResponseError: not of this form.
+    """
+    if not data:
+        return ()
+    try:
+        (version,) = _VERSION.unpack_from(data)
+        version = max(0, min(version, Assignment.VERSION_MAX))
+        message, _ = Assignment.decode_prefix(data, version, 2)
+    except (struct.error, MalformedMessage) as error:
+        raise MalformedResponseError(f"a member's assignment cannot be read: {error}") from error
+    return tuple(
+        TopicPartition(each.topic, index)
+        for each in message.assigned_partitions
+        for index in each.partitions
+    )
