@@ -1,0 +1,281 @@
+"""Files and directories, as an argument.
+
+`FileSystem` is the little of a POSIX file system that a log needs, in terms of descriptors and
+paths. `OsFileSystem` holds the functions of `os` themselves, so that who binds
+`file_system.pwrite` once calls the system call's wrapper and nothing else. A double keeps two
+contents of every file, what was written and what was synced, and drops the difference at will.
+
+What a caller may rely on, and a double must honour:
+
+- Written bytes are seen by every reader at once; they survive a crash only after `fsync` or
+  `fdatasync` of that file (`fdatasync` includes the file's length).
+- A created, renamed or removed name survives a crash only after `sync_directory` of its parent.
+- `rename` replaces its target in one step: after a crash there is the old file or the new one.
+- Any call may raise `OSError`; `pwrite` and `pwritev` may write less than they were given.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
+READ_WRITE = os.O_RDWR | os.O_CLOEXEC
+CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+CREATE_EMPTY = CREATE | os.O_TRUNC
+
+RESIDENCY_STEP = 131_072
+"""Linux reads ahead in pieces of this size: one page of each tells about the piece."""
+
+
+class FileStatus(NamedTuple):
+    """What a directory knows of a file."""
+
+    size: int
+    modified_ms: int
+    is_directory: bool
+
+
+class DirectoryEntry(NamedTuple):
+    """A name in a directory."""
+
+    name: str
+    is_directory: bool
+
+
+class FileSystem(Protocol):
+    """See the module."""
+
+    def open(self, path: str, flags: int, mode: int = 0o644) -> int:
+        """A descriptor; `flags` is one of this module's."""
+        ...
+
+    def close(self, descriptor: int) -> None:
+        """Give the descriptor back."""
+        ...
+
+    def pread(self, descriptor: int, length: int, position: int) -> bytes:
+        """At most `length` bytes; fewer only at the end of the file."""
+        ...
+
+    def pwrite(self, descriptor: int, data: Buffer, position: int) -> int:
+        """Bytes written, perhaps fewer than given."""
+        ...
+
+    def pwritev(self, descriptor: int, parts: Sequence[Buffer], position: int) -> int:
+        """Bytes written of all parts, perhaps fewer than given."""
+        ...
+
+    def fsync(self, descriptor: int) -> None:
+        """The file's content and length survive a crash from now on."""
+        ...
+
+    def fdatasync(self, descriptor: int) -> None:
+        """As `fsync`, without the times of the file."""
+        ...
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        """Cut the file, or extend it with zeros, to `length`."""
+        ...
+
+    def size(self, descriptor: int) -> int:
+        """Length of the open file in bytes."""
+        ...
+
+    def status(self, path: str) -> FileStatus | None:
+        """What is at the path; None if nothing is."""
+        ...
+
+    def scan(self, path: str) -> list[DirectoryEntry]:
+        """The names in a directory, in no order."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or directory another name; a file replaces the target."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory, and its parents; no error if it is there."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """The names in the directory survive a crash from now on."""
+        ...
+
+    def lock(self, descriptor: int) -> bool:
+        """Lock an open file until it is closed; False if another process has it."""
+        ...
+
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the volume: all of them, and those that may still be written."""
+        ...
+
+    def is_resident(self, descriptor: int, position: int, length: int) -> bool:
+        """Whether a read would, as far as can be told, not wait for the device."""
+        ...
+
+
+class OsFileSystem:
+    """The machine's file system."""
+
+    __slots__ = ()
+
+    open = staticmethod(os.open)
+    close = staticmethod(os.close)
+    pread = staticmethod(os.pread)
+    pwrite = staticmethod(os.pwrite)
+    pwritev = staticmethod(os.pwritev)
+    fsync = staticmethod(os.fsync)
+    fdatasync = staticmethod(getattr(os, "fdatasync", os.fsync))
+    truncate = staticmethod(os.ftruncate)
+    rename = staticmethod(os.replace)
+    remove = staticmethod(os.remove)
+    remove_directory = staticmethod(os.rmdir)
+
+    def size(self, descriptor: int) -> int:
+        """See `FileSystem`."""
+        return os.lseek(descriptor, 0, os.SEEK_END)
+
+    def status(self, path: str) -> FileStatus | None:
+        """See `FileSystem`."""
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return None
+        return FileStatus(
+            found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode)
+        )
+
+    def scan(self, path: str) -> list[DirectoryEntry]:
+        """See `FileSystem`."""
+        with os.scandir(path) as entries:
+            return [DirectoryEntry(entry.name, entry.is_dir()) for entry in entries]
+
+    def make_directory(self, path: str) -> None:
+        """See `FileSystem`."""
+        os.makedirs(path, exist_ok=True)
+
+    def sync_directory(self, path: str) -> None:
+        """See `FileSystem`."""
+        descriptor = os.open(path, READ_ONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, descriptor: int) -> bool:
+        """See `FileSystem`. POSIX record locks, as Java's `FileChannel.tryLock` takes them."""
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def space(self, path: str) -> tuple[int, int]:
+        """See `FileSystem`."""
+        found = os.statvfs(path)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+    def is_resident(self, descriptor: int, position: int, length: int) -> bool:
+        """See `FileSystem`. Asks the page cache for one byte of each piece of the range."""
+        nowait = getattr(os, "RWF_NOWAIT", None)
+        if nowait is None:
+            return True  # only Linux can tell; elsewhere reads go on where they are
+        byte = bytearray(1)
+        end = position + length
+        try:
+            for each in range(position, end, RESIDENCY_STEP):
+                os.preadv(descriptor, [byte], each, nowait)
+            os.preadv(descriptor, [byte], max(position, end - 1), nowait)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # the file system does not know the flag
+        return True
+
+
+def read_file(file_system: FileSystem, path: str) -> bytes:
+    """The whole content.
+
+    Raises:
+        OSError: it cannot be read; FileNotFoundError if it is not there.
+    """
+    descriptor = file_system.open(path, READ_ONLY)
+    try:
+        length = file_system.size(descriptor)
+        parts = []
+        position = 0
+        while position < length:
+            part = file_system.pread(descriptor, length - position, position)
+            if not part:
+                break
+            parts.append(part)
+            position += len(part)
+        return b"".join(parts)
+    finally:
+        file_system.close(descriptor)
+
+
+def write_fully(file_system: FileSystem, descriptor: int, data: Buffer, position: int) -> None:
+    """Write all of `data`, in as many calls as it takes.
+
+    Raises:
+        OSError: the device fails or is full; a part may have been written.
+    """
+    written = file_system.pwrite(descriptor, data, position)
+    while written < len(data):
+        written += file_system.pwrite(descriptor, memoryview(data)[written:], position + written)
+
+
+def replace_file(file_system: FileSystem, path: str, data: Buffer, sync: bool = True) -> None:
+    """Put `data` in the place of the file in one step that survives a crash.
+
+    Writes `path.tmp`, syncs it, renames it and syncs the directory; without `sync` the step is
+    still one step for readers, but a crash may undo it or leave an empty file.
+
+    Raises:
+        OSError: the device fails or is full; the old file is still there.
+    """
+    temporary = path + ".tmp"
+    descriptor = file_system.open(temporary, CREATE_EMPTY)
+    try:
+        write_fully(file_system, descriptor, data, 0)
+        if sync:
+            file_system.fsync(descriptor)
+    finally:
+        file_system.close(descriptor)
+    file_system.rename(temporary, path)
+    if sync:
+        file_system.sync_directory(os.path.dirname(path))
+
+
+def remove_tree(file_system: FileSystem, path: str) -> None:
+    """Remove a directory and all that is in it; no error if it is not there.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    try:
+        entries = file_system.scan(path)
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        inner = f"{path}/{entry.name}"
+        if entry.is_directory:
+            remove_tree(file_system, inner)
+        else:
+            file_system.remove(inner)
+    file_system.remove_directory(path)
