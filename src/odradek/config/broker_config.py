@@ -1,0 +1,298 @@
+"""The settings of one node, typed."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping
+
+from odradek.config.checks import voters
+from odradek.config.group_config import GroupConfig
+from odradek.config.layers import BrokerLayers, usable_dynamic
+from odradek.config.listeners import (
+    Listener,
+    parse_address_counts,
+    parse_listeners,
+    parse_protocol_map,
+    with_controller_names,
+)
+from odradek.config.topic_config import TopicConfig
+from odradek.config.view import View
+
+BROKER, CONTROLLER = "broker", "controller"
+
+
+class BrokerConfig(View):
+    """What applies to this node: file, overrides and dynamic values over the defaults.
+
+    The attributes without a note are settings of the same name; settings that only stand in for
+    those of topics are in `topic_defaults`. Every other setting is reached by `value`.
+
+    Raises:
+        ConfigurationError: a value is invalid.
+    """
+
+    node_id: int
+    broker_rack: str | None
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    num_partitions: int
+    default_replication_factor: int
+    telemetry_max_bytes: int
+
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+    socket_listen_backlog_size: int
+    socket_request_max_bytes: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    fetch_max_bytes: int
+    message_max_bytes: int
+    max_request_partition_size_limit: int
+    max_incremental_fetch_session_cache_slots: int
+    request_timeout_ms: int
+    unstable_api_versions_enable: bool
+
+    metadata_log_segment_bytes: int
+    metadata_log_segment_ms: int
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
+    metadata_max_retention_bytes: int
+    metadata_max_retention_ms: int
+    metadata_max_idle_interval_ms: int
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
+    initial_broker_registration_timeout_ms: int
+    controlled_shutdown_enable: bool
+
+    log_retention_check_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    num_recovery_threads_per_data_dir: int
+    log_initial_task_delay_ms: int
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_threads: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_backoff_ms: int
+    min_insync_replicas: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    unclean_leader_election_enable: bool
+
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    offset_metadata_max_bytes: int
+    offsets_load_buffer_size: int
+    offsets_topic_replication_factor: int
+    offsets_topic_num_partitions: int
+    offsets_topic_segment_bytes: int
+    offsets_topic_compression_codec: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offsets_commit_timeout_ms: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_min_assignment_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
+
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_segment_bytes: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_load_buffer_size: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+
+    odradek_metrics_host: str
+    odradek_metrics_port: int
+    odradek_log_level: str
+    odradek_log_format: str
+    odradek_shutdown_timeout_ms: int
+
+    process_roles: frozenset[str]
+    """`broker`, `controller`, or both."""
+    log_dirs: tuple[str, ...]
+    """Absolute paths; of `log.dirs`, else of `log.dir`."""
+    metadata_log_dir: str
+    """An absolute path; of `metadata.log.dir`, else the first of `log_dirs`."""
+    listeners: tuple[Listener, ...]
+    """Everything to listen on."""
+    broker_listeners: tuple[Listener, ...]
+    controller_listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    """What clients are told; an empty host stands for whatever address they came by."""
+    advertised_controller_listeners: tuple[Listener, ...]
+    controller_listener_names: tuple[str, ...]
+    inter_broker_listener_name: str
+    quorum_voters: Mapping[int, tuple[str, int]]
+    """Host and port by node id, of `controller.quorum.voters`."""
+    quorum_bootstrap_servers: tuple[str, ...]
+    group_coordinator_rebalance_protocols: frozenset[str]
+    max_connections_per_ip_overrides: Mapping[str, int]
+    topic_defaults: TopicConfig
+    """What a topic without settings of its own has."""
+    layers: BrokerLayers
+    ignored: tuple[str, ...]
+    """Why stored dynamic values were left out; for the log."""
+
+    def __init__(self, layers: BrokerLayers, ignored: tuple[str, ...] = ()) -> None:
+        self._set(layers=layers, ignored=ignored)
+        self._fill(_NAMES, layers.value)
+        self._set_node(layers)
+        self._set_listeners(layers)
+        self._set(topic_defaults=self.topic_config({}))
+
+    def _set_node(self, layers: BrokerLayers) -> None:
+        directories = _list(layers, "log.dirs") or _list(layers, "log.dir")
+        metadata_directory = layers.value("metadata.log.dir") or directories[0]
+        protocols = _list(layers, "group.coordinator.rebalance.protocols")
+        quorum_voters = "controller.quorum.voters"
+        self._set(
+            process_roles=frozenset(_list(layers, "process.roles")),
+            log_dirs=tuple(map(os.path.abspath, directories)),
+            metadata_log_dir=os.path.abspath(str(metadata_directory)),
+            quorum_voters=voters(quorum_voters, layers.value(quorum_voters)),
+            quorum_bootstrap_servers=_list(layers, "controller.quorum.bootstrap.servers"),
+            group_coordinator_rebalance_protocols=frozenset(each.lower() for each in protocols),
+            max_connections_per_ip_overrides=parse_address_counts(
+                str(layers.value("max.connections.per.ip.overrides"))
+            ),
+        )
+
+    def _set_listeners(self, layers: BrokerLayers) -> None:
+        entries = _list(layers, "listeners")
+        controllers = tuple(each.upper() for each in _controller_names(layers))
+        map_name = "listener.security.protocol.map"
+        protocols = parse_protocol_map(str(layers.value(map_name)))
+        if map_name not in layers.effective:
+            protocols = with_controller_names(protocols, controllers, entries)
+        listeners = parse_listeners("listeners", entries, protocols)
+        advertised_entries = _list(layers, "advertised.listeners")
+        advertised = listeners
+        if advertised_entries:
+            name = "advertised.listeners"
+            advertised = parse_listeners(name, advertised_entries, protocols, distinct_ports=False)
+        inter_broker = layers.value("inter.broker.listener.name")
+        if inter_broker is None:
+            inter_broker = layers.value("security.inter.broker.protocol")
+        self._set(
+            listeners=listeners,
+            broker_listeners=tuple(each for each in listeners if each.name not in controllers),
+            controller_listeners=tuple(each for each in listeners if each.name in controllers),
+            advertised_listeners=tuple(each for each in advertised if each.name not in controllers),
+            advertised_controller_listeners=_advertised_controllers(
+                controllers, advertised, listeners
+            ),
+            controller_listener_names=controllers,
+            inter_broker_listener_name=str(inter_broker).upper(),
+        )
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether this node serves clients."""
+        return BROKER in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node votes on metadata."""
+        return CONTROLLER in self.process_roles
+
+    def value(self, name: str) -> object:
+        """The value of any broker setting, by its name with dots.
+
+        Raises:
+            KeyError: there is no such setting.
+            ConfigurationError: the value is invalid, or required and missing.
+        """
+        return self.layers.value(name)
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The settings of a topic with these of its own.
+
+        Raises:
+            ConfigurationError: a value is invalid.
+        """
+        return TopicConfig(overrides, self.layers)
+
+    def group_config(self, overrides: Mapping[str, str]) -> GroupConfig:
+        """The settings of a group with these of its own.
+
+        Raises:
+            ConfigurationError: a value is invalid.
+        """
+        return GroupConfig(overrides, self.layers)
+
+    def with_dynamic(
+        self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]
+    ) -> BrokerConfig:
+        """This configuration under other dynamic values.
+
+        Values that cannot be applied are left out, as Kafka does, and named in `ignored`.
+        """
+        usable_default, default_problems = usable_dynamic(cluster_default, per_broker=False)
+        usable_broker, broker_problems = usable_dynamic(per_broker, per_broker=True)
+        layers = BrokerLayers(self.layers.static, usable_default, usable_broker)
+        return BrokerConfig(layers, (*default_problems, *broker_problems))
+
+
+_COMPUTED = frozenset(
+    (
+        "process_roles",
+        "log_dirs",
+        "metadata_log_dir",
+        "listeners",
+        "broker_listeners",
+        "controller_listeners",
+        "advertised_listeners",
+        "advertised_controller_listeners",
+        "controller_listener_names",
+        "inter_broker_listener_name",
+        "quorum_voters",
+        "quorum_bootstrap_servers",
+        "group_coordinator_rebalance_protocols",
+        "max_connections_per_ip_overrides",
+        "topic_defaults",
+        "layers",
+        "ignored",
+    )
+)
+_NAMES = tuple(name for name in BrokerConfig.__annotations__ if name not in _COMPUTED)
+
+
+def _list(layers: BrokerLayers, name: str) -> tuple[str, ...]:
+    value = layers.value(name)
+    assert value is None or isinstance(value, tuple)
+    return value or ()
+
+
+def _controller_names(layers: BrokerLayers) -> tuple[str, ...]:
+    """Kafka requires the setting; without it our controller is reached inside the node only."""
+    name = "controller.listener.names"
+    return _list(layers, name) if name in layers.effective else ()
+
+
+def _advertised_controllers(
+    controllers: tuple[str, ...], advertised: tuple[Listener, ...], listeners: tuple[Listener, ...]
+) -> tuple[Listener, ...]:
+    """For each controller name what is advertised, else where it listens."""
+    by_name = {each.name: each for each in (*listeners, *advertised)}
+    return tuple(by_name[name] for name in controllers if name in by_name)

@@ -1,0 +1,218 @@
+"""What values have to satisfy, in the words of the definitions.
+
+| word | meaning |
+|---|---|
+| `>=N` | a number not below N |
+| `A..B` | a number from A to B |
+| `A..B\\|N` | the same, or exactly N |
+| `{a,b}` | one of these; for a list, each element is, and none twice |
+| `any-case{a,b}` | one of these in any case |
+| `distinct` | no element twice, none empty |
+| `non-empty` | not the empty text or list |
+| `voters` | id@host:port, ... |
+| `endpoints` | host:port, ... |
+| `replicas` | partition:broker, ..., or `*` |
+| `offset-reset` | latest, earliest, or by_duration:<ISO 8601 duration> |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+
+class ConfigurationError(ValueError):
+    """A setting or a combination of settings that cannot be used."""
+
+    @classmethod
+    def of(cls, name: str, value: object, problem: str) -> ConfigurationError:
+        """An error in the form that Kafka's tools show."""
+        return cls(f"Invalid value {value} for configuration {name}: {problem}")
+
+
+class Secret:
+    """A value that is never shown."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+
+Value = bool | int | float | str | tuple[str, ...] | Secret | None
+
+
+class Check:
+    """One requirement; `description` says in the documentation what is valid."""
+
+    __slots__ = ("_apply", "description")
+
+    def __init__(self, description: str, apply: Callable[[str, Value], Value]) -> None:
+        self.description = description
+        self._apply = apply
+
+    def apply(self, name: str, value: Value) -> Value:
+        """The value, or what becomes of it.
+
+        Raises:
+            ConfigurationError: it is not valid.
+        """
+        return self._apply(name, value)
+
+
+# Patterns are compiled where they are first used: importing this room must stay quick.
+_RANGE = r"(-?[\d.]+?)\.\.(-?[\d.]+)(?:\|(-?\d+))?"
+
+
+def parse_check(word: str) -> Check:
+    """The check that a word of a definition stands for."""
+    if word in _NAMED:
+        return _NAMED[word]
+    if word.startswith(">="):
+        return _range(float(word[2:]), None, None, f"[{word[2:]},...]")
+    if found := re.fullmatch(_RANGE, word):
+        low, high, other = found.groups()
+        description = f"[{low},...,{high}]" + (f" or {other}" if other else "")
+        return _range(float(low), float(high), float(other) if other else None, description)
+    prefix, brace, values = word.rstrip("}").partition("{")
+    assert brace, f"unknown check {word!r}"
+    return _one_of(tuple(values.split(",")), any_case=prefix == "any-case")
+
+
+def _range(low: float, high: float | None, other: float | None, description: str) -> Check:
+    def apply(name: str, value: Value) -> Value:
+        assert isinstance(value, (int, float))
+        if value != other:
+            if value < low:
+                raise ConfigurationError.of(name, value, f"must be at least {low:.15g}")
+            if high is not None and value > high:
+                raise ConfigurationError.of(name, value, f"must be at most {high:.15g}")
+        return value
+
+    return Check(description, apply)
+
+
+def _one_of(allowed: tuple[str, ...], any_case: bool) -> Check:
+    lowered = {each.lower() for each in allowed} if any_case else set(allowed)
+    names = ", ".join(allowed)
+
+    def apply(name: str, value: Value) -> Value:
+        if isinstance(value, tuple):
+            value = distinct(name, value)
+        for element in value if isinstance(value, tuple) else (value,):
+            assert isinstance(element, str)
+            if (element.lower() if any_case else element) not in lowered:
+                raise ConfigurationError.of(name, element, f"must be one of {names}")
+        return value
+
+    return Check(("any case: " if any_case else "") + f"[{names}]", apply)
+
+
+def distinct(name: str, value: Value) -> tuple[str, ...]:
+    """A list without repetitions.
+
+    Raises:
+        ConfigurationError: an element is empty.
+    """
+    assert isinstance(value, tuple)
+    if "" in value:
+        raise ConfigurationError.of(name, ",".join(value), "no element may be empty")
+    return tuple(dict.fromkeys(value))
+
+
+def _non_empty(name: str, value: Value) -> Value:
+    if not value:
+        raise ConfigurationError.of(name, '""', "must not be empty")
+    return value
+
+
+_ENDPOINT = r"\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)"
+
+
+def host_and_port(name: str, text: str, form: str) -> tuple[str, int]:
+    """The two parts of `host:port` or `[address]:port`.
+
+    Raises:
+        ConfigurationError: it is not of that form.
+    """
+    found = re.fullmatch(_ENDPOINT, text)
+    if found is None or int(found[2]) > 65535:
+        raise ConfigurationError.of(name, text, f"each entry must have the form {form}")
+    return found[1], int(found[2])
+
+
+def voters(name: str, value: Value) -> dict[int, tuple[str, int]]:
+    """The voters of a quorum, by id, from `id@host:port` entries.
+
+    Raises:
+        ConfigurationError: an entry is not of that form.
+    """
+    assert isinstance(value, tuple)
+    result: dict[int, tuple[str, int]] = {}
+    for entry in value:
+        id_text, _, endpoint = entry.partition("@")
+        if not id_text.isdecimal():
+            raise ConfigurationError.of(name, entry, "each entry must have the form id@host:port")
+        result[int(id_text)] = host_and_port(name, endpoint, "id@host:port")
+    return result
+
+
+def _check_voters(name: str, value: Value) -> Value:
+    voters(name, value)
+    return value
+
+
+def _check_endpoints(name: str, value: Value) -> Value:
+    assert isinstance(value, tuple)
+    for entry in value:
+        host_and_port(name, entry, "host:port")
+    return value
+
+
+_REPLICA = r"([0-9]+:[0-9]+)?"
+
+
+def _check_replicas(name: str, value: Value) -> Value:
+    assert isinstance(value, tuple)
+    if value != ("*",) and not all(re.fullmatch(_REPLICA, each) for each in value):
+        raise ConfigurationError.of(
+            name, ",".join(value), "must be * or a list of partition:broker, partition:broker, ..."
+        )
+    return value
+
+
+_DURATION = (
+    r"(?i:[-+]?P(?=.)([-+]?\d+D)?(T(?=.)([-+]?\d+H)?([-+]?\d+M)?([-+]?\d+([.,]\d{0,9})?S)?)?)"
+)
+
+
+def _check_offset_reset(name: str, value: Value) -> Value:
+    assert isinstance(value, str)
+    kind, _, duration = value.partition(":")
+    fine = value.lower() in {"latest", "earliest"} or (
+        kind.lower() == "by_duration" and re.fullmatch(_DURATION, duration) and "-" not in duration
+    )
+    if not fine:
+        raise ConfigurationError.of(
+            name, value, "must be latest, earliest or by_duration:<ISO 8601 duration>"
+        )
+    return value
+
+
+_NAMED = {
+    "distinct": Check("no element twice", distinct),
+    "non-empty": Check("not empty", _non_empty),
+    "voters": Check("id@host:port, ...", _check_voters),
+    "endpoints": Check("host:port, ...", _check_endpoints),
+    "replicas": Check("partition:broker, ... or *", _check_replicas),
+    "offset-reset": Check("latest, earliest, by_duration:...", _check_offset_reset),
+}

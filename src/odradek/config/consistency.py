@@ -1,0 +1,180 @@
+"""What must hold among several settings before a node starts.
+
+Each check yields sentences that name the settings and tell the fix. The rules are Kafka's
+(KafkaConfig.validateValues, GroupCoordinatorConfig, QuorumConfig); `topology` adds what this
+version of Odradek cannot be yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
+
+MEBIBYTE = 1024 * 1024
+
+
+def problems(config: BrokerConfig) -> list[str]:
+    """Everything that is wrong with a node's settings together; empty when it may start."""
+    checks: tuple[Callable[[BrokerConfig], Iterator[str]], ...] = (
+        node,
+        listeners,
+        quorum,
+        limits,
+        logs,
+        groups,
+        topology,
+    )
+    return [problem for check in checks for problem in check(config)]
+
+
+def node(config: BrokerConfig) -> Iterator[str]:
+    """Node id and roles."""
+    effective = config.layers.effective
+    if effective.get("broker.id", effective["node.id"]) != effective["node.id"]:
+        yield "node.id and broker.id differ: give them the same value, or only node.id"
+    if config.layers.value("replica.fetch.wait.max.ms") > config.layers.value(  # type: ignore[operator]
+        "replica.lag.time.max.ms"
+    ):
+        yield "replica.fetch.wait.max.ms must not be above replica.lag.time.max.ms"
+    if config.broker_heartbeat_interval_ms * 2 > config.broker_session_timeout_ms:
+        yield "broker.heartbeat.interval.ms must be at most half of broker.session.timeout.ms"
+
+
+def listeners(config: BrokerConfig) -> Iterator[str]:
+    """Listeners, what is advertised of them, and the one among brokers."""
+    names = [each.name for each in config.listeners]
+    if config.is_broker:
+        advertised = [each.name for each in config.advertised_listeners]
+        if not advertised:
+            yield (
+                "no listener is left for clients: controller.listener.names holds "
+                f"{', '.join(names)}; add another one to listeners"
+            )
+        elif config.inter_broker_listener_name not in advertised:
+            yield (
+                f"inter.broker.listener.name is {config.inter_broker_listener_name}, "
+                f"but it must be one of {', '.join(advertised)}"
+            )
+        extra = [name for name in advertised if name not in names]
+        if extra:
+            yield (
+                f"advertised.listeners holds {', '.join(extra)}, "
+                f"but listeners has only {', '.join(names)}"
+            )
+    for each in (*config.advertised_listeners, *config.advertised_controller_listeners):
+        if each.host == "0.0.0.0" and "advertised.listeners" in config.layers.effective:  # noqa: S104
+            yield f"advertised.listeners holds {each}: 0.0.0.0 is no address to connect to"
+    effective = config.layers.effective
+    if {"inter.broker.listener.name", "security.inter.broker.protocol"} <= effective.keys():
+        yield "set inter.broker.listener.name or security.inter.broker.protocol, not both"
+
+
+def quorum(config: BrokerConfig) -> Iterator[str]:
+    """Controller listeners and voters, by role."""
+    names = [each.name for each in config.listeners]
+    controllers = config.controller_listener_names
+    voters = sorted(config.quorum_voters)
+    if config.is_controller:
+        missing = [name for name in controllers if name not in names]
+        if missing:
+            yield (
+                f"controller.listener.names holds {', '.join(missing)}, which listeners lacks: "
+                f"add {missing[0]}://host:port to listeners"
+            )
+        if voters and config.node_id not in voters:
+            yield (
+                f"node.id is {config.node_id}, but controller.quorum.voters has only "
+                f"{', '.join(map(str, voters))}: a controller must be one of the voters"
+            )
+    if config.process_roles == {CONTROLLER} and set(names) != set(controllers):
+        yield "a node that is only a controller may listen only on controller.listener.names"
+    if config.process_roles == {BROKER}:
+        if not voters and not config.quorum_bootstrap_servers:
+            yield "a broker needs controller.quorum.bootstrap.servers or controller.quorum.voters"
+        if not controllers:
+            yield "a broker needs controller.listener.names, to know how controllers are reached"
+        if config.node_id in voters:
+            yield f"node.id {config.node_id} is a voter, but process.roles lacks controller"
+        shared = [name for name in controllers if name in names]
+        if shared:
+            yield f"listeners of a broker must not hold the controller listener {shared[0]}"
+
+
+def limits(config: BrokerConfig) -> Iterator[str]:
+    """Bounds on requests and connections."""
+    queued = config.value("queued.max.request.bytes")
+    assert isinstance(queued, int)
+    if 0 < queued < config.socket_request_max_bytes:
+        yield "queued.max.request.bytes must be at least socket.request.max.bytes"
+    if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
+        yield (
+            "max.connections.per.ip may be 0 only when max.connections.per.ip.overrides "
+            "says who may connect"
+        )
+
+
+def logs(config: BrokerConfig) -> Iterator[str]:
+    """Times of segments, memory of the cleaner, bounds of compaction."""
+    topic = config.topic_defaults
+    if topic.segment_ms < 1:
+        yield "log.roll.ms must be at least 1"
+    if topic.segment_jitter_ms < 0:
+        yield "log.roll.jitter.ms must be at least 0"
+    if topic.retention_ms == 0:
+        yield "log.retention.ms must be at least 1, or -1 to keep records for ever"
+    if topic.min_compaction_lag_ms > topic.max_compaction_lag_ms:
+        yield "log.cleaner.min.compaction.lag.ms is above log.cleaner.max.compaction.lag.ms"
+    threads = max(config.log_cleaner_threads, 1)
+    if config.log_cleaner_dedupe_buffer_size // threads <= MEBIBYTE:
+        yield "log.cleaner.dedupe.buffer.size must be above 1 MiB for each of log.cleaner.threads"
+
+
+def groups(config: BrokerConfig) -> Iterator[str]:
+    """Each default of group coordinators lies within its own bounds."""
+    if "classic" not in config.group_coordinator_rebalance_protocols:
+        yield "group.coordinator.rebalance.protocols must hold classic"
+    for kind in ("consumer", "share", "streams"):
+        for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+            yield from _bounded(config, f"group.{kind}.", what)
+        heartbeat, session = (
+            config.value(f"group.{kind}.{what}")
+            for what in ("heartbeat.interval.ms", "session.timeout.ms")
+        )
+        assert isinstance(heartbeat, int)
+        assert isinstance(session, int)
+        if heartbeat >= session:
+            yield f"group.{kind}.heartbeat.interval.ms must be below group.{kind}.session.timeout.ms"
+    for what in ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"):
+        yield from _bounded(config, "group.share.", what)
+
+
+def _bounded(config: BrokerConfig, prefix: str, what: str) -> Iterator[str]:
+    low, value, high = (
+        config.value(name) for name in (f"{prefix}min.{what}", prefix + what, f"{prefix}max.{what}")
+    )
+    assert isinstance(low, int)
+    assert isinstance(value, int)
+    assert isinstance(high, int)
+    if not low <= value <= high:
+        yield f"{prefix}{what} is {value}, but must be from {prefix}min.{what} ({low}) to {prefix}max.{what} ({high})"
+
+
+def topology(config: BrokerConfig) -> Iterator[str]:
+    """What this version cannot be yet: more than one node, and listeners that are not plain."""
+    if config.process_roles != {BROKER, CONTROLLER}:
+        yield (
+            "process.roles must be broker,controller: this version runs both in one process, "
+            "clusters of several nodes are not there yet"
+        )
+    elif len(config.quorum_voters) > 1 or len(config.quorum_bootstrap_servers) > 1:
+        yield (
+            "this version is a quorum of one: leave only this node in controller.quorum.voters "
+            "or controller.quorum.bootstrap.servers"
+        )
+    for each in config.listeners:
+        if each.security_protocol != "PLAINTEXT":
+            yield (
+                f"listener {each} uses {each.security_protocol}: this version opens only "
+                f"PLAINTEXT listeners; map {each.name} to PLAINTEXT, or remove it"
+            )

@@ -1,0 +1,1 @@
+"""The settings by subject; the notation is explained in `odradek.config.definition`."""

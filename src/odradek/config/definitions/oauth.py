@@ -1,0 +1,57 @@
+"""OAuth bearer tokens over SASL."""
+
+SETTINGS = """
+[unsupported: there is no SASL yet; every client is User:ANONYMOUS]
+sasl.oauthbearer.scope.claim.name  string  = scope  low
+    Claim of a token that holds the scope.
+sasl.oauthbearer.sub.claim.name  string  = sub  low
+    Claim of a token that names the subject.
+sasl.oauthbearer.token.endpoint.url  string  medium
+    Where tokens are got.
+sasl.oauthbearer.jwks.endpoint.url  string  medium
+    Where the keys are got that tokens are checked with.
+sasl.oauthbearer.jwks.endpoint.refresh.ms  long  = 3600000  low
+    How often the keys that tokens are checked with are got anew.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms  long  = 100  low
+    First pause before getting those keys is tried again.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms  long  = 10000  low
+    Longest pause before getting those keys is tried again.
+sasl.oauthbearer.clock.skew.seconds  int  = 30  low
+    Difference of clocks that is forgiven.
+sasl.oauthbearer.expected.audience  list  = ""  distinct  low
+    Audiences that a token may be made for.
+sasl.oauthbearer.expected.issuer  string  low
+    Who must have issued a token.
+sasl.oauthbearer.scope  string  medium
+    Scope to ask for.
+sasl.oauthbearer.jwt.retriever.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  medium
+    Java class that gets tokens.
+sasl.oauthbearer.jwt.validator.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  medium
+    Java class that checks tokens.
+sasl.oauthbearer.client.credentials.client.id  string  medium
+    Client id for the client credentials grant.
+sasl.oauthbearer.client.credentials.client.secret  password  medium
+    Client secret for the client credentials grant.
+sasl.oauthbearer.assertion.algorithm  string  = RS256  any-case{ES256,RS256}  medium
+    Algorithm that signs assertions.
+sasl.oauthbearer.assertion.claim.aud  string  medium
+    Audience claim of an assertion.
+sasl.oauthbearer.assertion.claim.exp.seconds  int  = 300  0..86400  low
+    How long an assertion is valid.
+sasl.oauthbearer.assertion.claim.iss  string  medium
+    Issuer claim of an assertion.
+sasl.oauthbearer.assertion.claim.jti.include  boolean  = false  medium
+    Whether an assertion carries an id.
+sasl.oauthbearer.assertion.claim.nbf.seconds  int  = 60  0..3600  low
+    How far back an assertion is valid.
+sasl.oauthbearer.assertion.claim.sub  string  medium
+    Subject claim of an assertion.
+sasl.oauthbearer.assertion.file  string  medium
+    File of a ready assertion.
+sasl.oauthbearer.assertion.private.key.file  string  medium
+    File of the key that signs assertions.
+sasl.oauthbearer.assertion.private.key.passphrase  password  medium
+    Passphrase of that key.
+sasl.oauthbearer.assertion.template.file  string  medium
+    File with further claims of an assertion.
+"""

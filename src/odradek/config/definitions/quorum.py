@@ -1,0 +1,67 @@
+"""The controller quorum, the metadata log, and the life of a broker in the cluster."""
+
+SETTINGS = """
+[honoured]
+controller.quorum.voters  list  = ""  voters  high
+    The voters of a fixed quorum: id@host:port, ...
+controller.quorum.bootstrap.servers  list  = ""  endpoints  high
+    Controllers to ask first, when the quorum is dynamic: host:port, ...
+metadata.log.dir  string  high
+    Directory of the metadata log; without it, the first data directory.
+metadata.log.segment.bytes  int  = 1073741824  >=8388608  high
+    Size at which a new segment of the metadata log is begun.
+metadata.log.segment.ms  long  = 604800000  high
+    Age at which a new segment of the metadata log is begun.
+metadata.log.max.record.bytes.between.snapshots  long  = 20971520  >=1  high
+    A snapshot is taken after this many new bytes of metadata.
+metadata.log.max.snapshot.interval.ms  long  = 3600000  >=0  high
+    A snapshot is taken at least this often, if anything is new; 0: never for its age.
+metadata.max.retention.bytes  long  = 104857600  high
+    Size of metadata log and snapshots before old ones are deleted.
+metadata.max.retention.ms  long  = 604800000  high
+    Age of metadata log and snapshots before old ones are deleted.
+metadata.max.idle.interval.ms  int  = 500  >=0  low
+    An idle controller writes a no-op record this often; 0: never.
+broker.heartbeat.interval.ms  int  = 2000  medium
+    How often a broker tells the controller that it lives.
+broker.session.timeout.ms  int  = 9000  medium
+    A broker is fenced after this long without a heartbeat.
+initial.broker.registration.timeout.ms  int  = 60000  medium
+    How long the first registration with the controller may take.
+controlled.shutdown.enable  boolean  = true  medium
+    Hand over leadership before a broker stops.
+
+[accepted: a quorum of one elects itself and has nothing to fetch]
+controller.quorum.election.timeout.ms  int  = 1000  >=0  high
+    Silence of the leader before an election is tried.
+controller.quorum.election.backoff.max.ms  int  = 1000  >=0  high
+    Longest pause between elections that had no winner.
+controller.quorum.fetch.timeout.ms  int  = 2000  >=0  high
+    Time without a successful fetch from the leader before an election.
+controller.quorum.request.timeout.ms  int  = 2000  >=0  medium
+    How long a request within the quorum may take.
+controller.quorum.retry.backoff.ms  int  = 20  >=0  low
+    Pause before such a request is sent again.
+controller.quorum.fetch.max.bytes  int  = 1048576  >=1  low
+    The most that one fetch within the quorum returns.
+controller.quorum.fetch.snapshot.max.bytes  int  = 1048576  >=1  low
+    The most that one piece of a snapshot holds.
+controller.quorum.auto.join.enable  boolean  = false  low
+    A controller that is not a voter becomes one by itself.
+
+[accepted: metadata records are written in batches as they come, without waiting]
+controller.quorum.append.linger.ms  int  = 25  >=0  medium
+    How long records wait for others before they are written.
+internal.metadata.log.segment.bytes  int  low  internal
+    Size of a metadata segment, for tests.
+internal.metadata.max.batch.size.in.bytes  int  = 8388608  low  internal
+    Largest batch of metadata records, for tests.
+internal.metadata.delete.delay.millis  long  = 60000  low  internal
+    Wait before an old metadata file is removed, for tests.
+
+[accepted: the loop's pauses are measured by a metric of their own]
+controller.performance.sample.period.ms  long  = 60000  >=100  medium  internal
+    How often the controller's slowest events are reported.
+controller.performance.always.log.threshold.ms  long  = 2000  >=0  medium  internal
+    Controller events slower than this are always reported.
+"""

@@ -1,0 +1,35 @@
+"""Transactions and their coordinator."""
+
+SETTINGS = """
+[honoured]
+transaction.max.timeout.ms  int  = 900000  >=1  high
+    Longest timeout that a transaction may ask for.
+transactional.id.expiration.ms  int  = 604800000  >=1  high
+    An idle transactional id is forgotten after this long.
+transaction.state.log.replication.factor  short  = 3  >=1  high
+    Replicas of `__transaction_state`.
+transaction.state.log.num.partitions  int  = 50  >=1  high
+    Partitions of `__transaction_state`; keep it once the topic exists.
+transaction.state.log.segment.bytes  int  = 104857600  >=1  high
+    Segment size of `__transaction_state`.
+transaction.state.log.min.isr  int  = 2  >=1  high
+    Least in-sync replicas of `__transaction_state`.
+transaction.state.log.load.buffer.size  int  = 5242880  >=1  high
+    Bytes read at once when transactions are loaded.
+transaction.abort.timed.out.transaction.cleanup.interval.ms  int  = 10000  >=1  low
+    How often transactions that ran out of time are aborted.
+transaction.remove.expired.transaction.cleanup.interval.ms  int  = 3600000  >=1  low
+    How often forgotten transactional ids are looked for.
+transaction.partition.verification.enable  boolean  = true  low  cluster-wide
+    Ask the coordinator whether a partition is part of a transaction before the first append.
+
+[accepted: the coordinator is asked directly, or again at the client's next try]
+add.partitions.to.txn.retry.backoff.ms  int  = 20  >=1  high
+    Pause before the check of a partition in a transaction is repeated.
+add.partitions.to.txn.retry.backoff.max.ms  int  = 100  >=0  high
+    How long that check is repeated at most.
+
+[unsupported: a transaction ends by one coordinator's word]
+transaction.two.phase.commit.enable  boolean  = false  low
+    Let an outside coordinator decide on transactions (KIP-939).
+"""

@@ -1,0 +1,176 @@
+"""What DescribeConfigs tells of a broker, a topic, a group, or a metrics subscription.
+
+Each setting comes with the value that applies, the layer it comes from, and the chain of values
+that it goes before (KIP-226, Kafka's ConfigHelper). Sensitive values are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.definition import Setting, SettingType, UpdateMode, Value, value_text
+from odradek.config.group_config import group_value
+from odradek.config.layers import BrokerLayers, Found, Source
+from odradek.config.registry import (
+    broker_setting,
+    broker_settings,
+    broker_synonyms,
+    client_metrics_settings,
+    group_settings,
+    topic_settings,
+)
+from odradek.config.topic_config import topic_value
+
+
+class Described(NamedTuple):
+    """One setting as DescribeConfigs shows it."""
+
+    name: str
+    value: str | None
+    source: Source
+    read_only: bool
+    sensitive: bool
+    synonyms: tuple[Found, ...]
+    """The values that are set, the one that counts first."""
+    type: SettingType
+    documentation: str | None
+
+
+def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) -> list[Described]:
+    """The settings of this node; `names` picks some, None or nothing means all."""
+    return [_broker(name, config) for name in _picked(_broker_names(config), names)]
+
+
+def describe_cluster_default(
+    config: BrokerConfig, names: Iterable[str] | None = None
+) -> list[Described]:
+    """The dynamic settings that hold for all brokers."""
+    result: list[Described] = []
+    for name in _picked(config.layers.cluster_default, names):
+        each = _broker(name, config)
+        synonyms = tuple(s for s in each.synonyms if s.source is Source.DYNAMIC_DEFAULT_BROKER)
+        text = None if each.sensitive else config.layers.cluster_default[name]
+        source = synonyms[0].source if synonyms else Source.DEFAULT
+        result.append(each._replace(value=text, source=source, synonyms=synonyms))
+    return result
+
+
+def describe_topic(
+    overrides: Mapping[str, str], config: BrokerConfig, names: Iterable[str] | None = None
+) -> list[Described]:
+    """The settings of a topic with these of its own."""
+    result: list[Described] = []
+    for name, setting in _shown(topic_settings(), overrides, names):
+        value = topic_value(name, overrides, config.layers)
+        first = setting.synonyms[0].name if setting.synonyms else None
+        chain = [] if first is None else _chain(first, setting, config.layers)
+        own = [Found(name, overrides[name], Source.TOPIC)] if name in overrides else []
+        result.append(_described(setting, value, (*own, *chain)))
+    return result
+
+
+def describe_group(
+    overrides: Mapping[str, str], config: BrokerConfig, names: Iterable[str] | None = None
+) -> list[Described]:
+    """The settings of a group with these of its own."""
+    result: list[Described] = []
+    for name, setting in _shown(group_settings(), overrides, names):
+        value = group_value(name, overrides, config.layers)
+        if setting.synonyms:
+            chain = _chain(setting.synonyms[0].name, setting, config.layers)
+        else:
+            chain = [Found(name, setting.default_text, Source.DEFAULT)]
+        own = [Found(name, overrides[name], Source.GROUP)] if name in overrides else []
+        result.append(_described(setting, value, (*own, *chain)))
+    return result
+
+
+def describe_client_metrics(
+    overrides: Mapping[str, str], names: Iterable[str] | None = None
+) -> list[Described]:
+    """The settings of a client metrics subscription."""
+    result: list[Described] = []
+    for name, setting in _shown(client_metrics_settings(), overrides, names):
+        text = overrides.get(name)
+        value = setting.default if text is None else setting.parse(text)
+        own = () if text is None else (Found(name, text, Source.CLIENT_METRICS),)
+        result.append(_described(setting, value, own))
+    return result
+
+
+def _picked(available: Iterable[str], names: Iterable[str] | None) -> list[str]:
+    wanted = set(names or ())
+    return [name for name in available if not wanted or name in wanted]
+
+
+def _shown(
+    catalogue: Mapping[str, Setting], overrides: Mapping[str, str], names: Iterable[str] | None
+) -> Iterator[tuple[str, Setting]]:
+    """The settings to show: internal ones only where they are set."""
+    for name in _picked(catalogue, names):
+        setting = catalogue[name]
+        if name in overrides or not setting.internal:
+            yield name, setting
+
+
+def _broker_names(config: BrokerConfig) -> list[str]:
+    effective = config.layers.effective
+    known = [name for name, each in broker_settings().items() if not each.internal]
+    other = [name for name in effective if name not in known]
+    return [*known, *other]
+
+
+def _broker(name: str, config: BrokerConfig) -> Described:
+    setting = broker_setting(name)
+    layers = config.layers
+    if setting is None:
+        # As Kafka does: nothing is known of it, so it may be a secret.
+        found = tuple(each._replace(text=None) for each in layers.found((name,)))
+        source = found[0].source if found else Source.DEFAULT
+        return Described(name, None, source, True, True, found, SettingType.UNKNOWN, None)
+    exact = setting if name == setting.name else None
+    text = layers.effective.get(name)
+    if text is None and exact is not None:
+        text = exact.default_text
+    elif exact is not None and text is not None:
+        text = value_text(exact.parse(text))
+    chain = [_hidden(each, setting) for each in layers.found(broker_synonyms(name))]
+    while chain and chain[0].name != name:
+        chain.pop(0)
+    return Described(
+        name=name,
+        value=None if setting.is_sensitive else text,
+        source=chain[0].source if chain else Source.DEFAULT,
+        read_only=setting.update_mode is UpdateMode.READ_ONLY or exact is None,
+        sensitive=setting.is_sensitive,
+        synonyms=tuple(chain),
+        type=setting.type,
+        documentation=setting.documentation,
+    )
+
+
+def _chain(name: str, setting: Setting, layers: BrokerLayers) -> list[Found]:
+    """The broker's values behind a topic's or group's setting."""
+    chain = [_hidden(each, setting) for each in layers.found(broker_synonyms(name))]
+    while chain and chain[0].name != name:
+        chain.pop(0)
+    return chain
+
+
+def _hidden(found: Found, setting: Setting) -> Found:
+    return found._replace(text=None) if setting.is_sensitive else found
+
+
+def _described(setting: Setting, value: Value, chain: tuple[Found, ...]) -> Described:
+    return Described(
+        name=setting.name,
+        value=value_text(value),
+        source=chain[0].source if chain else Source.DEFAULT,
+        read_only=False,
+        sensitive=setting.is_sensitive,
+        synonyms=chain,
+        type=setting.type,
+        documentation=setting.documentation,
+    )

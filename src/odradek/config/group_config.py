@@ -1,0 +1,85 @@
+"""The settings of one group, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from odradek.config.definition import Value
+from odradek.config.registry import group_settings
+from odradek.config.view import View
+
+if TYPE_CHECKING:
+    from odradek.config.layers import BrokerLayers
+
+
+class GroupConfig(View):
+    """What applies to one group: its own settings over the broker's.
+
+    Values outside the broker's bounds are brought inside, as Kafka does: the bounds may have
+    changed since the value was stored.
+
+    Raises:
+        ConfigurationError: a value is invalid.
+    """
+
+    consumer_session_timeout_ms: int
+    consumer_heartbeat_interval_ms: int
+    consumer_assignment_interval_ms: int
+
+    def __init__(self, overrides: Mapping[str, str], layers: BrokerLayers) -> None:
+        self._fill(_NAMES, lambda name: bounded_group_value(name, overrides, layers))
+
+
+_NAMES = tuple(GroupConfig.__annotations__)
+
+
+def group_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
+    """The value of a group setting: the group's own, or that of the broker's synonym.
+
+    Raises:
+        ConfigurationError: the value is invalid.
+    """
+    setting = group_settings()[name]
+    text = overrides.get(name)
+    if text is not None:
+        return setting.parse(text)
+    if setting.synonyms:
+        return layers.value(setting.synonyms[0].name)
+    return setting.default
+
+
+def group_bounds(name: str) -> tuple[str | None, str | None]:
+    """The broker settings that bound a group setting from below and from above."""
+    if name == "streams.num.standby.replicas":
+        return None, "group.streams.max.standby.replicas"
+    kind, _, rest = name.partition(".")
+    if name in _UNBOUNDED:
+        return None, None
+    return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+
+
+_UNBOUNDED = frozenset(
+    (
+        "share.auto.offset.reset",
+        "share.isolation.level",
+        "share.renew.acknowledge.enable",
+        "streams.initial.rebalance.delay.ms",
+    )
+)
+
+
+def bounded_group_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
+    """The same as `group_value`, brought inside the broker's bounds.
+
+    Raises:
+        ConfigurationError: the value is invalid.
+    """
+    value = group_value(name, overrides, layers)
+    low, high = (None if bound is None else layers.value(bound) for bound in group_bounds(name))
+    if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(low, int):
+            value = max(value, low)
+        if isinstance(high, int):
+            value = min(value, high)
+    return value

@@ -1,0 +1,159 @@
+"""Where a node's values come from, and which one counts.
+
+Kafka's ranking (KIP-226): a dynamic value for this broker, a dynamic value for all brokers, a
+value of the configuration file (or of `--override`), the default. Some settings say the same in
+other units (`log.roll.ms`, `log.roll.hours`); a dynamic value of one hides the static value of
+its siblings, within one layer the first of the family counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.config.definition import ConfigurationError, UpdateMode, Value
+from odradek.config.registry import broker_setting, broker_settings, broker_synonyms
+
+
+class Source(IntEnum):
+    """The layer of a value, numbered as in DescribeConfigs."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Found(NamedTuple):
+    """A value of one layer, as text."""
+
+    name: str
+    text: str | None
+    """None only for a default that is null or hidden."""
+    source: Source
+
+
+class BrokerLayers:
+    """The layers of one node. Immutable; a change makes a new one."""
+
+    __slots__ = ("cluster_default", "effective", "per_broker", "static")
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        cluster_default: Mapping[str, str] | None = None,
+        per_broker: Mapping[str, str] | None = None,
+    ) -> None:
+        self.static = static
+        self.cluster_default = cluster_default or {}
+        self.per_broker = per_broker or {}
+        self.effective: Mapping[str, str] = self._ranked()
+        """What is set anywhere, the strongest layer's text of each name."""
+
+    def _ranked(self) -> Mapping[str, str]:
+        merged = dict(self.static)
+        for layer in (self.cluster_default, self.per_broker):
+            for name, text in layer.items():
+                if not name.startswith("listener.name."):
+                    for sibling in broker_synonyms(name):
+                        merged.pop(sibling, None)
+                merged[name] = text
+        return merged
+
+    def value(self, name: str) -> Value:
+        """The parsed value of a broker setting.
+
+        Raises:
+            ConfigurationError: the text is invalid, or a required setting is missing.
+        """
+        setting = broker_settings()[name]
+        text = self.effective.get(name)
+        if text is not None:
+            return setting.parse(text)
+        if setting.required:
+            raise ConfigurationError(f'Missing required configuration "{name}"; set it.')
+        return setting.default
+
+    def found(self, names: tuple[str, ...]) -> Iterator[Found]:
+        """All values that are set for one of `names`, the strongest first, defaults last."""
+        layers = (
+            (self.per_broker, Source.DYNAMIC_BROKER),
+            (self.cluster_default, Source.DYNAMIC_DEFAULT_BROKER),
+            (self.static, Source.STATIC_BROKER),
+        )
+        for layer, source in layers:
+            for name in names:
+                if name in layer:
+                    yield Found(name, layer[name], source)
+        for name in names:
+            setting = broker_settings().get(name)
+            if setting is not None and setting.default_text is not None:
+                yield Found(name, setting.default_text, Source.DEFAULT)
+
+
+def usable_dynamic(values: Mapping[str, str], per_broker: bool) -> tuple[dict[str, str], list[str]]:
+    """The stored dynamic values that can be applied, and why each other one is left out.
+
+    Kafka ignores such values rather than failing (DynamicBrokerConfig.fromPersistentProps).
+    """
+    usable: dict[str, str] = {}
+    problems: list[str] = []
+    for name, text in values.items():
+        problem = dynamic_problem(name, text, per_broker)
+        if problem is None:
+            usable[name] = text
+        else:
+            problems.append(problem)
+    return usable, problems
+
+
+def dynamic_problem(name: str, text: str, per_broker: bool) -> str | None:
+    """Why a dynamic value cannot be used; None when it can."""
+    setting = broker_setting(name)
+    if setting is None:
+        return None  # Kafka keeps what it does not know, for its plug-ins.
+    if setting.update_mode is UpdateMode.READ_ONLY:
+        return f"{name} is read-only: change it in the configuration file and restart"
+    if name == setting.name and name in LISTENER_ONLY:
+        return f"{name} can be changed only for one listener: listener.name.<listener>.{name}"
+    if not per_broker and _is_per_broker(name, setting.name, setting.update_mode):
+        return f"{name} can be changed only for one broker: name its id"
+    try:
+        setting.parse(text)
+    except ConfigurationError as error:
+        return str(error)
+    return None
+
+
+def _is_per_broker(name: str, base: str, mode: UpdateMode) -> bool:
+    if name != base:
+        return base not in {
+            "max.connections",
+            "max.connection.creation.rate",
+            "num.network.threads",
+        }
+    return mode is UpdateMode.PER_BROKER
+
+
+LISTENER_ONLY = frozenset(
+    f"ssl.{each}"
+    for each in (
+        "keystore.type",
+        "keystore.location",
+        "keystore.password",
+        "key.password",
+        "truststore.type",
+        "truststore.location",
+        "truststore.password",
+        "keystore.certificate.chain",
+        "keystore.key",
+        "truststore.certificates",
+    )
+)
+"""Settings that can be changed while the node runs only for one listener."""

@@ -1,0 +1,145 @@
+"""Listeners: `NAME://host:port`, the protocol behind each name, and what is advertised.
+
+The rules are those of Kafka's AbstractKafkaConfig and KafkaConfig; the messages tell the fix.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from odradek.config.checks import ConfigurationError
+
+SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+"""Names of security protocols, and their numbers on the wire."""
+
+_LISTENER = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
+
+
+class Listener(NamedTuple):
+    """One endpoint of a node."""
+
+    name: str
+    host: str
+    """Empty: every address of the machine."""
+    port: int
+    security_protocol: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def security_protocol_id(self) -> int:
+        """The number of the protocol in metadata records."""
+        return SECURITY_PROTOCOLS[self.security_protocol]
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """`NAME:PROTOCOL, ...` by upper-case name.
+
+    Raises:
+        ConfigurationError: an entry is malformed or names no known protocol.
+    """
+    name = "listener.security.protocol.map"
+    result: dict[str, str] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        listener, colon, protocol = (part.strip() for part in entry.rpartition(":"))
+        if not colon:
+            raise ConfigurationError.of(name, entry, "each entry must have the form NAME:PROTOCOL")
+        if protocol not in SECURITY_PROTOCOLS:
+            known = ", ".join(SECURITY_PROTOCOLS)
+            raise ConfigurationError.of(name, entry, f"the protocol must be one of {known}")
+        result[listener.upper()] = protocol
+    return result
+
+
+def with_controller_names(
+    protocols: dict[str, str], controller_names: Iterable[str], listeners: Iterable[str]
+) -> dict[str, str]:
+    """The default map, with controller names standing for PLAINTEXT.
+
+    Kafka adds them only as long as nothing uses TLS or SASL, and only to the default map.
+    """
+    names = [each.partition(":")[0].upper() for each in listeners]
+    controllers = list(controller_names)
+    if any(name in SECURITY_PROTOCOLS and name != "PLAINTEXT" for name in (*names, *controllers)):
+        return protocols
+    return {**protocols, **{name.upper(): "PLAINTEXT" for name in controllers}}
+
+
+def parse_listeners(
+    setting: str, entries: Iterable[str], protocols: Mapping[str, str], distinct_ports: bool = True
+) -> tuple[Listener, ...]:
+    """The listeners that a setting's entries stand for.
+
+    Raises:
+        ConfigurationError: an entry is malformed, its name has no protocol, or two entries share
+            a name or a port.
+    """
+    listeners: list[Listener] = []
+    for entry in entries:
+        found = re.fullmatch(_LISTENER, entry)
+        if found is None:
+            raise ConfigurationError.of(setting, entry, "expected NAME://host:port")
+        name, port = found[1].upper(), int(found[3])
+        if not -1 <= port <= 65535:
+            raise ConfigurationError.of(setting, entry, "the port must be from 0 to 65535")
+        if name not in protocols:
+            raise ConfigurationError.of(
+                setting,
+                entry,
+                f"no security protocol is defined for {name}; "
+                f"add {name}:PLAINTEXT to listener.security.protocol.map",
+            )
+        listeners.append(Listener(name, found[2], port, protocols[name]))
+    if len({each.name for each in listeners}) != len(listeners):
+        raise ConfigurationError.of(setting, _joined(listeners), "each listener needs its own name")
+    if distinct_ports:
+        _check_ports(setting, listeners)
+    return tuple(listeners)
+
+
+def _joined(listeners: Iterable[Listener]) -> str:
+    return ",".join(map(str, listeners))
+
+
+def _check_ports(setting: str, listeners: list[Listener]) -> None:
+    """Two listeners may share a port only when one address is IPv4 and the other IPv6."""
+    by_port: dict[int, list[Listener]] = {}
+    for listener in listeners:
+        if listener.port != 0:
+            by_port.setdefault(listener.port, []).append(listener)
+    for same in by_port.values():
+        if len(same) > 1 and sorted(map(_ip_version, same)) != [4, 6]:
+            raise ConfigurationError.of(
+                setting,
+                _joined(same),
+                "each listener needs its own port (only one IPv4 and one IPv6 address may share one)",
+            )
+
+
+def _ip_version(listener: Listener) -> int:
+    import ipaddress  # Needed only where two listeners share a port.
+
+    try:
+        return ipaddress.ip_address(listener.host).version
+    except ValueError:
+        return 0
+
+
+def parse_address_counts(text: str) -> dict[str, int]:
+    """`address:count, ...` of max.connections.per.ip.overrides.
+
+    Raises:
+        ConfigurationError: an entry is malformed.
+    """
+    name = "max.connections.per.ip.overrides"
+    result: dict[str, int] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        address, _, count = (part.strip() for part in entry.rpartition(":"))
+        if not re.fullmatch(r"[0-9a-zA-Z\-%._:\[\]]+", address) or not count.isdecimal():
+            raise ConfigurationError.of(name, entry, "each entry must have the form address:count")
+        result[address.strip("[]")] = int(count)
+    return result

@@ -1,0 +1,180 @@
+"""From a server.properties file and overrides to the configuration of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import ConfigurationError, Secret
+from odradek.config.consistency import problems
+from odradek.config.definition import Setting, Status
+from odradek.config.layers import BrokerLayers
+from odradek.config.properties import parse_properties
+from odradek.config.registry import broker_setting, broker_settings
+
+
+class When(Enum):
+    """When a friendly default applies, if nothing is said."""
+
+    ALWAYS = "always"
+    SINGLE_NODE = "on a node that is broker and controller and the only voter"
+    NO_FILE = "without a configuration file"
+
+
+class FriendlyDefault(NamedTuple):
+    """A default of ours that is not Apache Kafka's."""
+
+    name: str
+    value: str
+    when: When
+    reason: str
+
+
+_ALONE = "Kafka's default needs more brokers; one is all there is"
+FRIENDLY_DEFAULTS = (
+    FriendlyDefault("process.roles", "broker,controller", When.ALWAYS, "Kafka has no default"),
+    FriendlyDefault("node.id", "1", When.ALWAYS, "Kafka has no default"),
+    FriendlyDefault("offsets.topic.replication.factor", "1", When.SINGLE_NODE, _ALONE),
+    FriendlyDefault("transaction.state.log.replication.factor", "1", When.SINGLE_NODE, _ALONE),
+    FriendlyDefault("transaction.state.log.min.isr", "1", When.SINGLE_NODE, _ALONE),
+    FriendlyDefault(
+        "share.coordinator.state.topic.replication.factor", "1", When.SINGLE_NODE, _ALONE
+    ),
+    FriendlyDefault("share.coordinator.state.topic.min.isr", "1", When.SINGLE_NODE, _ALONE),
+    FriendlyDefault(
+        "group.initial.rebalance.delay.ms", "0", When.NO_FILE, "the first consumer starts at once"
+    ),
+)
+"""All places where a node without further word behaves otherwise than Apache Kafka would.
+
+The data directory is the other one: see `default_data_directory`."""
+
+
+class Loaded(NamedTuple):
+    """A configuration, and what a person should be told about it."""
+
+    config: BrokerConfig
+    warnings: tuple[str, ...]
+
+
+def default_data_directory(environment: Mapping[str, str]) -> str:
+    """Where data lives when nothing is said: `odradek` in the user's data directory."""
+    home = environment.get("HOME", "")
+    base = environment.get("XDG_DATA_HOME") or str(Path(home, ".local", "share"))
+    return str(Path(base, "odradek"))
+
+
+def read_file(path: Path) -> dict[str, str]:
+    """The settings of a server.properties file.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is malformed.
+    """
+    try:
+        return parse_properties(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def load(
+    file: Mapping[str, str] | None,
+    overrides: Mapping[str, str],
+    data_directory: str | None = None,
+) -> Loaded:
+    """The configuration of a node.
+
+    `file` is what `read_file` returned, None without a file; `overrides` go before it.
+    `data_directory` is used where neither of them names one.
+
+    Raises:
+        ConfigurationError: with one line for each thing that is wrong.
+    """
+    given = {**(file or {}), **overrides}
+    if "broker.id" in given:
+        given.setdefault("node.id", given["broker.id"])
+    static = _with_friendly_defaults(given, has_file=file is not None)
+    if data_directory is not None and not {"log.dir", "log.dirs"} & given.keys():
+        static["log.dirs"] = data_directory
+    wrong, warnings = _review(given)
+    if wrong:
+        raise ConfigurationError("\n".join(wrong))
+    config = BrokerConfig(BrokerLayers(static))
+    wrong = problems(config)
+    if wrong:
+        raise ConfigurationError("\n".join(wrong))
+    return Loaded(config, tuple(warnings))
+
+
+def _with_friendly_defaults(given: Mapping[str, str], has_file: bool) -> dict[str, str]:
+    static: dict[str, str] = dict(given)
+    for default in FRIENDLY_DEFAULTS:
+        if default.when is When.NO_FILE and has_file:
+            continue
+        if default.when is When.SINGLE_NODE and not _is_single_node(static):
+            continue
+        static.setdefault(default.name, default.value)
+    return static
+
+
+def _is_single_node(static: Mapping[str, str]) -> bool:
+    roles = {role.strip() for role in static["process.roles"].split(",")}
+    quorum = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+    return roles == {"broker", "controller"} and all("," not in static.get(n, "") for n in quorum)
+
+
+def _review(given: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """What is wrong with single settings, and what to warn of."""
+    wrong: list[str] = []
+    warnings: list[str] = []
+    for name, text in given.items():
+        setting = broker_setting(name)
+        if setting is None:
+            warnings.append(_unknown(name))
+            continue
+        try:
+            is_default = setting.parse(text) == setting.default
+        except ConfigurationError as error:
+            wrong.append(str(error))
+            continue
+        if "${" in text:
+            warnings.append(
+                f"{name} holds ${{...}}, which is taken as it stands: "
+                "configuration providers are not supported"
+            )
+        if not is_default:
+            _review_status(name, setting, wrong, warnings)
+    return wrong, warnings
+
+
+def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list[str]) -> None:
+    if name != setting.name and setting.status is Status.HONOURED:
+        warnings.append(f"{name} has no effect: settings of single listeners are not supported")
+    elif setting.status is Status.UNSUPPORTED:
+        warnings.append(f"{name} has no effect: {setting.reason}")
+    elif setting.status is Status.REFUSED:
+        wrong.append(f"{name} is not supported: {setting.reason}")
+
+
+def _unknown(name: str) -> str:
+    if name.startswith("zookeeper."):
+        return f"{name} has no effect: there is no ZooKeeper since Apache Kafka 4.0"
+    import difflib  # Needed only where something is misspelt.
+
+    close = difflib.get_close_matches(name, broker_settings(), n=1, cutoff=0.8)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return f"{name} has no effect: Apache Kafka 4.3 has no such setting{hint}"
+
+
+def shown(config: BrokerConfig) -> dict[str, str]:
+    """What is set explicitly, for a log at the start; secrets are hidden."""
+    result: dict[str, str] = {}
+    for name, text in sorted(config.layers.effective.items()):
+        setting = broker_setting(name)
+        hidden = setting is None or setting.is_sensitive
+        result[name] = repr(Secret(text)) if hidden else text
+    return result

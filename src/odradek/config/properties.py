@@ -1,0 +1,84 @@
+"""The syntax of Java's .properties files, as `java.util.Properties` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.config.checks import ConfigurationError
+
+_BLANK = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(data: bytes) -> dict[str, str]:
+    """Names and values; where a name stands twice the last one counts.
+
+    The bytes are ISO 8859-1, as for Java; other characters are written as backslash-u escapes.
+
+    Raises:
+        ConfigurationError: an escape is malformed.
+    """
+    result: dict[str, str] = {}
+    for number, line in _logical_lines(data.decode("iso-8859-1")):
+        key, value = _split(line)
+        try:
+            result[_unescape(key)] = _unescape(value)
+        except ValueError:
+            raise ConfigurationError(f"line {number}: malformed \\u escape: {line}") from None
+    return result
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, continuations joined, without blank lines and comments."""
+    pending: str | None = None
+    begun = 0
+    for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        line = raw.lstrip(_BLANK)
+        if pending is None:
+            if not line or line[0] in "#!":
+                continue
+            pending, begun = "", number
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending += line[:-1]
+            continue
+        yield begun, pending + line
+        pending = None
+    if pending:
+        yield begun, pending
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Name and value, still escaped: the first unescaped `=`, `:` or blank parts them."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANK:
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(_BLANK)
+    if rest[:1] in {"=", ":"}:
+        rest = rest[1:].lstrip(_BLANK)
+    return line[:end], rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        character = text[at]
+        at += 1
+        if character != "\\" or at == len(text):
+            out.append(character)
+            continue
+        escaped = text[at]
+        at += 1
+        if escaped == "u":
+            digits = text[at : at + 4]
+            if len(digits) != 4:
+                raise ValueError(digits)
+            out.append(chr(int(digits, 16)))
+            at += 4
+        else:
+            out.append(_ESCAPES.get(escaped, escaped))
+    # Two escapes may have been the halves of one character.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

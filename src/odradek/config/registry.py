@@ -1,0 +1,113 @@
+"""Finds the definition of a setting by its name.
+
+A module of definitions is read when a catalogue that it belongs to is first asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+
+from odradek.config.definition import Setting, Status, read_settings
+
+BROKER_SUBJECTS = (
+    "node",
+    "listeners",
+    "quorum",
+    "log",
+    "replication",
+    "groups",
+    "transactions",
+    "share_streams",
+    "quotas",
+    "tiered",
+    "security",
+    "oauth",
+    "odradek",
+)
+"""The modules of broker settings, in the order of the documentation."""
+
+Catalogue = dict[str, Setting]
+
+
+def subject(name: str) -> Catalogue:
+    """The settings of one module of `definitions`."""
+    return read_settings(import_module(f"odradek.config.definitions.{name}").SETTINGS)
+
+
+@functools.cache
+def broker_settings() -> Catalogue:
+    """Every setting of a node, by name."""
+    merged: Catalogue = {}
+    for name in BROKER_SUBJECTS:
+        merged.update(subject(name))
+    return merged
+
+
+@functools.cache
+def topic_settings() -> Catalogue:
+    """Every setting of a topic, by name."""
+    return subject("topics")
+
+
+@functools.cache
+def group_settings() -> Catalogue:
+    """Every setting of a group, by name."""
+    return subject("group_settings")
+
+
+@functools.cache
+def client_metrics_settings() -> Catalogue:
+    """Every setting of a client metrics subscription, by name."""
+    return subject("client_metrics")
+
+
+_LISTENER_PREFIX = "listener.name."
+_OF_MECHANISM = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+"""Settings that may stand behind a listener's name and a mechanism's."""
+
+
+def base_name(name: str) -> str:
+    """The setting that `listener.name.<listener>[.<mechanism>].<setting>` is an override of."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return name
+    _, dot, base = name[len(_LISTENER_PREFIX) :].partition(".")
+    if not dot:
+        return name
+    return next((each for each in _OF_MECHANISM if base.endswith(each)), base)
+
+
+def broker_setting(name: str) -> Setting | None:
+    """The definition of a broker setting, also of its override for one listener."""
+    return broker_settings().get(base_name(name))
+
+
+BROKER_SYNONYMS = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""Settings that say the same in other units; the earlier goes before the later."""
+
+
+@functools.cache
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """The names under which a broker setting's value is looked for, the strongest first."""
+    if name == "log.flush.interval.ms":
+        return (name, "log.flush.scheduler.interval.ms")
+    for family in BROKER_SYNONYMS:
+        if name in family:
+            return family
+    base = base_name(name)
+    return (name,) if base == name else (name, base)
+
+
+def honoured(catalogue: Catalogue) -> list[str]:
+    """The names of the settings that have an effect."""
+    return [name for name, each in catalogue.items() if each.status is Status.HONOURED]
