@@ -197,7 +197,7 @@ def _convert(setting: Setting, text: str) -> Value:
             return _integer(setting, text, trimmed)
         case SettingType.DOUBLE:
             try:
-                return float(trimmed)
+                return float(trimmed.replace("_", "?"))  # Python alone allows underscores.
             except ValueError:
                 raise ConfigurationError.of(setting.name, text, "not a number") from None
         case SettingType.LIST:

@@ -64,16 +64,18 @@ share.coordinator.cold.partition.snapshot.interval.ms  int  = 300000  >=1  low  
     How often idle partitions are snapshotted.
 share.coordinator.state.topic.num.partitions  int  = 50  >=1  high
     Partitions of `__share_group_state`.
-share.coordinator.state.topic.replication.factor  short  = 3  >=1  high
-    Replicas of `__share_group_state`.
-share.coordinator.state.topic.min.isr  short  = 2  >=1  high
-    Least in-sync replicas of `__share_group_state`.
 share.coordinator.state.topic.segment.bytes  int  = 104857600  >=1  high
     Segment size of `__share_group_state`.
 share.coordinator.state.topic.compression.codec  int  = 0  high
     Codec of batches in `__share_group_state`.
 share.coordinator.state.topic.prune.interval.ms  int  = 300000  >=1  low  internal
     How often records that are not needed are deleted there.
+
+[accepted: share groups are not served yet, and configuration files as shipped set it]
+share.coordinator.state.topic.replication.factor  short  = 3  >=1  high
+    Replicas of `__share_group_state`.
+share.coordinator.state.topic.min.isr  short  = 2  >=1  high
+    Least in-sync replicas of `__share_group_state`.
 
 [unsupported: streams groups are not served yet]
 group.streams.session.timeout.ms  int  = 45000  >=1  medium

@@ -1,0 +1,194 @@
+"""The definitions are whole: they parse, their defaults are valid, the views match them."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import ConfigurationError, Secret
+from odradek.config.definition import Setting, SettingType, Status, value_text
+from odradek.config.group_config import GroupConfig
+from odradek.config.registry import (
+    broker_settings,
+    broker_synonyms,
+    client_metrics_settings,
+    group_settings,
+    honoured,
+    topic_settings,
+)
+from odradek.config.topic_config import TopicConfig
+
+CATALOGUES = (broker_settings, topic_settings, group_settings, client_metrics_settings)
+ALL = [setting for catalogue in CATALOGUES for setting in catalogue().values()]
+PYTHON_TYPES = {
+    SettingType.BOOLEAN: "bool",
+    SettingType.INT: "int",
+    SettingType.SHORT: "int",
+    SettingType.LONG: "int",
+    SettingType.DOUBLE: "float",
+    SettingType.STRING: "str",
+    SettingType.CLASS: "str",
+    SettingType.LIST: "tuple[str, ...]",
+    SettingType.PASSWORD: "Secret",
+}
+
+
+def test_all_settings_of_apache_kafka_are_there() -> None:
+    ours = [name for name in broker_settings() if name.startswith("odradek.")]
+    assert len(broker_settings()) - len(ours) == 363
+    assert len(topic_settings()) == 34
+    assert len(group_settings()) == 17
+    assert len(client_metrics_settings()) == 3
+
+
+@pytest.mark.parametrize("setting", ALL, ids=lambda each: each.name)
+def test_a_definition_is_whole(setting: Setting) -> None:
+    assert setting.importance in {"high", "medium", "low"}
+    assert setting.documentation.endswith((".", "?"))
+    assert (setting.reason == "") == (setting.status is Status.HONOURED)
+    if setting.default_text is not None:
+        assert setting.parse(setting.default_text) == setting.default
+        if setting.type not in {SettingType.PASSWORD, SettingType.DOUBLE}:
+            assert value_text(setting.default) == setting.default_text
+    for synonym in setting.synonyms:
+        assert synonym.name in broker_settings()
+
+
+@pytest.mark.parametrize(
+    ("view", "catalogue"),
+    [(BrokerConfig, broker_settings), (TopicConfig, topic_settings), (GroupConfig, group_settings)],
+)
+def test_the_attributes_of_a_view_are_settings_of_that_type(view: type, catalogue: object) -> None:
+    settings = catalogue()  # type: ignore[operator]
+    for attribute, annotation in view.__annotations__.items():
+        setting = settings.get(attribute.replace("_", "."))
+        if setting is None or attribute in COMPUTED:
+            continue
+        optional = " | None" if setting.default_text is None and not setting.required else ""
+        assert annotation == PYTHON_TYPES[setting.type] + optional, attribute
+
+
+COMPUTED = {
+    "process_roles",
+    "log_dirs",
+    "metadata_log_dir",
+    "listeners",
+    "advertised_listeners",
+    "controller_listener_names",
+    "inter_broker_listener_name",
+    "group_coordinator_rebalance_protocols",
+    "max_connections_per_ip_overrides",
+    "cleanup_policy",
+}
+
+
+def test_every_honoured_setting_reaches_a_view() -> None:
+    reached = {name.replace("_", ".") for name in BrokerConfig.__annotations__}
+    topics = {synonym.name for each in topic_settings().values() for synonym in each.synonyms}
+    elsewhere = {
+        "broker.id",
+        "log.dir",
+        "listener.security.protocol.map",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+    }
+    assert set(honoured(broker_settings())) <= reached | topics | elsewhere
+    topic_names = {name.replace("_", ".") for name in TopicConfig.__annotations__}
+    assert set(honoured(topic_settings())) <= topic_names | {"internal.segment.bytes"}
+    group_names = {name.replace("_", ".") for name in GroupConfig.__annotations__}
+    assert set(honoured(group_settings())) <= group_names
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("auto.create.topics.enable", " TRUE ", True),
+        ("log.dirs", "/a, /b ,/c", ("/a", "/b", "/c")),
+        ("log.dirs", "/a,/a", ("/a",)),
+        ("log.cleanup.policy", "", ()),
+        ("log.retention.bytes", "-1", -1),
+        ("num.partitions", " 12 ", 12),
+        ("num.partitions", "+12", 12),
+        ("log.cleaner.min.cleanable.ratio", "0.25", 0.25),
+        ("compression.gzip.level", "-1", -1),
+        ("compression.gzip.level", "9", 9),
+        ("group.consumer.migration.policy", "Upgrade", "Upgrade"),
+        ("ssl.key.password", " x ", Secret("x")),
+        ("controller.quorum.voters", "1@[::1]:9093,2@h:1", ("1@[::1]:9093", "2@h:1")),
+    ],
+)
+def test_values(name: str, text: str, value: object) -> None:
+    assert broker_settings()[name].parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("auto.create.topics.enable", "yes"),
+        ("num.partitions", "0"),
+        ("num.partitions", "1.5"),
+        ("num.partitions", "2147483648"),
+        ("num.partitions", "9" * 5000),
+        ("num.partitions", "1_000"),
+        ("offsets.topic.replication.factor", "32768"),
+        ("log.retention.bytes", "9223372036854775808"),
+        ("log.cleaner.min.cleanable.ratio", "1.5"),
+        ("compression.gzip.level", "0"),
+        ("compression.type", "brotli"),
+        ("log.cleanup.policy", "compact,shrink"),
+        ("log.dirs", ""),
+        ("log.dirs", "/a,,/b"),
+        ("controller.quorum.voters", "x@h:1"),
+        ("controller.quorum.voters", "1@h"),
+        ("controller.quorum.bootstrap.servers", "h:99999"),
+    ],
+)
+def test_invalid_values(name: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"for configuration {name}: "):
+        broker_settings()[name].parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("latest", True),
+        ("by_duration:PT1H", True),
+        ("by_duration:P1DT2H3.5S", True),
+        ("by_duration:-PT1H", False),
+        ("by_duration:P", False),
+        ("by_duration:PT", False),
+        ("yesterday", False),
+    ],
+)
+def test_share_offset_reset(text: str, valid: bool) -> None:
+    setting = group_settings()["share.auto.offset.reset"]
+    if valid:
+        assert setting.parse(text) == text
+    else:
+        with pytest.raises(ConfigurationError):
+            setting.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"), [("*", True), ("", True), ("1:2, 3:4", True), ("1", False), ("*,1:2", False)]
+)
+def test_throttled_replicas(text: str, valid: bool) -> None:
+    setting = topic_settings()["leader.replication.throttled.replicas"]
+    if valid:
+        setting.parse(text)
+    else:
+        with pytest.raises(ConfigurationError):
+            setting.parse(text)
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "swordfish" not in repr(broker_settings()["ssl.key.password"].parse("swordfish"))
+    assert value_text(Secret("swordfish")) is None
+
+
+def test_synonyms_of_a_listeners_setting() -> None:
+    assert broker_synonyms("listener.name.x.ssl.key.password")[1] == "ssl.key.password"
+    assert broker_synonyms("listener.name.x.plain.sasl.jaas.config")[1] == "sasl.jaas.config"
+    assert broker_synonyms("log.flush.scheduler.interval.ms") == (
+        "log.flush.scheduler.interval.ms",
+    )

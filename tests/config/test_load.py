@@ -1,0 +1,183 @@
+"""From a file and overrides to a configuration, or to sentences that tell the fix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from odradek.config.checks import ConfigurationError
+from odradek.config.listeners import Listener
+from odradek.config.load import FRIENDLY_DEFAULTS, default_data_directory, load, read_file, shown
+from odradek.config.registry import broker_settings
+
+CONTROLLER = {
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@127.0.0.1:9093",
+}
+
+
+def test_without_a_file() -> None:
+    config, warnings = load(None, {}, data_directory="/var/odradek")
+    assert warnings == ()
+    assert config.log_dirs == ("/var/odradek",)
+    assert config.metadata_log_dir == "/var/odradek"
+    assert config.listeners == (Listener("PLAINTEXT", "", 9092, "PLAINTEXT"),)
+    assert config.is_broker
+    assert config.is_controller
+    assert config.group_initial_rebalance_delay_ms == 0
+    assert config.offsets_topic_replication_factor == 1
+
+
+def test_with_an_empty_file_kafkas_defaults_hold() -> None:
+    config, warnings = load({}, {})
+    assert warnings == ()
+    assert config.group_initial_rebalance_delay_ms == 3000
+    assert config.log_dirs == ("/tmp/kafka-logs",)
+
+
+def test_friendly_defaults_are_settings_and_differ_from_kafkas() -> None:
+    for each in FRIENDLY_DEFAULTS:
+        assert broker_settings()[each.name].default_text != each.value
+
+
+def test_a_file_in_the_form_that_apache_kafka_ships(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "process.roles=broker,controller\nnode.id=1\n"
+        "controller.quorum.bootstrap.servers=localhost:9093\n"
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\n"
+        "inter.broker.listener.name=PLAINTEXT\n"
+        "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL\n"
+        "num.network.threads=3\nnum.io.threads=8\nsocket.send.buffer.bytes=102400\n"
+        f"log.dirs={tmp_path}/logs\nnum.partitions=1\n"
+        "offsets.topic.replication.factor=1\n"
+        "share.coordinator.state.topic.replication.factor=1\n"
+        "share.coordinator.state.topic.min.isr=1\n"
+        "transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n"
+        "log.retention.hours=168\nlog.segment.bytes=1073741824\n"
+    )
+    config, warnings = load(read_file(path), {"log.retention.hours": "1"})
+    assert warnings == ()
+    assert config.topic_defaults.retention_ms == 3_600_000
+    assert config.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
+    assert [each.port for each in config.controller_listeners] == [9093]
+    assert config.quorum_bootstrap_servers == ("localhost:9093",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "warning"),
+    [
+        ("log.retention.hour", "1", "did you mean log.retention.hours"),
+        ("completely.unknown", "1", "has no such setting"),
+        ("zookeeper.connect", "localhost:2181", "there is no ZooKeeper"),
+        ("ssl.keystore.location", "/x", "there are no TLS listeners"),
+        ("listener.name.x.ssl.keystore.location", "/x", "there are no TLS listeners"),
+        ("listener.name.x.max.connections", "5", "settings of single listeners"),
+        ("metric.reporters", "", "Java reporters are not loaded"),
+        ("broker.rack", "${env:RACK}", "configuration providers are not supported"),
+    ],
+)
+def test_warnings_name_the_setting_and_the_consequence(name: str, value: str, warning: str) -> None:
+    _, warnings = load({}, {name: value})
+    assert len(warnings) == 1
+    assert warnings[0].startswith(name)
+    assert warning in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.keystore.type", "JKS"),
+        ("num.io.threads", "64"),
+        ("remote.log.storage.system.enable", "false"),
+        ("authorizer.class.name", ""),
+    ],
+)
+def test_no_warning_for_defaults_and_for_what_is_harmless(name: str, value: str) -> None:
+    assert load({}, {name: value}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"num.partitions": "none"}, "Invalid value none for configuration num.partitions"),
+        ({"authorizer.class.name": "A"}, "authorizer.class.name is not supported"),
+        ({"remote.log.storage.system.enable": "true"}, "set it to false"),
+        ({"create.topic.policy.class.name": "A"}, "rules that it enforces"),
+        ({"node.id": "1", "broker.id": "2"}, "node.id and broker.id differ"),
+        ({"listeners": "nonsense"}, "expected NAME://host:port"),
+        ({"listeners": "A://:1"}, "add A:PLAINTEXT to listener.security.protocol.map"),
+        ({"listeners": "PLAINTEXT://:99999"}, "the port must be"),
+        ({"listeners": "SSL://:1", "security.inter.broker.protocol": "SSL"}, "not supported"),
+        ({"listeners": "SSL://:1", "inter.broker.listener.name": "SSL"}, "map SSL to PLAINTEXT"),
+        ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}, "needs its own name"),
+        ({"listener.security.protocol.map": "A:B"}, "the protocol must be one of"),
+        ({"listener.security.protocol.map": "A"}, "must have the form NAME:PROTOCOL"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "no address to connect to"),
+        ({"inter.broker.listener.name": "X"}, "it must be one of PLAINTEXT"),
+        ({"process.roles": "broker"}, "clusters of several nodes are not there yet"),
+        ({"process.roles": "broker"}, "a broker needs controller.listener.names"),
+        ({"process.roles": "boss"}, "must be one of broker, controller"),
+        ({**CONTROLLER, "node.id": "2"}, "a controller must be one of the voters"),
+        ({**CONTROLLER, "listeners": "PLAINTEXT://:1"}, "add CONTROLLER://host:port to listeners"),
+        ({**CONTROLLER, "listeners": "CONTROLLER://:1"}, "no listener is left for clients"),
+        (
+            {**CONTROLLER, "controller.quorum.voters": "1@a:1,2@b:1"},
+            "this version is a quorum of one",
+        ),
+        ({"log.cleaner.dedupe.buffer.size": "1000"}, "above 1 MiB"),
+        ({"log.retention.ms": "0"}, "log.retention.ms must be"),
+        ({"log.roll.ms": "0"}, "log.roll.ms must be"),
+        (
+            {"log.cleaner.min.compaction.lag.ms": "5", "log.cleaner.max.compaction.lag.ms": "4"},
+            "ab",
+        ),
+        ({"group.consumer.session.timeout.ms": "90000"}, "but must be from"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "must hold classic"),
+        ({"max.connections.per.ip": "0"}, "who may connect"),
+        ({"max.connections.per.ip.overrides": "host"}, "address:count"),
+        ({"broker.heartbeat.interval.ms": "8000"}, "at most half of"),
+        ({"queued.max.request.bytes": "10"}, "socket.request.max.bytes"),
+    ],
+)
+def test_errors_tell_the_fix(settings: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(settings, {})
+    assert problem in str(caught.value)
+
+
+def test_all_errors_are_told_at_once() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load({"num.partitions": "x", "node.id": "y"}, {})
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_two_listeners_may_share_a_port_on_the_two_protocols_of_ip() -> None:
+    both = {
+        "listeners": "A://127.0.0.1:1,B://[::1]:1",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+        "inter.broker.listener.name": "A",
+    }
+    assert [each.host for each in load(both, {}).config.listeners] == ["127.0.0.1", "::1"]
+    with pytest.raises(ConfigurationError, match="own port"):
+        load({**both, "listeners": "A://127.0.0.1:1,B://127.0.0.2:1"}, {})
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        read_file(tmp_path / "none")
+
+
+def test_the_default_data_directory() -> None:
+    assert default_data_directory({"HOME": "/h"}) == "/h/.local/share/odradek"
+    assert default_data_directory({"HOME": "/h", "XDG_DATA_HOME": "/x"}) == "/x/odradek"
+
+
+def test_what_is_shown_hides_secrets_and_strangers() -> None:
+    config, _ = load({}, {"ssl.key.password": "swordfish", "my.secret": "swordfish"})
+    assert "swordfish" not in str(shown(config))
+    assert shown(config)["node.id"] == "1"

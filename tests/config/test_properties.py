@@ -1,0 +1,43 @@
+"""Java's .properties syntax."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.config.checks import ConfigurationError
+from odradek.config.properties import parse_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"a=b", {"a": "b"}),
+        (b"a = b \n", {"a": "b "}),
+        (b"a: b", {"a": "b"}),
+        (b"a b c", {"a": "b c"}),
+        (b"  a\t=\fb", {"a": "b"}),
+        (b"a==b", {"a": "=b"}),
+        (b"a=", {"a": ""}),
+        (b"a", {"a": ""}),
+        (b"# a=b\n! c=d\n\n   # e\r\nf=g\rh=i", {"f": "g", "h": "i"}),
+        (b"a=1,\\\n   2,\\\r\n\t3", {"a": "1,2,3"}),
+        (b"a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        (b"a=b\\\n# not a comment", {"a": "b# not a comment"}),
+        (b"a=b\\", {"a": "b"}),
+        (b"a\\=b\\:c\\ d=e", {"a=b:c d": "e"}),
+        (b"a=\\t\\n\\r\\f\\z\\u00e9\\u0041", {"a": "\t\n\r\fz\u00e9A"}),
+        (b"a=\\ud83e\\uddf5", {"a": "\U0001f9f5"}),
+        (b"a=\xe9", {"a": "\u00e9"}),
+        (b"a=1\na=2", {"a": "2"}),
+        (b"=x", {"": "x"}),
+        (b"", {}),
+    ],
+)
+def test_syntax(text: bytes, expected: dict[str, str]) -> None:
+    assert parse_properties(text) == expected
+
+
+@pytest.mark.parametrize("text", [b"a=\\u12", b"a=\\u12g4"])
+def test_a_malformed_escape_names_its_line(text: bytes) -> None:
+    with pytest.raises(ConfigurationError, match="line 2"):
+        parse_properties(b"# one\n" + text)
