@@ -1,0 +1,17 @@
+"""Record batches: the unit in which records travel and are stored.
+
+A broker treats a batch as opaque: it reads the 61 bytes of the header (`batch`), checks the
+CRC-32C (`checksum`), patches base offset and leader epoch, which the CRC leaves out, and writes
+the bytes as they came. Records are taken out (`record`) only where something must be known of
+them, and put in (`builder`) only by clients and coordinators.
+
+- `batch`: `RecordBatch`, a view of one batch in a buffer; `iterate_batches`.
+- `record`: `Record`; `iterate_records` decompresses piece by piece, so that a batch that claims
+  to be enormous costs no more memory than its largest record.
+- `builder`: `RecordBatchBuilder` makes the bytes of a batch; the same input, the same bytes.
+- `compression`: the five codecs, with levels and limits; libraries load at first use.
+- `control`: control records: ends of transactions, and those of KRaft.
+- `legacy`: message formats 0 and 1, still readable in old data directories.
+
+Sources: Apache Kafka's message format (KIP-98, KIP-82), `DefaultRecordBatch`, `DefaultRecord`.
+"""

@@ -1,0 +1,243 @@
+"""The header of a record batch (format 2), and batches in a buffer.
+
+    0   base offset        int64    12  leader epoch      int32    27  base timestamp  int64
+    8   length after this  int32    16  magic             int8     35  max timestamp   int64
+                                    17  CRC-32C from 21   uint32   43  producer id     int64
+                                    21  attributes        int16    51  producer epoch  int16
+                                    23  last offset delta int32    53  base sequence   int32
+                                                                   57  record count    int32
+                                                                   61  records, perhaps compressed
+
+All big-endian. The CRC leaves out base offset, length and leader epoch: the broker that appends
+a batch changes the first and the last without touching the records.
+
+Attributes: bits 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon (the
+base timestamp then holds the time until which compaction keeps a tombstone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from odradek.records.checksum import crc32c
+from odradek.records.errors import CorruptBatch
+
+Buffer = bytes | bytearray | memoryview
+
+RECORD_BATCH_HEADER = Struct(">qiibIhiqqqhii")
+"""All fields of the header, in order; see the module."""
+BASE_OFFSET = Struct(">q")
+LEADER_EPOCH = Struct(">i")
+SIZE = Struct(">i")
+CHECKSUM = Struct(">I")
+ATTRIBUTES_TO_MAX_TIMESTAMP = Struct(">hiqq")
+
+LENGTH_POSITION = 8
+LOG_OVERHEAD = 12
+"""Bytes before those that the length field counts."""
+LEADER_EPOCH_POSITION = 12
+MAGIC_POSITION = 16
+CHECKSUM_POSITION = 17
+ATTRIBUTES_POSITION = 21
+"""The first byte that the checksum covers."""
+HEADER_SIZE = 61
+MAGIC = 2
+LEGACY_SIZE_MIN = 26
+"""A message of format 0 with neither key nor value: the smallest thing a log can hold."""
+RECORD_SIZE_MIN = 7
+"""A record with neither key, value nor headers."""
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+SEQUENCE_MAX = 2**31 - 1
+
+
+class RecordBatch:
+    """One batch in a buffer, its header read. The buffer must outlive the view.
+
+    `data` is the whole batch; writing to it does not change the fields that were read.
+    """
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "count",
+        "crc",
+        "data",
+        "last_offset_delta",
+        "leader_epoch",
+        "length",
+        "magic",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+    data: memoryview
+
+    def __init__(self, data: Buffer) -> None:
+        """`data` starts at the batch and is as long as the batch, or longer.
+
+        Raises:
+            CorruptBatch: shorter than a header or than its own length field says.
+        """
+        if len(data) < HEADER_SIZE:
+            raise CorruptBatch(f"a record batch takes {HEADER_SIZE} bytes or more, not {len(data)}")
+        (
+            self.base_offset,
+            self.length,
+            self.leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.count,
+        ) = RECORD_BATCH_HEADER.unpack_from(data)
+        size = self.length + LOG_OVERHEAD
+        if size < HEADER_SIZE or size > len(data):
+            raise CorruptBatch(f"the batch says that it has {size} bytes; there are {len(data)}")
+        view = memoryview(data)
+        self.data = view if size == len(data) else view[:size]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record, also where compaction has removed that record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; -1 without a producer."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return add_to_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def codec(self) -> int:
+        """The number of the compression codec (`odradek.records.compression.Codec`)."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether the max timestamp is the time of all records, given by the broker."""
+        return self.attributes & LOG_APPEND_TIME_FLAG != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are for the log itself, not for consumers."""
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """Until when tombstones and markers of the batch are kept, if compaction has said so."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Whether an idempotent producer, or a transaction's coordinator, wrote the batch."""
+        return self.producer_id >= 0
+
+    @property
+    def payload(self) -> memoryview:
+        """The records as they are in the batch, perhaps compressed."""
+        return self.data[HEADER_SIZE:]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the checksum is right."""
+        return crc32c(self.data[ATTRIBUTES_POSITION:]) == self.crc
+
+    def check(self) -> None:
+        """Refuse a damaged batch.
+
+        Raises:
+            CorruptBatch: wrong checksum.
+        """
+        computed = crc32c(self.data[ATTRIBUTES_POSITION:])
+        if computed != self.crc:
+            raise CorruptBatch(
+                f"the batch at offset {self.base_offset} is corrupt: "
+                f"its checksum is {self.crc:#010x}, that of its bytes {computed:#010x}"
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordBatch(offsets {self.base_offset}..{self.last_offset}, {self.size} bytes, "
+            f"{self.count} records, attributes {self.attributes:#x}, "
+            f"leader epoch {self.leader_epoch}, producer {self.producer_id}:{self.producer_epoch}"
+            f"@{self.base_sequence})"
+        )
+
+
+def add_to_sequence(sequence: int, increment: int) -> int:
+    """Sequence numbers run from 0 to 2^31-1 and start again."""
+    return (sequence + increment) & SEQUENCE_MAX
+
+
+def iterate_batches(buffer: Buffer) -> Iterator[RecordBatch]:
+    """The whole batches at the start of `buffer`, such as a fetched range; a cut one ends it.
+
+    Does not check checksums. Batches of formats 0 and 1 are refused: `odradek.records.legacy`
+    reads them.
+
+    Raises:
+        CorruptBatch: a length field that no batch can have, or another format.
+    """
+    view = memoryview(buffer)
+    end = len(view)
+    position = 0
+    while end - position >= MAGIC_POSITION + 1:
+        size = SIZE.unpack_from(view, position + LENGTH_POSITION)[0] + LOG_OVERHEAD
+        if size < LEGACY_SIZE_MIN:
+            raise CorruptBatch(f"a batch at byte {position} says that it has {size} bytes")
+        if size > end - position:
+            return
+        magic = view[position + MAGIC_POSITION]
+        if magic != MAGIC:
+            raise CorruptBatch(f"the batch at byte {position} has format {magic}, not {MAGIC}")
+        yield RecordBatch(view[position : position + size])
+        position += size

@@ -1,0 +1,189 @@
+"""Makes the bytes of a record batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.records.batch import (
+    ATTRIBUTES_POSITION,
+    CHECKSUM,
+    CHECKSUM_POSITION,
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RECORD_BATCH_HEADER,
+    TRANSACTIONAL_FLAG,
+)
+from odradek.records.checksum import crc32c
+from odradek.records.compression import Codec, compress
+from odradek.records.varint import append_varint, size_of_varint
+
+HeaderPairs = Iterable[tuple[str, bytes | None]]
+
+
+class RecordBatchBuilder:
+    """Collects records and builds a batch of them, as Apache Kafka's producer does.
+
+    Keyword arguments are the fields of the batch's header. `level` is the codec's; None is its
+    default. With `log_append_time` all records carry that time.
+    """
+
+    __slots__ = (
+        "_attributes",
+        "_base_offset",
+        "_base_sequence",
+        "_base_timestamp",
+        "_codec",
+        "_last_offset",
+        "_leader_epoch",
+        "_level",
+        "_log_append_time",
+        "_max_timestamp",
+        "_producer_epoch",
+        "_producer_id",
+        "_records",
+        "count",
+    )
+
+    def __init__(
+        self,
+        *,
+        base_offset: int = 0,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        leader_epoch: int = NO_LEADER_EPOCH,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        is_transactional: bool = False,
+        is_control: bool = False,
+        log_append_time: int | None = None,
+    ) -> None:
+        self._base_offset = base_offset
+        self._codec = codec
+        self._level = level
+        self._leader_epoch = leader_epoch
+        self._producer_id = producer_id
+        self._producer_epoch = producer_epoch
+        self._base_sequence = base_sequence
+        self._log_append_time = log_append_time
+        self._attributes = (
+            codec
+            | (TRANSACTIONAL_FLAG if is_transactional else 0)
+            | (CONTROL_FLAG if is_control else 0)
+            | (LOG_APPEND_TIME_FLAG if log_append_time is not None else 0)
+        )
+        self._records = bytearray()
+        self._base_timestamp = NO_TIMESTAMP
+        self._max_timestamp = NO_TIMESTAMP
+        self._last_offset = base_offset - 1
+        self.count = 0
+        """Records so far."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch so far, before compression."""
+        return HEADER_SIZE + len(self._records)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._last_offset + 1
+
+    def append(
+        self,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: HeaderPairs = (),
+        offset: int | None = None,
+    ) -> int:
+        """Add a record and return its offset: the next one, unless a higher one is given."""
+        if offset is None:
+            offset = self._last_offset + 1
+        assert offset > self._last_offset, "offsets grow"
+        if self.count == 0:
+            self._base_timestamp = timestamp
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+        body = bytearray(1)
+        append_varint(body, timestamp - self._base_timestamp)
+        append_varint(body, offset - self._base_offset)
+        _append_bytes(body, key)
+        _append_bytes(body, value)
+        headers = tuple(headers)
+        append_varint(body, len(headers))
+        for name, content in headers:
+            _append_bytes(body, name.encode())
+            _append_bytes(body, content)
+        append_varint(self._records, len(body))
+        self._records += body
+        self._last_offset = offset
+        self.count += 1
+        return offset
+
+    def build(self, last_offset: int | None = None) -> bytearray:
+        """The batch. `last_offset` may lie beyond the last record, as after compaction."""
+        payload = compress(self._codec, self._records, self._level)
+        batch = bytearray(HEADER_SIZE)
+        batch += payload
+        time = self._log_append_time
+        RECORD_BATCH_HEADER.pack_into(
+            batch,
+            0,
+            self._base_offset,
+            len(batch) - LOG_OVERHEAD,
+            self._leader_epoch,
+            MAGIC,
+            0,
+            self._attributes,
+            (self._last_offset if last_offset is None else last_offset) - self._base_offset,
+            self._base_timestamp,
+            self._max_timestamp if time is None else time,
+            self._producer_id,
+            self._producer_epoch,
+            self._base_sequence,
+            self.count,
+        )
+        seal(batch)
+        return batch
+
+
+def seal(batch: bytearray | memoryview) -> None:
+    """Put the checksum of its bytes into a batch."""
+    crc = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
+    CHECKSUM.pack_into(batch, CHECKSUM_POSITION, crc)
+
+
+def record_size(
+    timestamp_delta: int,
+    offset_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: HeaderPairs = (),
+) -> int:
+    """Bytes that a record takes in a batch before compression."""
+    headers = tuple(headers)
+    body = 1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta)
+    body += _field_size(key) + _field_size(value) + size_of_varint(len(headers))
+    for name, content in headers:
+        body += _field_size(name.encode()) + _field_size(content)
+    return size_of_varint(body) + body
+
+
+def _append_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)  # -1 in zigzag
+        return
+    append_varint(out, len(data))
+    out += data
+
+
+def _field_size(data: bytes | None) -> int:
+    return 1 if data is None else size_of_varint(len(data)) + len(data)

@@ -1,0 +1,223 @@
+"""The codecs of record batches, as Apache Kafka's Java client writes and reads them.
+
+A payload is compressed in one piece. It is decompressed in pieces (`decompress_pieces`), so that
+a few bytes that stand for gigabytes cost the memory of one piece; `decompress` joins them up to
+a limit.
+
+- gzip: a gzip stream without name or time.
+- snappy: blocks of 32 KB in the framing of snappy-java (16 bytes `0x82 SNAPPY 0x00`, version 1,
+  compatible 1; then each block's length and the block). A bare block, as librdkafka may send, is
+  read too.
+- lz4: a frame of independent 64 KB blocks without checksums of the content.
+- zstd: a frame.
+
+The libraries are imported when a codec is first used: most brokers never compress.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import Any
+
+from odradek.records.errors import DecompressionLimit, InvalidRecords
+
+Buffer = bytes | bytearray | memoryview
+
+PIECE_SIZE = 65_536
+"""Decompressed bytes handed out at a time (a snappy block may be larger)."""
+
+SNAPPY_HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+_SNAPPY_MAGIC = SNAPPY_HEADER[:8]
+_SNAPPY_BLOCK_SIZE = 32_768
+_SNAPPY_EXPANSION_MAX = 24
+"""A copy of 64 bytes takes three: no snappy block can grow by more than 21.4 times."""
+_INT32 = Struct(">i")
+
+
+class Codec(IntEnum):
+    """The codec's number in a batch's attributes; the lower-case name is that of settings."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+LZ4_LEVEL_DEFAULT = 9
+"""At its default level Apache Kafka uses the fast compressor of lz4, else the thorough one."""
+_LEVEL_DEFAULT = {Codec.GZIP: -1, Codec.LZ4: LZ4_LEVEL_DEFAULT, Codec.ZSTD: 3}
+
+
+def codec_named(name: str) -> Codec:
+    """The codec of a setting or option; `none` and `uncompressed` are the same.
+
+    Raises:
+        ValueError: no such codec.
+    """
+    if name == "uncompressed":
+        return Codec.NONE
+    try:
+        return Codec[name.upper()]
+    except KeyError:
+        known = ", ".join(codec.name.lower() for codec in Codec)
+        raise ValueError(f"{name!r} is not a compression codec: expected one of {known}") from None
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
+    """`data` compressed; the same input gives the same bytes. `level` None is the default."""
+    if level is None:
+        level = _LEVEL_DEFAULT.get(codec, 0)
+    match codec:
+        case Codec.NONE:
+            return data
+        case Codec.GZIP:
+            stream = zlib.compressobj(level, zlib.DEFLATED, 31)
+            return stream.compress(data) + stream.flush()
+        case Codec.SNAPPY:
+            return _compress_snappy(data)
+        case Codec.LZ4:
+            return _compress_lz4(data, level)
+        case Codec.ZSTD:
+            import zstandard
+
+            return zstandard.ZstdCompressor(level=level).compress(data)
+
+
+def _compress_snappy(data: Buffer) -> bytes:
+    from cramjam import snappy
+
+    view = memoryview(data)
+    parts = [SNAPPY_HEADER]
+    for start in range(0, len(view), _SNAPPY_BLOCK_SIZE):
+        block = bytes(snappy.compress_raw(view[start : start + _SNAPPY_BLOCK_SIZE]))
+        parts += (_INT32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _compress_lz4(data: Buffer, level: int) -> bytes:
+    from lz4 import frame
+
+    compressed: bytes = frame.compress(
+        data,
+        compression_level=0 if level == LZ4_LEVEL_DEFAULT else min(max(level, 3), 12),
+        block_size=frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        content_checksum=False,
+        store_size=False,
+    )
+    return compressed
+
+
+def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
+    """All of the payload.
+
+    Raises:
+        DecompressionLimit: it takes more than `limit_bytes`; no more than that was kept.
+        InvalidRecords: the codec is unknown or cannot read the data.
+    """
+    parts = []
+    total = 0
+    for piece in decompress_pieces(codec, data):
+        total += len(piece)
+        if total > limit_bytes:
+            raise DecompressionLimit(f"the records take more than {limit_bytes} bytes")
+        parts.append(piece)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def decompress_pieces(codec: int, data: Buffer) -> Iterator[bytes]:
+    """The payload piece by piece; data that ends early gives what can be read of it.
+
+    Raises:
+        InvalidRecords: the codec is unknown or cannot read the data.
+    """
+    reader = _READERS.get(codec)
+    if reader is None:
+        raise InvalidRecords(f"there is no compression codec {codec}")
+    return reader(data)
+
+
+def _read_plain(data: Buffer) -> Iterator[bytes]:
+    yield bytes(data)
+
+
+def _read_gzip(data: Buffer) -> Iterator[bytes]:
+    rest: Buffer = data
+    try:
+        while rest:
+            stream = zlib.decompressobj(31)
+            piece = stream.decompress(rest, PIECE_SIZE)
+            while piece:
+                yield piece
+                piece = stream.decompress(stream.unconsumed_tail, PIECE_SIZE)
+            if not stream.eof:
+                return
+            rest = stream.unused_data
+    except zlib.error as error:
+        raise InvalidRecords(f"gzip cannot read the records: {error}") from None
+
+
+def _read_snappy(data: Buffer) -> Iterator[bytes]:
+    view = memoryview(data)
+    if view[:8] != _SNAPPY_MAGIC:
+        yield _snappy_block(view)
+        return
+    position = len(SNAPPY_HEADER)
+    while len(view) - position >= _INT32.size:
+        size = _INT32.unpack_from(view, position)[0]
+        position += _INT32.size
+        if size < 0 or size > len(view) - position:
+            raise InvalidRecords(f"a snappy block of {size} bytes is not whole")
+        yield _snappy_block(view[position : position + size])
+        position += size
+
+
+def _snappy_block(block: memoryview) -> bytes:
+    import cramjam
+
+    try:
+        claimed = cramjam.snappy.decompress_raw_len(block)
+        if claimed > _SNAPPY_EXPANSION_MAX * len(block) + 64:
+            raise InvalidRecords(f"a snappy block of {len(block)} bytes cannot hold {claimed}")
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise InvalidRecords(f"snappy cannot read the records: {error}") from None
+
+
+def _read_lz4(data: Buffer) -> Iterator[bytes]:
+    from lz4.frame import LZ4FrameDecompressor
+
+    stream = LZ4FrameDecompressor()
+    try:
+        piece = stream.decompress(data, PIECE_SIZE)
+        while piece or not (stream.eof or stream.needs_input):
+            yield piece
+            if stream.eof:
+                return
+            piece = stream.decompress(b"", PIECE_SIZE)
+    except RuntimeError as error:
+        raise InvalidRecords(f"lz4 cannot read the records: {error}") from None
+
+
+def _read_zstd(data: Buffer) -> Iterator[bytes]:
+    import zstandard
+
+    reader: Any = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+    try:
+        while piece := reader.read(PIECE_SIZE):
+            yield piece
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise InvalidRecords(f"zstd cannot read the records: {error}") from None
+
+
+_READERS: dict[int, Callable[[Buffer], Iterator[bytes]]] = {
+    Codec.NONE: _read_plain,
+    Codec.GZIP: _read_gzip,
+    Codec.SNAPPY: _read_snappy,
+    Codec.LZ4: _read_lz4,
+    Codec.ZSTD: _read_zstd,
+}

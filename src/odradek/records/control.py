@@ -1,0 +1,123 @@
+"""Control records: what a partition's log says of itself, unseen by consumers.
+
+The key of a control record is its version (int16, 0) and type (int16). The value of the end of a
+transaction is a version (int16, 0) and the coordinator's epoch (int32). The values of KRaft's
+records are the messages of the same names (`odradek.wire`, always in version 0, which is all that
+Apache Kafka's reader knows); here they are bytes.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.records.batch import NO_LEADER_EPOCH, RecordBatch
+from odradek.records.builder import RecordBatchBuilder
+from odradek.records.errors import InvalidRecords
+from odradek.records.record import Record, iterate_records
+
+CONTROL_KEY = Struct(">hh")
+END_TRANSACTION_VALUE = Struct(">hi")
+
+
+class ControlType(IntEnum):
+    """The types of control records; others are to be skipped."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+    UNKNOWN = -1
+
+
+class EndOfTransaction(NamedTuple):
+    """A commit or abort, by the transaction coordinator of that epoch."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def control_type(record: Record) -> ControlType:
+    """What kind of control record this is.
+
+    Raises:
+        InvalidRecords: it has no such key.
+    """
+    key = record.key
+    if key is None or len(key) < CONTROL_KEY.size:
+        raise InvalidRecords("a control record has no type in its key")
+    version, kind = CONTROL_KEY.unpack_from(key)
+    if version < 0:
+        raise InvalidRecords(f"a control record has key version {version}")
+    try:
+        return ControlType(kind)
+    except ValueError:
+        return ControlType.UNKNOWN
+
+
+def control_key(kind: ControlType) -> bytes:
+    """The key of control records of a type."""
+    return CONTROL_KEY.pack(0, kind)
+
+
+def control_batch(
+    kind: ControlType,
+    value: bytes,
+    *,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """A batch of one control record without a producer, as KRaft writes it."""
+    builder = RecordBatchBuilder(
+        base_offset=base_offset, leader_epoch=leader_epoch, is_control=True
+    )
+    builder.append(timestamp, control_key(kind), value)
+    return builder.build()
+
+
+def end_of_transaction_batch(
+    committed: bool,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """The marker that ends a producer's transaction in a partition."""
+    builder = RecordBatchBuilder(
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+    kind = ControlType.COMMIT if committed else ControlType.ABORT
+    builder.append(timestamp, control_key(kind), END_TRANSACTION_VALUE.pack(0, coordinator_epoch))
+    return builder.build()
+
+
+def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
+    """The marker in a control batch; None if compaction has emptied the batch.
+
+    Raises:
+        InvalidRecords: there is something else.
+    """
+    record = next(iterate_records(batch), None)
+    if record is None:
+        return None
+    kind = control_type(record)
+    value = record.value
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        raise InvalidRecords(f"{kind.name} is not the end of a transaction")
+    if value is None or len(value) < END_TRANSACTION_VALUE.size:
+        raise InvalidRecords("the end of a transaction does not name the coordinator's epoch")
+    version, epoch = END_TRANSACTION_VALUE.unpack_from(value)
+    if version < 0:
+        raise InvalidRecords(f"the end of a transaction has version {version}")
+    return EndOfTransaction(kind is ControlType.COMMIT, epoch)

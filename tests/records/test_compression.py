@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import tracemalloc
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.records.batch import RecordBatch
+from odradek.records.builder import RecordBatchBuilder
+from odradek.records.compression import (
+    Codec,
+    codec_named,
+    compress,
+    decompress,
+    decompress_pieces,
+)
+from odradek.records.errors import DecompressionLimit, InvalidRecords
+from odradek.records.record import iterate_records
+
+COMPRESSING = [codec for codec in Codec if codec is not Codec.NONE]
+LEVELS = {Codec.GZIP: (1, 6, 9), Codec.LZ4: (1, 9, 17), Codec.ZSTD: (-5, 1, 19), Codec.SNAPPY: ()}
+
+
+@given(st.sampled_from(list(Codec)), st.binary(max_size=3000), st.integers(1, 60))
+def test_round_trip(codec, data, times):
+    data *= times
+    compressed = compress(codec, data)
+    assert decompress(codec, compressed, len(data)) == data
+    assert bytes(compress(codec, memoryview(data))) == bytes(compressed)
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"), [(codec, level) for codec in COMPRESSING for level in LEVELS[codec]]
+)
+def test_levels(codec, level):
+    data = bytes(range(256)) * 500
+    assert decompress(codec, compress(codec, data, level), len(data)) == data
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_a_bomb_costs_no_more_than_the_limit(codec):
+    bomb = compress(codec, bytes(64 << 20))
+    decompress(codec, compress(codec, b"the library is loaded"), 100)
+    tracemalloc.start()
+    with pytest.raises(DecompressionLimit):
+        decompress(codec, bomb, 1 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 << 20
+
+
+def test_a_snappy_block_cannot_claim_more_than_it_can_hold():
+    lie = b"\xff\xff\xff\xff\x0f" + bytes(100)  # 4 GB in 105 bytes
+    with pytest.raises(InvalidRecords, match="cannot hold"):
+        decompress(Codec.SNAPPY, lie, 1 << 40)
+
+
+def test_snappy_without_framing_is_read():
+    from cramjam import snappy
+
+    assert decompress(Codec.SNAPPY, bytes(snappy.compress_raw(b"abc" * 99)), 1000) == b"abc" * 99
+
+
+def test_a_gzip_of_several_members_is_read():
+    assert (
+        decompress(Codec.GZIP, compress(Codec.GZIP, b"a") + compress(Codec.GZIP, b"b"), 9) == b"ab"
+    )
+
+
+@given(st.sampled_from(COMPRESSING), st.binary(min_size=1, max_size=400))
+def test_noise_is_refused_or_gives_bytes(codec, noise):
+    try:
+        assert isinstance(decompress(codec, noise, 1 << 20), bytes)
+    except InvalidRecords:
+        pass
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_damage_is_refused_or_changes_the_records(codec):
+    builder = RecordBatchBuilder(codec=codec)
+    for number in range(500):
+        builder.append(number, b"key %d" % number, b"value %d" % (number * 7919))
+    data = bytes(builder.build())
+    whole = list(iterate_records(RecordBatch(data)))
+    cut = data[:-9]
+    batch = RecordBatch(data)
+    batch.data = memoryview(cut)
+    try:
+        assert list(iterate_records(batch)) == whole  # what was cut off is only a checksum
+    except InvalidRecords:
+        pass
+
+
+def test_an_unknown_codec_is_refused():
+    with pytest.raises(InvalidRecords, match="codec 5"):
+        decompress_pieces(5, b"")
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_a_record_larger_than_the_limit_is_not_put_together(codec):
+    builder = RecordBatchBuilder(codec=codec)
+    builder.append(0, None, bytes(32 << 20))
+    data = builder.build()
+    tracemalloc.start()
+    with pytest.raises(DecompressionLimit):
+        list(iterate_records(RecordBatch(data), limit_bytes=1 << 20))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 << 20
+    assert [len(r.value) for r in iterate_records(RecordBatch(data))] == [32 << 20]
+
+
+def test_names():
+    assert codec_named("uncompressed") is Codec.NONE
+    assert codec_named("none") is Codec.NONE
+    assert codec_named("zstd") is Codec.ZSTD
+    with pytest.raises(ValueError, match="gzip, snappy, lz4, zstd"):
+        codec_named("brotli")
+
+
+def test_gzip_is_what_any_gzip_reads():
+    assert zlib.decompress(compress(Codec.GZIP, b"plain"), 31) == b"plain"
