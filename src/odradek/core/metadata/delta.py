@@ -1,0 +1,342 @@
+"""Records over an image: what they change, and the image after them.
+
+`replay` takes the records of a log in their order. Readers are told through the deltas of each
+subject what changed; they may look at them as long as they like, but not change them. Where the
+records are a whole snapshot, `finish_snapshot` removes what it did not mention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from odradek.core.metadata.changes import MapChanges
+from odradek.core.metadata.errors import ReplayError
+from odradek.core.metadata.image import (
+    AccessControlEntry,
+    BrokerRegistration,
+    ClientQuotaEntity,
+    ClusterImage,
+    ConfigResource,
+    ConfigsImage,
+    ControllerRegistration,
+    DelegationToken,
+    FeaturesImage,
+    MetadataImage,
+    ResourceType,
+    ScramCredential,
+)
+from odradek.core.metadata.topics_delta import TopicDelta, TopicsDelta
+from odradek.core.metadata.versions import KRAFT_VERSION, LEVEL_MAX, LEVEL_MIN, METADATA_VERSION
+from odradek.wire.primitives import Message
+
+if TYPE_CHECKING:
+    from odradek.wire.generated.access_control_entry_record import AccessControlEntryRecord
+    from odradek.wire.generated.broker_registration_change_record import (
+        BrokerRegistrationChangeRecord,
+    )
+    from odradek.wire.generated.client_quota_record import ClientQuotaRecord
+    from odradek.wire.generated.config_record import ConfigRecord
+    from odradek.wire.generated.delegation_token_record import DelegationTokenRecord
+    from odradek.wire.generated.feature_level_record import FeatureLevelRecord
+    from odradek.wire.generated.fence_broker_record import FenceBrokerRecord
+    from odradek.wire.generated.producer_ids_record import ProducerIdsRecord
+    from odradek.wire.generated.register_broker_record import RegisterBrokerRecord
+    from odradek.wire.generated.register_controller_record import RegisterControllerRecord
+    from odradek.wire.generated.remove_access_control_entry_record import (
+        RemoveAccessControlEntryRecord,
+    )
+    from odradek.wire.generated.remove_delegation_token_record import RemoveDelegationTokenRecord
+    from odradek.wire.generated.remove_topic_record import RemoveTopicRecord
+    from odradek.wire.generated.remove_user_scram_credential_record import (
+        RemoveUserScramCredentialRecord,
+    )
+    from odradek.wire.generated.unfence_broker_record import UnfenceBrokerRecord
+    from odradek.wire.generated.unregister_broker_record import UnregisterBrokerRecord
+    from odradek.wire.generated.user_scram_credential_record import UserScramCredentialRecord
+
+__all__ = ["ClusterDelta", "MetadataDelta", "NestedChanges", "TopicDelta", "TopicsDelta"]
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+
+
+class ClusterDelta:
+    """Changes to brokers and controllers: `brokers.changed`, `controllers.changed`."""
+
+    __slots__ = ("brokers", "controllers")
+
+    def __init__(self, before: ClusterImage) -> None:
+        self.brokers: MapChanges[int, BrokerRegistration] = MapChanges(before.brokers)
+        self.controllers: MapChanges[int, ControllerRegistration] = MapChanges(before.controllers)
+
+    def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
+        """The broker as it is now.
+
+        Raises:
+            ReplayError: it is not registered, or in another epoch.
+        """
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            known = "not registered" if broker is None else f"in epoch {broker.epoch}"
+            raise ReplayError(f"a change of broker {broker_id} epoch {epoch}, which is {known}")
+        return broker
+
+    def set_fenced(self, broker_id: int, epoch: int, fenced: bool) -> None:
+        """Fence or unfence a broker."""
+        self.brokers.put(broker_id, self.broker(broker_id, epoch)._replace(fenced=fenced))
+
+    def apply(self, before: ClusterImage) -> ClusterImage:
+        """The nodes with the changes made."""
+        if not self.brokers.changed and not self.controllers.changed:
+            return before
+        return ClusterImage(self.brokers.apply(), self.controllers.apply())
+
+
+class NestedChanges(MapChanges[KeyT, Mapping[str, ValueT]]):
+    """Changes to named values of things; a thing without any is absent."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self, before: Mapping[KeyT, Mapping[str, ValueT]]) -> None:
+        super().__init__(before)
+        self._open: dict[KeyT, dict[str, ValueT]] = {}
+
+    def set(self, key: KeyT, name: str, value: ValueT | None) -> None:
+        """Set or (None) remove a named value of a thing."""
+        values = self._open.get(key)
+        if values is None:
+            values = self._open[key] = dict(self.get(key) or {})
+        if value is None:
+            values.pop(name, None)
+        else:
+            values[name] = value
+        if values:
+            self.put(key, values)
+        else:
+            super().remove(key)
+
+    def remove(self, key: KeyT) -> None:
+        """Remove all values of a thing."""
+        self._open.pop(key, None)
+        super().remove(key)
+
+    def begin_snapshot(self) -> None:
+        """Forget every value: what follows says all there is."""
+        for key in self.before:
+            self.remove(key)
+
+
+class MetadataDelta:
+    """Gathers records over `image_before`.
+
+    What changed is told by `topics` (a `TopicsDelta`), `cluster` (a `ClusterDelta`), and the
+    `changed` of `features` (by name), `configs` (by `ConfigResource`), `client_quotas`, `acls`,
+    `scram` and `delegation_tokens`, which map to the new value, or to None where it is gone.
+    """
+
+    __slots__ = (
+        "acls",
+        "client_quotas",
+        "cluster",
+        "configs",
+        "delegation_tokens",
+        "features",
+        "image_before",
+        "next_producer_id",
+        "scram",
+        "topics",
+    )
+
+    def __init__(self, image_before: MetadataImage) -> None:
+        self.image_before = image_before
+        self.features: MapChanges[str, int] = MapChanges(image_before.features.finalized)
+        self.cluster = ClusterDelta(image_before.cluster)
+        self.topics = TopicsDelta(image_before.topics)
+        self.configs: NestedChanges[ConfigResource, str] = NestedChanges(
+            image_before.configs.by_resource
+        )
+        self.client_quotas: NestedChanges[ClientQuotaEntity, float] = NestedChanges(
+            image_before.client_quotas
+        )
+        self.next_producer_id = image_before.next_producer_id
+        self.acls: MapChanges[bytes, AccessControlEntry] = MapChanges(image_before.acls)
+        self.scram: MapChanges[tuple[int, str], ScramCredential] = MapChanges(image_before.scram)
+        self.delegation_tokens: MapChanges[str, DelegationToken] = MapChanges(
+            image_before.delegation_tokens
+        )
+
+    @classmethod
+    def of_snapshot(cls, image_before: MetadataImage) -> MetadataDelta:
+        """A delta for the records of a whole snapshot; end it with `finish_snapshot`."""
+        delta = cls(image_before)
+        delta.configs.begin_snapshot()
+        delta.client_quotas.begin_snapshot()
+        delta.next_producer_id = -1
+        return delta
+
+    def replay(self, record: Message) -> None:
+        """Take the next record.
+
+        Raises:
+            ReplayError: the record contradicts what came before it, or is of no known kind.
+        """
+        replay = _REPLAY.get(cast("int", record.API_KEY))
+        if replay is None:
+            raise ReplayError(f"records of type {record.API_KEY} do not change the image")
+        replay(self, record)
+
+    def finish_snapshot(self) -> None:
+        """Remove what the records, a whole snapshot, did not mention."""
+        self.topics.finish_snapshot()
+        self.features.remove_unmentioned()
+        self.cluster.brokers.remove_unmentioned()
+        self.cluster.controllers.remove_unmentioned()
+        self.acls.remove_unmentioned()
+        self.scram.remove_unmentioned()
+        self.delegation_tokens.remove_unmentioned()
+
+    def apply(self, offset: int, epoch: int) -> MetadataImage:
+        """The image after the records; the last of them is at `offset`, by leader `epoch`."""
+        before = self.image_before
+        return MetadataImage(
+            offset,
+            epoch,
+            FeaturesImage(self.features.apply()) if self.features.changed else before.features,
+            self.cluster.apply(before.cluster),
+            self.topics.apply(),
+            ConfigsImage(self.configs.apply()) if self.configs.changed else before.configs,
+            self.client_quotas.apply(),
+            self.next_producer_id,
+            self.acls.apply(),
+            self.scram.apply(),
+            self.delegation_tokens.apply(),
+        )
+
+    # -- one method per kind of record that is not the business of `topics` ---------------------
+
+    def _register_broker(self, record: RegisterBrokerRecord) -> None:
+        self.cluster.brokers.put(record.broker_id, BrokerRegistration.from_record(record))
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        self.cluster.brokers.remove(record.broker_id)
+
+    def _fence_broker(self, record: FenceBrokerRecord) -> None:
+        self.cluster.set_fenced(record.id, record.epoch, fenced=True)
+
+    def _unfence_broker(self, record: UnfenceBrokerRecord) -> None:
+        self.cluster.set_fenced(record.id, record.epoch, fenced=False)
+
+    def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
+        broker = self.cluster.broker(record.broker_id, record.broker_epoch)
+        self.cluster.brokers.put(broker.id, broker.changed_by(record))
+
+    def _register_controller(self, record: RegisterControllerRecord) -> None:
+        registration = ControllerRegistration.from_record(record)
+        self.cluster.controllers.put(registration.id, registration)
+
+    def _remove_topic(self, record: RemoveTopicRecord) -> None:
+        name = self.topics.replay_remove_topic(record)
+        self.configs.remove(ConfigResource(ResourceType.TOPIC, name))
+
+    def _config(self, record: ConfigRecord) -> None:
+        resource = ConfigResource(record.resource_type, record.resource_name)
+        self.configs.set(resource, record.name, record.value)
+
+    def _feature_level(self, record: FeatureLevelRecord) -> None:
+        if record.name == METADATA_VERSION:
+            if not LEVEL_MIN <= record.feature_level <= LEVEL_MAX:
+                raise ReplayError(
+                    f"metadata.version {record.feature_level} is outside what this node "
+                    f"understands ({LEVEL_MIN} to {LEVEL_MAX})"
+                )
+        elif record.name == KRAFT_VERSION:
+            return  # some old logs have it; the control records count (KAFKA-18979)
+        if record.feature_level == 0:
+            self.features.remove(record.name)
+        else:
+            self.features.put(record.name, record.feature_level)
+
+    def _client_quota(self, record: ClientQuotaRecord) -> None:
+        entity = tuple(sorted((each.entity_type, each.entity_name) for each in record.entity))
+        self.client_quotas.set(entity, record.key, None if record.remove else record.value)
+
+    def _producer_ids(self, record: ProducerIdsRecord) -> None:
+        self.next_producer_id = record.next_producer_id
+
+    def _acl(self, record: AccessControlEntryRecord) -> None:
+        entry = AccessControlEntry(
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+        self.acls.put(record.id, entry)
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
+        if self.acls.get(record.id) is None:
+            raise ReplayError("an ACL is removed that does not exist")
+        self.acls.remove(record.id)
+
+    def _scram(self, record: UserScramCredentialRecord) -> None:
+        self.scram.put(
+            (record.mechanism, record.name),
+            ScramCredential(
+                bytes(record.salt),
+                bytes(record.stored_key),
+                bytes(record.server_key),
+                record.iterations,
+            ),
+        )
+
+    def _remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
+        self.scram.remove((record.mechanism, record.name))
+
+    def _delegation_token(self, record: DelegationTokenRecord) -> None:
+        token = DelegationToken(
+            record.owner,
+            record.requester,
+            tuple(record.renewers),
+            record.issue_timestamp,
+            record.max_timestamp,
+            record.expiration_timestamp,
+        )
+        self.delegation_tokens.put(record.token_id, token)
+
+    def _remove_delegation_token(self, record: RemoveDelegationTokenRecord) -> None:
+        self.delegation_tokens.remove(record.token_id)
+
+
+def _nothing(delta: MetadataDelta, record: Message) -> None:
+    """NoOp only moves the offset; the state of a migration from ZooKeeper is history."""
+
+
+_REPLAY: dict[int, Callable[[MetadataDelta, Any], None]] = {
+    0: MetadataDelta._register_broker,
+    1: MetadataDelta._unregister_broker,
+    2: lambda delta, record: delta.topics.replay_topic(record),
+    3: lambda delta, record: delta.topics.replay_partition(record),
+    4: MetadataDelta._config,
+    5: lambda delta, record: delta.topics.replay_partition_change(record),
+    7: MetadataDelta._fence_broker,
+    8: MetadataDelta._unfence_broker,
+    9: MetadataDelta._remove_topic,
+    10: MetadataDelta._delegation_token,
+    11: MetadataDelta._scram,
+    12: MetadataDelta._feature_level,
+    14: MetadataDelta._client_quota,
+    15: MetadataDelta._producer_ids,
+    17: MetadataDelta._change_broker,
+    18: MetadataDelta._acl,
+    19: MetadataDelta._remove_acl,
+    20: _nothing,
+    21: _nothing,
+    22: MetadataDelta._remove_scram,
+    26: MetadataDelta._remove_delegation_token,
+    27: MetadataDelta._register_controller,
+    28: lambda delta, record: delta.topics.replay_clear_elr(record),
+}
+"""By the record's type number. Begin, End and AbortTransaction are `batch_loader`'s."""

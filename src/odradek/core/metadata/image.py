@@ -1,0 +1,191 @@
+"""The metadata image: everything that the metadata log says, up to one offset.
+
+All of it is immutable: the mappings are plain dictionaries that nobody changes after the image
+is made. An image shares with its predecessor whatever did not change; what did change costs a
+copy of the one dictionary it lives in (36 µs for 10 000 topics), not of the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.core.metadata.registrations import (
+    BrokerRegistration,
+    ControllerRegistration,
+    Endpoint,
+    PartitionRegistration,
+    Uuid,
+    VersionRange,
+)
+from odradek.core.metadata.versions import METADATA_VERSION
+
+__all__ = [
+    "EMPTY_IMAGE",
+    "AccessControlEntry",
+    "BrokerRegistration",
+    "ClientQuotaEntity",
+    "ClusterImage",
+    "ConfigResource",
+    "ConfigsImage",
+    "ControllerRegistration",
+    "DelegationToken",
+    "Endpoint",
+    "FeaturesImage",
+    "MetadataImage",
+    "PartitionRegistration",
+    "ResourceType",
+    "ScramCredential",
+    "TopicImage",
+    "TopicsImage",
+    "Uuid",
+    "VersionRange",
+]
+
+
+class ResourceType(IntEnum):
+    """What a setting belongs to, numbered as in ConfigRecord and the config APIs."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """One thing that has settings. A broker resource of an empty name is all brokers' default."""
+
+    type: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesImage:
+    """The finalized features, metadata.version among them.
+
+    kraft.version never is: it is a matter of the quorum and lives in its control records (KIP-853).
+    """
+
+    finalized: Mapping[str, int] = field(default_factory=dict)
+    """Levels by name; a feature that is off is absent."""
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized level of metadata.version; 0 while the log holds none."""
+        return self.finalized.get(METADATA_VERSION, 0)
+
+    def level(self, name: str) -> int:
+        """The finalized level of a feature; 0 if it is off."""
+        return self.finalized.get(name, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """The registered nodes, by id."""
+
+    brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
+    controllers: Mapping[int, ControllerRegistration] = field(default_factory=dict)
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether the broker is registered and not fenced."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """One topic and its partitions, by index."""
+
+    name: str
+    id: Uuid
+    partitions: Mapping[int, PartitionRegistration]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsImage:
+    """All topics. Both mappings hold the same ones."""
+
+    by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    by_id: Mapping[Uuid, TopicImage] = field(default_factory=dict)
+
+    def partition(self, topic: str, index: int) -> PartitionRegistration | None:
+        """A partition by the topic's name; None if there is none."""
+        image = self.by_name.get(topic)
+        return None if image is None else image.partitions.get(index)
+
+
+_NO_SETTINGS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsImage:
+    """Settings that were set while the cluster ran. Resources without any are absent."""
+
+    by_resource: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+
+    def of(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """The settings of a resource; empty if none were set."""
+        return self.by_resource.get(ConfigResource(resource_type, name), _NO_SETTINGS)
+
+
+ClientQuotaEntity = tuple[tuple[str, str | None], ...]
+"""(entity type, entity name or None for the default) pairs, sorted by type."""
+
+
+class ScramCredential(NamedTuple):
+    """What is kept of a user's password under one mechanism (1: SHA-256, 2: SHA-512)."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+class AccessControlEntry(NamedTuple):
+    """One ACL, in the numbers of the wire."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class DelegationToken(NamedTuple):
+    """One delegation token. Times are milliseconds since 1970."""
+
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp: int
+    max_timestamp: int
+    expiration_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """Everything, up to and including the record at `offset`, which leader `epoch` wrote."""
+
+    offset: int = -1
+    epoch: int = -1
+    features: FeaturesImage = field(default_factory=FeaturesImage)
+    cluster: ClusterImage = field(default_factory=ClusterImage)
+    topics: TopicsImage = field(default_factory=TopicsImage)
+    configs: ConfigsImage = field(default_factory=ConfigsImage)
+    client_quotas: Mapping[ClientQuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    next_producer_id: int = -1
+    """The first producer id that was never given out; -1 if none was."""
+    acls: Mapping[Uuid, AccessControlEntry] = field(default_factory=dict)
+    scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=dict)
+    """By (mechanism, user)."""
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
+    """By token id."""
+
+
+EMPTY_IMAGE = MetadataImage()

@@ -1,0 +1,74 @@
+"""Levels of metadata.version, and the version of each record type that a level allows.
+
+The controller writes what the lowest reader of the cluster understands: the finalized level of
+metadata.version says what that is (org.apache.kafka.server.common.MetadataVersion).
+"""
+
+from __future__ import annotations
+
+from odradek.wire.primitives import Message
+
+METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
+SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+
+LEVEL_MIN = 7
+"""3.3-IV3, the lowest level that Apache Kafka 4.x reads."""
+LEVEL_MAX = 30
+"""4.3-IV0."""
+
+LEVEL_ZK_MIGRATION = 8
+LEVEL_SCRAM = 11
+LEVEL_ISR_SHRINK_KEEPS_EPOCH = 12
+LEVEL_TRANSACTIONS = 13
+LEVEL_DELEGATION_TOKENS = 14
+LEVEL_CONTROLLER_REGISTRATION = 15
+LEVEL_DIRECTORIES = 17
+LEVEL_KRAFT_VERSION = 21
+LEVEL_ELR = 23
+LEVEL_CORDONED_DIRECTORIES = 30
+
+RELEASES = {
+    7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0",
+    13: "3.6-IV1", 14: "3.6-IV2", 15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3",
+    19: "3.7-IV4", 20: "3.8-IV0", 21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2",
+    25: "4.0-IV3", 26: "4.1-IV0", 27: "4.1-IV1", 28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
+}  # fmt: skip
+"""What people call the levels."""
+
+_REGISTER_BROKER = 0
+_PARTITION = 3
+_PARTITION_CHANGE = 5
+_BROKER_REGISTRATION_CHANGE = 17
+
+
+def record_version(record: Message, level: int) -> int:
+    """The version in which `record` is written at a level of metadata.version.
+
+    Partition and broker records take the version of the level; a change of a registration takes
+    the lowest that carries what it says, as Apache Kafka's controller does; all else has one.
+    """
+    key = record.API_KEY
+    if key in (_PARTITION, _PARTITION_CHANGE):
+        return 2 if level >= LEVEL_ELR else 1 if level >= LEVEL_DIRECTORIES else 0
+    if key == _REGISTER_BROKER:
+        if level >= LEVEL_CORDONED_DIRECTORIES:
+            return 4
+        if level >= LEVEL_DIRECTORIES:
+            return 3
+        return 2 if level >= LEVEL_ZK_MIGRATION else 1
+    if key == _BROKER_REGISTRATION_CHANGE:
+        return _registration_change_version(record)
+    return 0
+
+
+def _registration_change_version(record: object) -> int:
+    if record.cordoned_log_dirs is not None:  # type: ignore[attr-defined]
+        return 3
+    if record.log_dirs:  # type: ignore[attr-defined]
+        return 2
+    return 1 if record.in_controlled_shutdown else 0  # type: ignore[attr-defined]
