@@ -74,6 +74,7 @@ class Cluster:
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
+        self._stale: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -273,17 +274,20 @@ class Cluster:
         response = self.ask_any(request, MetadataResponse)
         check(response.error_code)
         self.metadata.absorb(response, all_topics=topics is None)
+        self._stale -= {each.name for each in response.topics}
         return self.metadata
 
     def topic(self, name: str, *, create: bool = False) -> Topic:
         """A topic from the cache, or asked for; with `create` it may be created by asking.
+
+        While no broker can be reached, what is known already has to do.
 
         Raises:
             NoSuchTopicError: there is no such topic.
             ClientError: no broker answered, or it refused.
         """
         known = self.metadata.topics.get(name)
-        if known is not None:
+        if known is not None and name not in self._stale:
             return known
 
         def attempt(_: Deadline) -> Topic:
@@ -298,6 +302,10 @@ class Cluster:
             if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise NoSuchTopicError(f"topic {name}") from error
             raise
+        except (UnreachableError, DisconnectedError):
+            if known is None:
+                raise
+            return known
 
     def leader(self, topic_partition: TopicPartition) -> int:
         """The node that leads a partition.
@@ -312,13 +320,13 @@ class Cluster:
         if partition is None:
             raise NoSuchTopicError(subject)
         if partition.leader < 0:
-            self.metadata.topics.pop(topic)
+            self._stale.add(topic)
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, subject=subject)
         return partition.leader
 
     def forget_topic(self, name: str) -> None:
-        """Ask anew when the topic is needed next: its leaders have changed."""
-        self.metadata.topics.pop(name, None)
+        """Ask anew when the topic is needed next: it, or its leaders, have changed."""
+        self._stale.add(name)
 
     # -- coordinators -----------------------------------------------------------------------
 

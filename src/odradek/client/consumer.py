@@ -1,0 +1,149 @@
+"""Reads records from partitions that the caller names, each from its own offset.
+
+Above `Fetcher`, which brings whole batches: here they are taken apart, checked, and rid of what
+is not for readers: control records, aborted transactions when only committed records are wanted,
+records before the offset asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from odradek.client.cluster import Cluster
+from odradek.client.errors import BrokerError
+from odradek.client.fetcher import (
+    AbortedTransaction,
+    Chunk,
+    Fetcher,
+    FetchLimits,
+    OffsetOutOfRangeError,
+)
+from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, offsets_at
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import RecordBatch, iterate_batches
+from odradek.records.control import ControlType, control_type
+from odradek.records.errors import RecordsError
+from odradek.records.record import Record, iterate_records
+
+
+class Consumer:
+    """A consumer without a group.
+
+    `reset_to` is EARLIEST, LATEST or a time: where to go on in a partition that does not hold
+    its offset any more; None raises `OffsetOutOfRangeError`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        isolation: int = READ_UNCOMMITTED,
+        limits: FetchLimits | None = None,
+        reset_to: int | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._isolation = isolation
+        self._reset_to = reset_to
+        self._fetcher = Fetcher(cluster, isolation=isolation, limits=limits)
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Of each partition, the offset after what `poll` has returned."""
+        return self._fetcher.positions
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read exactly these partitions, from these offsets on."""
+        self._fetcher.drop([each for each in self.positions if each not in positions])
+        self._fetcher.seek(positions)
+
+    def assign_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> None:
+        """Read exactly these partitions, from EARLIEST, LATEST or a time on.
+
+        Raises:
+            ClientError: their offsets cannot be had.
+        """
+        self.assign(offsets_at(self._cluster, partitions, time_ms, isolation=self._isolation))
+
+    def seek(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Go on elsewhere, or read these partitions too."""
+        self._fetcher.seek(positions)
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions no more."""
+        self._fetcher.drop(partitions)
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
+        """The records that have arrived, waiting for some up to a time.
+
+        A partition may be there without records: its position has moved past ones that are not
+        for readers.
+
+        Raises:
+            OffsetOutOfRangeError: a position is not in its partition, and there is no `reset_to`.
+            BrokerError: a batch is corrupt (CORRUPT_MESSAGE), or a broker refuses.
+            ClientError: another error that does not pass.
+        """
+        try:
+            chunks = self._fetcher.poll(timeout_ms)
+        except OffsetOutOfRangeError as error:
+            if self._reset_to is None:
+                raise
+            self._fetcher.seek(
+                offsets_at(
+                    self._cluster,
+                    [error.topic_partition],
+                    self._reset_to,
+                    isolation=self._isolation,
+                )
+            )
+            return {}
+        return {chunk.topic_partition: list(records_of(chunk, self._isolation)) for chunk in chunks}
+
+
+def records_of(chunk: Chunk, isolation: int = READ_UNCOMMITTED) -> Iterator[Record]:
+    """The records of a chunk that are for readers, from its offset on.
+
+    Raises:
+        BrokerError: a batch is corrupt (CORRUPT_MESSAGE).
+    """
+    aborted = chunk.aborted if isolation == READ_COMMITTED else ()
+    try:
+        for batch in visible_batches(chunk.records, aborted):
+            if batch.base_offset >= chunk.offset:
+                yield from iterate_records(batch)
+            else:
+                yield from (r for r in iterate_records(batch) if r.offset >= chunk.offset)
+    except RecordsError as error:
+        raise BrokerError(
+            ErrorCode.CORRUPT_MESSAGE, str(error), f"partition {chunk.topic_partition}"
+        ) from error
+
+
+def visible_batches(
+    records: memoryview, aborted: Iterable[AbortedTransaction]
+) -> Iterator[RecordBatch]:
+    """The batches with data, less those of aborted transactions.
+
+    A producer's transaction counts as aborted from the offset where the broker says so until its
+    abort marker.
+
+    Raises:
+        RecordsError: a batch is corrupt.
+    """
+    to_come = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    aborting: set[int] = set()
+    for batch in iterate_batches(records):
+        batch.check()
+        while to_come and to_come[-1].first_offset <= batch.last_offset:
+            aborting.add(to_come.pop().producer_id)
+        if batch.is_control:
+            if batch.producer_id in aborting and _is_abort_marker(batch):
+                aborting.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in aborting):
+            yield batch
+
+
+def _is_abort_marker(batch: RecordBatch) -> bool:
+    record = next(iterate_records(batch), None)
+    return record is not None and control_type(record) == ControlType.ABORT

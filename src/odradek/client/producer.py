@@ -1,0 +1,225 @@
+"""Writes records: batches per partition, several requests under way, each record exactly once.
+
+    send -> open batch -> (full, or lingered) ready -> in flight -> done
+                                                ^----- retriable error, broken connection
+
+There is no thread: work is done inside `send` when a batch is full, `poll` and `flush`. Up to
+`in_flight_max` requests are under way at a broker; `sender` sends them and takes the answers.
+Idempotence (KIP-98) makes repetitions harmless and keeps the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from odradek.client.cluster import Cluster
+from odradek.client.deadline import Deadline, monotonic_ms
+from odradek.client.errors import (
+    ClientError,
+    NoSuchTopicError,
+    NotDeliveredError,
+    RequestTimeoutError,
+)
+from odradek.client.partitioner import StickyPartitioner, partition_for_key
+from odradek.client.producer_batch import Delivery, PartitionQueue, ProducerBatch
+from odradek.client.sender import Sender
+from odradek.env.clock import Clock, SystemClock
+from odradek.env.randomness import RandomBytes, system_random_bytes
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.builder import RecordBatchBuilder
+from odradek.records.compression import Codec
+
+RECORD_OVERHEAD_BYTES = 16
+"""Roughly what a record takes besides its key and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    """How to produce; the names are those of Apache Kafka's settings, with units.
+
+    `acks`: -1 all in-sync replicas, 1 the leader, 0 nobody (errors then go unnoticed).
+    `linger_ms` counts when `send` or `poll` is called. `create_topics` asks for topics in a way
+    that lets a broker create them.
+    """
+
+    acks: int = -1
+    idempotent: bool = True
+    compression: Codec = Codec.NONE
+    compression_level: int | None = None
+    batch_bytes: int = 65_536
+    linger_ms: int = 5
+    request_bytes_max: int = 1 << 20
+    buffer_bytes_max: int = 32 << 20
+    in_flight_max: int = 5
+    delivery_timeout_ms: int = 120_000
+    create_topics: bool = True
+
+
+class Producer:
+    """A producer. Use it in a `with` statement: leaving it flushes.
+
+    `on_batch`, if given, is called with each batch that is done.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ProducerOptions | None = None,
+        *,
+        on_batch: Callable[[ProducerBatch], None] | None = None,
+        clock: Clock | None = None,
+        random_bytes: RandomBytes = system_random_bytes,
+    ) -> None:
+        """Raises ValueError for options that contradict each other."""
+        self.options = options or ProducerOptions()
+        if self.options.idempotent and (self.options.acks != -1 or self.options.in_flight_max > 5):
+            raise ValueError(
+                "an idempotent producer needs acks=all and at most 5 requests in flight"
+            )
+        self._cluster = cluster
+        self._on_batch = on_batch
+        self._now_ms = (clock or SystemClock()).now_ms
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._open: dict[TopicPartition, PartitionQueue] = {}
+        self._sticky = StickyPartitioner(random_bytes, self.options.batch_bytes)
+        self._sender = Sender(cluster, self.options, self._batch_done)
+        self._first_error: ClientError | None = None
+        self._failed_count = 0
+        self._batch_number = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.flush()
+
+    # -- sending ----------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Put a record into a batch; it is sent when the batch is full or has lingered.
+
+        Raises:
+            NoSuchTopicError: no such topic (nor may it be created) or partition.
+            ClientError: no broker could be asked, or more than `buffer_bytes_max` wait and
+                nothing moves.
+        """
+        size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
+        queue = self._queue(topic, key, partition, size)
+        batch = queue.open
+        if batch is not None:
+            assert batch.builder is not None
+            if batch.builder.size + size > self.options.batch_bytes:
+                self._close_batch(queue, batch)
+                batch = None
+        if batch is None:
+            self._make_room(size)
+            batch = self._new_batch(queue)
+        assert batch.builder is not None
+        index = batch.builder.append(
+            self._now_ms() if timestamp_ms is None else timestamp_ms, key, value, headers
+        )
+        if batch.builder.size >= self.options.batch_bytes:
+            self._close_batch(queue, batch)
+        return Delivery(batch, index)
+
+    def _queue(
+        self, topic: str, key: bytes | None, partition: int | None, size: int
+    ) -> PartitionQueue:
+        if partition is None:
+            known = self._cluster.topic(topic, create=self.options.create_topics)
+            if key is None:
+                partition = self._sticky.partition(known, size)
+            else:
+                partition = partition_for_key(key, len(known.partitions))
+        topic_partition = TopicPartition(topic, partition)
+        queue = self._queues.get(topic_partition)
+        if queue is None:
+            known = self._cluster.topic(topic, create=self.options.create_topics)
+            if partition not in known.partitions:
+                raise NoSuchTopicError(f"partition {topic_partition}")
+            queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
+        return queue
+
+    def _new_batch(self, queue: PartitionQueue) -> ProducerBatch:
+        builder = RecordBatchBuilder(
+            codec=self.options.compression, level=self.options.compression_level
+        )
+        self._batch_number += 1
+        batch = ProducerBatch(queue.topic_partition, self._batch_number, builder, monotonic_ms())
+        queue.open = batch
+        self._open[queue.topic_partition] = queue
+        return batch
+
+    def _close_batch(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        queue.open = None
+        del self._open[queue.topic_partition]
+        batch.close()
+        self._sender.add(queue, batch)
+        self._close_lingering()
+        self._sender.work(0)
+
+    def _close_lingering(self) -> None:
+        """Batches that are open for longer than `linger_ms` go out."""
+        before_ms = monotonic_ms() - self.options.linger_ms
+        for queue in [q for q in self._open.values() if q.open and q.open.created_ms <= before_ms]:
+            assert queue.open is not None
+            batch, queue.open = queue.open, None
+            del self._open[queue.topic_partition]
+            batch.close()
+            self._sender.add(queue, batch)
+
+    def _make_room(self, size: int) -> None:
+        """Wait while too much is on its way."""
+        if self._sender.buffered_bytes + size <= self.options.buffer_bytes_max:
+            return
+        deadline = Deadline(self.options.delivery_timeout_ms)
+        while self._sender.buffered_bytes + size > self.options.buffer_bytes_max:
+            if deadline.expired:
+                raise RequestTimeoutError("the broker takes no records; the buffer is full")
+            self._sender.work(min(deadline.remaining_ms, 1000))
+
+    # -- delivery ---------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Send what has lingered and take the answers that are here, without waiting."""
+        self._close_lingering()
+        self._sender.work(0)
+
+    def flush(self) -> None:
+        """Send everything and wait until it is written or given up.
+
+        Raises:
+            NotDeliveredError: some records, since the last flush, were not written.
+        """
+        for queue in list(self._open.values()):
+            assert queue.open is not None
+            batch, queue.open = queue.open, None
+            batch.close()
+            self._sender.add(queue, batch)
+        self._open.clear()
+        while self._sender.buffered_bytes:
+            self._sender.work(1000)
+        if self._first_error is not None:
+            count, error = self._failed_count, self._first_error
+            self._first_error, self._failed_count = None, 0
+            records = "1 record was" if count == 1 else f"{count} records were"
+            raise NotDeliveredError(f"{records} not written: {error}", error.advice) from error
+
+    def _batch_done(self, batch: ProducerBatch) -> None:
+        if batch.error is not None:
+            self._failed_count += batch.count
+            self._first_error = self._first_error or batch.error
+        if self._on_batch is not None:
+            self._on_batch(batch)

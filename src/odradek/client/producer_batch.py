@@ -1,0 +1,190 @@
+"""Records on their way to one partition: the batch, its delivery, and the queue of batches.
+
+Sequence numbers (KIP-98) belong to a partition and an identity (producer id and epoch). A batch
+gets its own when it is first sent and keeps it when it is sent again, so that the broker can tell
+a repetition. When a batch is given up, a gap would stay: the partition then waits until nothing
+of it is under way and goes on under a new identity, from sequence 0.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.client.errors import ClientError
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import NO_SEQUENCE, add_to_sequence
+from odradek.records.builder import RecordBatchBuilder, seal
+
+_PRODUCER_FIELDS = Struct(">qhi")
+_PRODUCER_FIELDS_POSITION = 43
+"""Producer id, producer epoch and base sequence in the header of a batch."""
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id and its epoch."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class ProducerBatch:
+    """A batch that is being filled, sent, or done. `base_offset` is -1 where it is not known."""
+
+    __slots__ = (
+        "base_offset",
+        "base_sequence",
+        "builder",
+        "count",
+        "created_ms",
+        "data",
+        "done",
+        "error",
+        "number",
+        "record_errors",
+        "timestamp_ms",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        number: int,
+        builder: RecordBatchBuilder,
+        created_ms: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.number = number
+        """Counts up within the partition: the order of sending."""
+        self.builder: RecordBatchBuilder | None = builder
+        self.created_ms = created_ms
+        """On the monotonic clock; the delivery timeout counts from here."""
+        self.count = 0
+        self.data = bytearray()
+        self.base_sequence = NO_SEQUENCE
+        self.base_offset = -1
+        self.timestamp_ms = -1
+        """The broker's time of appending, where the topic has that; else -1."""
+        self.done = False
+        self.error: ClientError | None = None
+        self.record_errors: dict[int, str] = {}
+        """Which records the broker refused, by index, with its message (KIP-467)."""
+
+    def close(self) -> None:
+        """Make the bytes; no record can be added any more."""
+        if self.builder is not None:
+            self.count = self.builder.count
+            self.data = self.builder.build()
+            self.builder = None
+
+    def stamp(self, identity: ProducerIdentity, base_sequence: int) -> None:
+        """Write identity and sequence into the bytes."""
+        self.base_sequence = base_sequence
+        _PRODUCER_FIELDS.pack_into(self.data, _PRODUCER_FIELDS_POSITION, *identity, base_sequence)
+        seal(self.data)
+
+    def finish(self, base_offset: int, error: ClientError | None = None) -> None:
+        """It was written at an offset, or given up."""
+        self.base_offset = base_offset
+        self.error = error
+        self.done = True
+        self.data = bytearray()
+
+
+class Delivery:
+    """What became of a record. Read it after `Producer.flush`."""
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: ProducerBatch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    @property
+    def done(self) -> bool:
+        """Whether it is written or given up."""
+        return self._batch.done
+
+    @property
+    def error(self) -> ClientError | None:
+        """Why it was not written."""
+        return self._batch.error
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where it goes."""
+        return self._batch.topic_partition
+
+    @property
+    def offset(self) -> int:
+        """Its offset; -1 where that is not known (not done, acks=0, or a repetition)."""
+        base = self._batch.base_offset
+        return base + self._index if base >= 0 else -1
+
+
+@dataclass(slots=True)
+class PartitionQueue:
+    """The batches of a partition, oldest first: in flight, then `ready`, then `open`."""
+
+    topic_partition: TopicPartition
+    open: ProducerBatch | None = None
+    ready: deque[ProducerBatch] = field(default_factory=deque)
+    in_flight: deque[ProducerBatch] = field(default_factory=deque)
+    identity: ProducerIdentity | None = None
+    next_sequence: int = 0
+    draining: bool = False
+    """Nothing more is sent until the batches in flight have been answered."""
+    identity_is_spent: bool = False
+    """A batch was given up: go on under another identity."""
+    retry_at_ms: int = 0
+
+    def may_send(self, now_ms: int) -> bool:
+        """Whether the oldest batch can go out now."""
+        return bool(self.ready) and not self.draining and now_ms >= self.retry_at_ms
+
+    def take(self) -> ProducerBatch:
+        """The oldest batch, now in flight, with its sequence if it has none yet."""
+        batch = self.ready.popleft()
+        if self.identity is not None and batch.base_sequence == NO_SEQUENCE:
+            batch.stamp(self.identity, self.next_sequence)
+            self.next_sequence = add_to_sequence(self.next_sequence, batch.count)
+        self.in_flight.append(batch)
+        return batch
+
+    def settle(self, batch: ProducerBatch) -> None:
+        """A batch in flight is done."""
+        self.in_flight.remove(batch)
+        self._after_answer()
+
+    def put_back(self, batch: ProducerBatch, retry_at_ms: int) -> None:
+        """A batch in flight has to be sent again, in its place; the rest waits for it."""
+        self.in_flight.remove(batch)
+        behind = 0
+        while behind < len(self.ready) and self.ready[behind].number < batch.number:
+            behind += 1
+        self.ready.insert(behind, batch)
+        self.draining = True
+        self.retry_at_ms = retry_at_ms
+        self._after_answer()
+
+    def spend_identity(self) -> None:
+        """A batch was given up; what follows needs another identity."""
+        if self.identity is not None:
+            self.identity_is_spent = True
+            self.draining = True
+
+    def renew(self, identity: ProducerIdentity) -> None:
+        """Go on under a new identity; batches to be sent again get new sequences."""
+        assert not self.in_flight
+        self.identity = identity
+        self.identity_is_spent = False
+        self.draining = False
+        self.next_sequence = 0
+        for batch in self.ready:
+            batch.base_sequence = NO_SEQUENCE
+
+    def _after_answer(self) -> None:
+        if not self.in_flight and not self.identity_is_spent:
+            self.draining = False

@@ -1,0 +1,278 @@
+"""The sending half of the producer: requests to leaders, answers to batches, repetition."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.client.cluster import BACKOFF_MS, Cluster
+from odradek.client.connection import Connection, Pending
+from odradek.client.deadline import monotonic_ms
+from odradek.client.errors import (
+    BrokerError,
+    ClientError,
+    RequestTimeoutError,
+    broker_error,
+    check,
+)
+from odradek.client.producer_batch import PartitionQueue, ProducerBatch, ProducerIdentity
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.wire.generated.produce_response import PartitionProduceResponse, ProduceResponse
+
+if TYPE_CHECKING:
+    from odradek.client.producer import ProducerOptions
+
+_EPOCH_MAX = 32767
+
+
+class _UnderWay(NamedTuple):
+    connection: Connection
+    pending: Pending[ProduceResponse]
+    batches: dict[TopicPartition, tuple[PartitionQueue, ProducerBatch]]
+    expires_ms: int
+
+
+class Sender:
+    """Sends the batches that were added, keeps the order within each partition."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ProducerOptions,
+        on_done: Callable[[ProducerBatch], None],
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._on_done = on_done
+        self._identity: ProducerIdentity | None = None
+        self._active: dict[TopicPartition, PartitionQueue] = {}
+        """Queues with batches ready or in flight."""
+        self._under_way: dict[int, deque[_UnderWay]] = {}
+        self.buffered_bytes = 0
+
+    def add(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Take over a closed batch."""
+        queue.ready.append(batch)
+        self._active[queue.topic_partition] = queue
+        self.buffered_bytes += len(batch.data)
+
+    def work(self, wait_ms: int) -> None:
+        """Take answers, waiting up to a time for the first, and send what can be sent."""
+        self._send()
+        self._take(wait_ms)
+        self._send()
+
+    # -- sending ----------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        now_ms = monotonic_ms()
+        by_leader: dict[int, list[PartitionQueue]] = {}
+        for queue in list(self._active.values()):
+            if not queue.in_flight and queue.identity_is_spent:
+                self._renew(queue)
+            if not queue.may_send(now_ms):
+                continue
+            try:
+                leader = self._cluster.leader(queue.topic_partition)
+                self._identify(queue)
+            except ClientError as error:
+                self._failed(queue, self._take_oldest(queue), error)
+                continue
+            if len(self._under_way.get(leader, ())) < self._options.in_flight_max:
+                by_leader.setdefault(leader, []).append(queue)
+        for leader, queues in by_leader.items():
+            while queues and len(self._under_way.get(leader, ())) < self._options.in_flight_max:
+                self._send_request(leader, queues)
+                queues = [queue for queue in queues if queue.may_send(now_ms)]
+
+    def _send_request(self, leader: int, queues: list[PartitionQueue]) -> None:
+        """One request with the oldest batch of as many partitions as fit."""
+        size = 0
+        batches: dict[TopicPartition, tuple[PartitionQueue, ProducerBatch]] = {}
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for queue in queues:
+            size += len(queue.ready[0].data)
+            if batches and size > self._options.request_bytes_max:
+                break
+            batch = queue.take()
+            topic, index = key = queue.topic_partition
+            batches[key] = queue, batch
+            data = PartitionProduceData(index=index, records=batch.data)
+            topics.setdefault(topic, []).append(data)
+        request = ProduceRequest(
+            acks=self._options.acks,
+            timeout_ms=self._cluster.timeout_ms,
+            topic_data=[TopicProduceData(name=t, partition_data=p) for t, p in topics.items()],
+        )
+        try:
+            connection = self._cluster.node(leader)
+            if self._options.acks == 0:
+                connection.send_unanswered(request)
+            else:
+                pending = connection.send(request, ProduceResponse)
+                expires_ms = monotonic_ms() + self._cluster.timeout_ms
+                waiting = self._under_way.setdefault(leader, deque())
+                waiting.append(_UnderWay(connection, pending, batches, expires_ms))
+        except ClientError as error:
+            for queue, batch in batches.values():
+                self._failed(queue, batch, error)
+            return
+        if self._options.acks == 0:
+            for queue, batch in batches.values():
+                self._done(queue, batch, -1, None)
+
+    # -- answers ----------------------------------------------------------------------------
+
+    def _take(self, wait_ms: int) -> None:
+        """Hand out the answers that are here; wait for one if there is none."""
+        if wait_ms and not self._under_way:
+            if self._active:  # all wait for a retry
+                time.sleep(min(wait_ms, BACKOFF_MS) / 1000)
+            return
+        if wait_ms and not any(w[0].pending.response for w in self._under_way.values()):
+            poll = select.poll()
+            for waiting in self._under_way.values():
+                if not waiting[0].connection.closed:
+                    poll.register(waiting[0].connection, select.POLLIN)
+            poll.poll(min(wait_ms, BACKOFF_MS if self._retries_wait() else wait_ms))
+        for leader in list(self._under_way):
+            self._take_from(leader)
+
+    def _retries_wait(self) -> bool:
+        return any(queue.retry_at_ms and queue.ready for queue in self._active.values())
+
+    def _take_from(self, leader: int) -> None:
+        waiting = self._under_way[leader]
+        try:
+            while waiting:
+                oldest = waiting[0]
+                response = oldest.connection.poll(oldest.pending)
+                if response is None:
+                    if monotonic_ms() < oldest.expires_ms:
+                        return
+                    oldest.connection.close()
+                    raise RequestTimeoutError(
+                        f"{oldest.connection.address} did not answer Produce "
+                        f"within {self._cluster.timeout_ms} ms"
+                    )
+                waiting.popleft()
+                self._answered(response, oldest.batches)
+        except ClientError as error:
+            broken = waiting[0].connection
+            while waiting and waiting[0].connection is broken:
+                for queue, batch in waiting.popleft().batches.values():
+                    self._failed(queue, batch, error)
+        if not waiting:
+            del self._under_way[leader]
+
+    def _answered(
+        self,
+        response: ProduceResponse,
+        batches: dict[TopicPartition, tuple[PartitionQueue, ProducerBatch]],
+    ) -> None:
+        for topic in response.responses:
+            for p in topic.partition_responses:
+                queue, batch = batches.pop(TopicPartition(topic.name, p.index))
+                code = p.error_code
+                if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                    batch.timestamp_ms = p.log_append_time_ms
+                    self._done(queue, batch, p.base_offset, None)
+                else:
+                    self._failed(queue, batch, _produce_error(p, queue, batch))
+        for queue, batch in batches.values():
+            self._failed(queue, batch, ClientError("the broker's answer leaves the batch out"))
+
+    # -- outcomes ---------------------------------------------------------------------------
+
+    def _failed(self, queue: PartitionQueue, batch: ProducerBatch, error: ClientError) -> None:
+        """Send again, or give up: the error stays, or it has taken too long."""
+        now_ms = monotonic_ms()
+        late = now_ms - batch.created_ms > self._options.delivery_timeout_ms
+        if not late and self._may_retry(queue, batch, error):
+            self._cluster.forget_topic(queue.topic_partition.topic)
+            queue.put_back(batch, now_ms + BACKOFF_MS)
+            return
+        queue.spend_identity()
+        self._done(queue, batch, -1, error)
+
+    def _may_retry(self, queue: PartitionQueue, batch: ProducerBatch, error: ClientError) -> bool:
+        if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            # An earlier batch failed or is to be sent again: this one has to wait for it.
+            return queue.draining or queue.in_flight[0] is not batch
+        return error.retriable or isinstance(error, RequestTimeoutError)
+
+    def _done(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        base_offset: int,
+        error: ClientError | None,
+    ) -> None:
+        self.buffered_bytes -= len(batch.data)
+        batch.finish(base_offset, error)
+        queue.settle(batch)
+        queue.retry_at_ms = 0
+        if not queue.ready and not queue.in_flight:
+            self._active.pop(queue.topic_partition, None)
+        self._on_done(batch)
+
+    def _take_oldest(self, queue: PartitionQueue) -> ProducerBatch:
+        """The oldest ready batch, put in flight only to fail."""
+        batch = queue.ready.popleft()
+        queue.in_flight.append(batch)
+        return batch
+
+    # -- identity ---------------------------------------------------------------------------
+
+    def _identify(self, queue: PartitionQueue) -> None:
+        """Give a partition the producer's identity, if it has none and needs one."""
+        if not self._options.idempotent or queue.identity is not None:
+            return
+        if self._identity is None:
+            self._identity = self._new_identity()
+        queue.renew(self._identity)
+
+    def _renew(self, queue: PartitionQueue) -> None:
+        """Give a partition whose identity is spent the next one: another epoch of the same id."""
+        current = self._identity
+        assert current is not None
+        if queue.identity == current:
+            if current.producer_epoch == _EPOCH_MAX:
+                current = self._new_identity()
+            else:
+                current = ProducerIdentity(current.producer_id, current.producer_epoch + 1)
+            self._identity = current
+        queue.renew(current)
+
+    def _new_identity(self) -> ProducerIdentity:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        response = self._cluster.ask_any(
+            request, InitProducerIdResponse, lambda r: check(r.error_code, subject="producer id")
+        )
+        return ProducerIdentity(response.producer_id, response.producer_epoch)
+
+
+def _produce_error(
+    response: PartitionProduceResponse, queue: PartitionQueue, batch: ProducerBatch
+) -> ClientError:
+    batch.record_errors = {
+        each.batch_index: each.batch_index_error_message or "refused"
+        for each in response.record_errors
+    }
+    message = response.error_message
+    if message is None and batch.record_errors:
+        message = next(iter(batch.record_errors.values()))
+    error = broker_error(response.error_code, message, f"partition {queue.topic_partition}")
+    assert error is not None
+    return error
