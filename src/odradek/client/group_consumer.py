@@ -1,0 +1,127 @@
+"""A consumer that shares topics with the other members of its group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Self
+
+from odradek.client.cluster import Cluster
+from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
+from odradek.client.consumer import Consumer
+from odradek.client.errors import BrokerError, ClientError
+from odradek.client.fetcher import FetchLimits
+from odradek.client.membership import Membership
+from odradek.client.offsets import EARLIEST, READ_UNCOMMITTED, offsets_at
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.record import Record
+
+_POLL_SLICE_MS = 1_000
+"""How long a fetch may keep a heartbeat waiting."""
+
+_COMMIT_TOO_LATE = (
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+)
+
+
+class GroupConsumer:
+    """Joins with the first `poll`. Call `poll` more often than the session timeout (45 s).
+
+    `reset_to` is EARLIEST, LATEST or a time: where a partition without a committed offset begins.
+    `on_assigned` gets the partitions with their first offsets after each rebalance, `on_revoked`
+    is called before one, to commit what is done.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: Iterable[str],
+        *,
+        isolation: int = READ_UNCOMMITTED,
+        limits: FetchLimits | None = None,
+        reset_to: int = EARLIEST,
+        assignors: Sequence[str] = ("range", "roundrobin"),
+        instance_id: str | None = None,
+        on_assigned: Callable[[Mapping[TopicPartition, int]], None] | None = None,
+        on_revoked: Callable[[], None] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._isolation = isolation
+        self._reset_to = reset_to
+        self._on_assigned = on_assigned
+        self._on_revoked = on_revoked
+        self._consumer = Consumer(cluster, isolation=isolation, limits=limits, reset_to=reset_to)
+        self._membership = Membership(
+            cluster, group, topics, assignors=assignors, instance_id=instance_id
+        )
+        self._joined = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Of each partition held, the offset after what `poll` has returned."""
+        return self._consumer.positions
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
+        """As `Consumer.poll`; joins, heartbeats and rebalances as needed, which may take longer.
+
+        Raises:
+            ClientError: see `Consumer.poll` and `Membership.join`.
+        """
+        if self._joined and self._membership.heartbeat():
+            if self._on_revoked is not None:
+                self._on_revoked()
+            self._joined = False
+        if not self._joined:
+            self._join()
+        return self._consumer.poll(min(timeout_ms, _POLL_SLICE_MS))
+
+    def _join(self) -> None:
+        held = self._membership.join()
+        committed = fetch_offsets(self._cluster, self._group, held) if held else {}
+        positions = {each: committed[each].offset for each in held if each in committed}
+        fresh = [each for each in held if each not in committed]
+        if fresh:
+            positions |= offsets_at(self._cluster, fresh, self._reset_to, isolation=self._isolation)
+        self._consumer.assign(positions)
+        self._joined = True
+        if self._on_assigned is not None:
+            self._on_assigned(positions)
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> bool:
+        """Commit next offsets, by default the positions; False if the group has moved on meanwhile.
+
+        Raises:
+            ClientError: the coordinator refuses for another reason, or does not answer.
+        """
+        done = self.positions if offsets is None else offsets
+        wanted = {each: CommittedOffset(offset) for each, offset in done.items()}
+        if not wanted:
+            return True
+        results = commit_offsets(
+            self._cluster, self._group, wanted, self._membership.identity
+        ).values()
+        errors = [error for error in results if error is not None]
+        if not errors:
+            return True
+        if isinstance(errors[0], BrokerError) and errors[0].code in _COMMIT_TOO_LATE:
+            return False
+        raise errors[0]
+
+    def close(self) -> None:
+        """Leave the group, as far as the coordinator can be reached; commits nothing."""
+        self._joined = False
+        try:
+            self._membership.leave()
+        except ClientError:
+            # Without the message the session simply runs out.
+            return

@@ -1,0 +1,273 @@
+"""Membership in a classic consumer group: join, share out, heartbeat, leave.
+
+    outside --join--> member of a generation --heartbeat says so--> join again
+                          |
+                          +--leave, fenced, or the session runs out--> outside
+
+There is no thread: `heartbeat` is to be called at least every few seconds, and sends one when it
+is due without waiting for the answer, which the next call reads. `join` waits for the whole
+group, up to the rebalance timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from odradek.client import consumer_protocol
+from odradek.client.assignors import ASSIGNORS
+from odradek.client.cluster import Cluster
+from odradek.client.commits import OUTSIDER, Identity
+from odradek.client.connection import Connection, Pending
+from odradek.client.deadline import Backoff, Deadline, monotonic_ms
+from odradek.client.errors import BrokerError, ClientError, check
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.heartbeat_request import HeartbeatRequest
+from odradek.wire.generated.heartbeat_response import HeartbeatResponse
+from odradek.wire.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.generated.join_group_response import JoinGroupResponse
+from odradek.wire.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from odradek.wire.generated.leave_group_response import LeaveGroupResponse
+from odradek.wire.generated.sync_group_request import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from odradek.wire.generated.sync_group_response import SyncGroupResponse
+
+_ANSWER_EXTRA_MS = 5_000
+"""The coordinator answers a join when the rebalance timeout ends; this is for the way back."""
+
+_JOIN_AGAIN = (
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.MEMBER_ID_REQUIRED,
+)
+_FORGOTTEN = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+class Membership:
+    """One member. `identity` is what it commits offsets as."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: Iterable[str],
+        *,
+        assignors: Sequence[str] = ("range", "roundrobin"),
+        instance_id: str | None = None,
+        session_timeout_ms: int = 45_000,
+        rebalance_timeout_ms: int = 60_000,
+        heartbeat_interval_ms: int = 3_000,
+    ) -> None:
+        """`assignors` in the order of preference. `instance_id` makes a static member (KIP-345).
+
+        Raises:
+            ValueError: an assignor that there is not.
+        """
+        for name in assignors:
+            if name not in ASSIGNORS:
+                raise ValueError(f"{name!r} is not an assignor; there are {', '.join(ASSIGNORS)}")
+        self._cluster = cluster
+        self._group = group
+        self._topics = sorted(set(topics))
+        self._assignors = assignors
+        self._instance_id = instance_id
+        self._session_timeout_ms = session_timeout_ms
+        self._rebalance_timeout_ms = rebalance_timeout_ms
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._member_id = ""
+        self._generation_id = -1
+        self._owned: tuple[TopicPartition, ...] = ()
+        self._heartbeat_due_ms = 0
+        self._heartbeat: tuple[Connection, Pending[HeartbeatResponse]] | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """Who this is in the group's eyes; an outsider before the first join."""
+        if self._generation_id < 0:
+            return OUTSIDER
+        return Identity(self._generation_id, self._member_id, self._instance_id)
+
+    # -- joining ----------------------------------------------------------------------------
+
+    def join(self) -> tuple[TopicPartition, ...]:
+        """Join, or join again, and get partitions.
+
+        Raises:
+            BrokerError: the group does not want this member (another protocol, full, fenced).
+            ClientError: the coordinator does not answer.
+        """
+        deadline = Deadline(self._rebalance_timeout_ms + self._cluster.timeout_ms)
+        backoff = Backoff(50, 1000)
+        self._heartbeat = None
+        while True:
+            try:
+                joined = self._join_once()
+                self._owned = self._sync(joined)
+            except ClientError as error:
+                self._cluster.forget_coordinator(self._group)
+                if not self._joins_again(error):
+                    raise
+                if not self._is_prompt(error) and not backoff.pause(deadline):
+                    raise
+            else:
+                self._heartbeat_due_ms = monotonic_ms() + self._heartbeat_interval_ms
+                return self._owned
+
+    def _joins_again(self, error: ClientError) -> bool:
+        """Whether joining once more may help; forgets what the coordinator has forgotten."""
+        if isinstance(error, BrokerError) and error.code in _JOIN_AGAIN:
+            if error.code in _FORGOTTEN:
+                self._forget()
+            return True
+        return error.retriable
+
+    @staticmethod
+    def _is_prompt(error: ClientError) -> bool:
+        return isinstance(error, BrokerError) and error.code in _JOIN_AGAIN
+
+    def _join_once(self) -> JoinGroupResponse:
+        metadata = consumer_protocol.encode_subscription(
+            self._topics, self._owned, self._generation_id
+        )
+        request = JoinGroupRequest(
+            group_id=self._group,
+            session_timeout_ms=self._session_timeout_ms,
+            rebalance_timeout_ms=self._rebalance_timeout_ms,
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+            protocol_type=consumer_protocol.PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=metadata) for name in self._assignors
+            ],
+        )
+        connection = self._cluster.coordinator(self._group)
+        response = connection.request(
+            request, JoinGroupResponse, self._rebalance_timeout_ms + _ANSWER_EXTRA_MS
+        )
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = response.member_id
+        check(response.error_code, subject=f"group {self._group}")
+        self._member_id = response.member_id
+        self._generation_id = response.generation_id
+        return response
+
+    def _sync(self, joined: JoinGroupResponse) -> tuple[TopicPartition, ...]:
+        """Give the leader's decision, or get it."""
+        assignments = []
+        if joined.leader == self._member_id and not joined.skip_assignment:
+            assignments = self._share_out(joined)
+        request = SyncGroupRequest(
+            group_id=self._group,
+            generation_id=self._generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+            protocol_type=consumer_protocol.PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=assignments,
+        )
+        connection = self._cluster.coordinator(self._group)
+        response = connection.request(
+            request, SyncGroupResponse, self._rebalance_timeout_ms + _ANSWER_EXTRA_MS
+        )
+        check(response.error_code, subject=f"group {self._group}")
+        return consumer_protocol.decode_assignment(response.assignment)
+
+    def _share_out(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        subscriptions = {
+            member.member_id: consumer_protocol.decode_subscription(member.metadata).topics
+            for member in joined.members
+        }
+        wanted = {topic for topics in subscriptions.values() for topic in topics}
+        topics = self._cluster.refresh(wanted).topics
+        counts = {name: len(topics[name].partitions) for name in wanted if name in topics}
+        shares = ASSIGNORS[joined.protocol_name or self._assignors[0]](counts, subscriptions)
+        return [
+            SyncGroupRequestAssignment(
+                member_id=member, assignment=consumer_protocol.encode_assignment(partitions)
+            )
+            for member, partitions in shares.items()
+        ]
+
+    # -- staying ----------------------------------------------------------------------------
+
+    def heartbeat(self) -> bool:
+        """Send a heartbeat if one is due; whether the group wants this member to join again.
+
+        Raises:
+            BrokerError: another has taken this member's place (FENCED_INSTANCE_ID).
+        """
+        try:
+            code = self._heartbeat_answer()
+            if code is None and self._heartbeat is None:
+                self._send_heartbeat()
+        except ClientError as error:
+            self._heartbeat = None
+            self._cluster.forget_coordinator(self._group)
+            if isinstance(error, BrokerError) and not error.retriable:
+                raise
+            return False
+        return code is not None and code in _JOIN_AGAIN
+
+    def _heartbeat_answer(self) -> ErrorCode | None:
+        """What the coordinator said to the last heartbeat, if that says to join again."""
+        if self._heartbeat is None:
+            return None
+        response = self._heartbeat[0].poll(self._heartbeat[1])
+        if response is None:
+            if monotonic_ms() > self._heartbeat_due_ms + self._session_timeout_ms:
+                self._heartbeat[0].close()
+            return None
+        self._heartbeat = None
+        try:
+            check(response.error_code, subject=f"group {self._group}")
+        except BrokerError as error:
+            if error.code not in _JOIN_AGAIN:
+                raise
+            if error.code in _FORGOTTEN:
+                self._forget()
+            return error.code
+        return None
+
+    def _send_heartbeat(self) -> None:
+        now_ms = monotonic_ms()
+        if now_ms < self._heartbeat_due_ms:
+            return
+        self._heartbeat_due_ms = now_ms + self._heartbeat_interval_ms
+        request = HeartbeatRequest(
+            group_id=self._group,
+            generation_id=self._generation_id,
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+        )
+        connection = self._cluster.coordinator(self._group)
+        self._heartbeat = connection, connection.send(request, HeartbeatResponse)
+
+    def _forget(self) -> None:
+        """Become an outsider, who owns nothing."""
+        self._member_id = ""
+        self._generation_id = -1
+        self._owned = ()
+
+    # -- leaving ----------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Give up the partitions at once instead of when the session runs out.
+
+        A static member only goes away; it may come back before its session runs out.
+
+        Raises:
+            ClientError: the coordinator does not answer.
+        """
+        member_id, self._heartbeat = self._member_id, None
+        self._forget()
+        if not member_id or self._instance_id is not None:
+            return
+        request = LeaveGroupRequest(
+            group_id=self._group,
+            member_id=member_id,
+            members=[MemberIdentity(member_id=member_id, reason="the consumer is closed")],
+        )
+        self._cluster.ask_coordinator(self._group, request, LeaveGroupResponse)
