@@ -1,0 +1,19 @@
+"""One JVM for all tests of this directory; without Java or Maven they are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from compat.lab.toolchain import Missing
+from tests.oracle.jvm import Oracle
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[Oracle]:
+    try:
+        started = Oracle()
+    except Missing as reason:
+        pytest.skip(str(reason))
+    yield started
+    started.close()

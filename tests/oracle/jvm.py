@@ -1,0 +1,117 @@
+"""Apache Kafka's codecs as a process: one JVM for all tests, bytes over a pipe."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import zipfile
+from pathlib import Path
+
+from compat.lab.maven import jars, kafka_jars
+from compat.lab.toolchain import require
+
+CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
+"""The clients' messages come from here, because the newest versions are declared; the records of
+logs and files come from the jars of the server, 4.3.0."""
+
+
+class Refused(Exception):
+    """Java raised something; the text says what."""
+
+
+def message_classes(paths: list[Path]) -> dict[str, str]:
+    """The generated classes of the jars by the name of their message."""
+    found: dict[str, str] = {}
+    for path in paths:
+        if not path.name.startswith("kafka"):
+            continue
+        with zipfile.ZipFile(path) as jar:
+            for entry in jar.namelist():
+                package, _, name = entry.removesuffix(".class").rpartition("/")
+                generated = package.endswith(("/common/message", "/common/metadata", "/generated"))
+                if entry.endswith(".class") and generated and "$" not in name:
+                    found.setdefault(name, f"{package}/{name}".replace("/", "."))
+    return found
+
+
+def definitions() -> list[list[str]]:
+    """The definitions of all settings, as rows (see Definitions.java).
+
+    Raises:
+        Missing: there is no Java or no Maven here.
+    """
+    command = _command("Definitions.java", [kafka_jars()[0].parent / "*"])
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    return [line.split("\t") for line in run.stdout.splitlines()]
+
+
+def _command(program: str, class_path: list[Path]) -> list[str | Path]:
+    """Compiles and runs one of the programs beside this file."""
+    require("javac")
+    options = ["-XX:+UseSerialGC", "-cp", ":".join(map(str, class_path))]
+    return [require("java"), *options, Path(__file__).with_name(program)]
+
+
+class Oracle:
+    """The running program; `close` ends it.
+
+    Raises:
+        Missing: there is no Java or no Maven here.
+    """
+
+    def __init__(self) -> None:
+        newest = [path for path in jars("kafka-clients-4.4.0", (CLIENTS,)) if "kafka" in path.name]
+        server = kafka_jars()
+        self._classes = message_classes([*newest, *server])
+        self._process = subprocess.Popen(
+            _command("Codecs.java", [*newest, server[0].parent / "*"]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def java_class(self, message: str) -> str:
+        """The generated class of a message."""
+        data = self._classes.get(message + "Data")
+        return data if data is not None else self._classes[message]
+
+    def recode(self, message: str, version: int, encoded: bytes) -> bytes:
+        """What Java writes after reading `encoded`.
+
+        Raises:
+            Refused: Java did not understand it.
+        """
+        return self._ask("R", self.java_class(message), version, encoded)
+
+    def generate(self, message: str, version: int, seed: int) -> bytes:
+        """The encoding of an instance that Java made up.
+
+        Raises:
+            Refused: Java could not write what it made.
+        """
+        name = self.java_class(message)
+        return self._ask("G", name, version, struct.pack(">q", seed))
+
+    def close(self) -> None:
+        """End the program."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=30)
+        self._process.stdout.close()
+
+    def _ask(self, operation: str, name: str, version: int, payload: bytes) -> bytes:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        encoded = name.encode()
+        head = struct.pack(">cH", operation.encode(), len(encoded)) + encoded
+        self._process.stdin.write(head + struct.pack(">hi", version, len(payload)) + payload)
+        self._process.stdin.flush()
+        answer = self._process.stdout
+        head = answer.read(5)
+        assert len(head) == 5, "the JVM is gone"
+        status, length = struct.unpack(">bi", head)
+        data = answer.read(length)
+        if status:
+            raise Refused(data.decode())
+        return data
