@@ -25,11 +25,11 @@ ZERO_UUID = bytes(16)
 UVARINTS = tuple(bytes((n,)) for n in range(128))
 
 
-class MalformedMessage(ValueError):  # noqa: N818  (the protocol's word for it)
+class MalformedMessage(ValueError):
     """Bytes that are not a message of the expected type and version."""
 
 
-class UnsupportedField(ValueError):  # noqa: N818
+class UnsupportedField(ValueError):
     """A field holds a value that the version to be written cannot carry."""
 
 

@@ -1,0 +1,104 @@
+"""Who may import whom: the contracts of pyproject.toml hold, and fail on a planted violation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.house.sources import PACKAGE, ROOT
+
+LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+    "contracts"
+]
+
+HOUSE = "The house: each room sees only the rooms below it"
+NO_IO = "Deciding code performs no IO and looks at no clock"
+PRODUCTS = "Products use clients only"
+COMPRESSION = "Compression libraries stay in records"
+HEAVY = "Heavy libraries stay out of the serving process"
+MACHINES = "Machines do not import one another"
+PLANTED = {
+    "model/topic_partition.py": ("import odradek.config", HOUSE),
+    "core/metadata/errors.py": ("import asyncio", NO_IO),
+    "spark/__init__.py": ("import odradek.broker.context", PRODUCTS),
+    "wire/names.py": ("import zstandard", COMPRESSION),
+    "network/peer.py": ("import pandas", HEAVY),
+    "core/session/fetch.py": ("import odradek.core.client_metrics.subscriptions", MACHINES),
+}
+"""By file of the package: a line that it must not have, and the contract that forbids it."""
+
+
+def lint(directory: Path) -> dict[str, str]:
+    """The verdict on each contract over the package in `directory`."""
+    finished = subprocess.run(
+        [LINT_IMPORTS, "--no-logo", "--no-cache", "--config", directory / "pyproject.toml"],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(directory / "src"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    verdicts: dict[str, str] = {}
+    for line in finished.stdout.splitlines():
+        for word in ("KEPT", "BROKEN"):
+            if line.endswith(f" {word}"):
+                verdicts[line.removesuffix(word).strip()] = word
+    assert verdicts, finished.stdout + finished.stderr
+    return verdicts
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package without what is generated; the copy may be spoilt."""
+    ignored = shutil.ignore_patterns("__pycache__", "generated")
+    shutil.copytree(PACKAGE, tmp_path / "src" / "odradek", ignore=ignored)
+    generated = tmp_path / "src" / "odradek" / "wire" / "generated"
+    generated.mkdir()
+    (generated / "__init__.py").touch()
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_contracts_hold() -> None:
+    assert set(lint(ROOT).values()) == {"KEPT"}
+
+
+def test_planted_violations_break_each_contract(copy: Path) -> None:
+    for file, (line, _) in PLANTED.items():
+        path = copy / "src" / "odradek" / file
+        path.write_text(path.read_text() + f"\n{line}\n")
+    verdicts = lint(copy)
+    assert {name for name, verdict in verdicts.items() if verdict == "BROKEN"} == {
+        contract for _, contract in PLANTED.values()
+    }
+    assert {contract["name"] for contract in CONTRACTS} == set(verdicts), "each has a plant"
+
+
+def test_a_room_that_is_not_placed_breaks_the_contract(copy: Path) -> None:
+    (copy / "src" / "odradek" / "attic").mkdir()
+    (copy / "src" / "odradek" / "attic" / "__init__.py").touch()
+    assert lint(copy)[HOUSE] == "BROKEN"
+
+
+def rooms(directory: Path) -> set[str]:
+    return {path.parent.name for path in directory.glob("*/__init__.py")}
+
+
+def test_every_machine_is_kept_from_the_others() -> None:
+    """Metadata and the controller are what machines are about; the others never meet."""
+    named = next(c for c in CONTRACTS if c["name"] == MACHINES)["modules"]
+    shared = {"metadata", "controller", "coordinator"}
+    assert rooms(PACKAGE / "core") - shared <= {name.rpartition(".")[2] for name in named}
+
+
+@pytest.mark.parametrize("contract", [COMPRESSION, HEAVY])
+def test_every_room_of_the_serving_process_is_kept_light(contract: str) -> None:
+    sources = next(c for c in CONTRACTS if c["name"] == contract)["source_modules"]
+    serving = {"broker", "core", "handlers", "log", "network", "node", "wire", "client"}
+    assert rooms(PACKAGE) & serving <= {name.rpartition(".")[2] for name in sources}

@@ -1,0 +1,47 @@
+"""Every handler file says in its first line what it serves, and serves that."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from tests.house.sources import PACKAGE, ROOT
+
+from odradek.handlers.support_matrix import document, handlers
+from odradek.wire.api import BY_KEY
+from odradek.wire.names import snake_case
+
+FILES = sorted((PACKAGE / "handlers").glob("k[0-9]*.py"))
+FIRST_LINE = r"(\w+) \((\d+)\), versions? (\d+)(?:-(\d+))?: \S.*"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_first_line(path: Path) -> None:
+    documentation = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    paragraph = " ".join(documentation.partition("\n\n")[0].split())
+    found = re.fullmatch(FIRST_LINE, paragraph)
+    assert found, f"expected `Name (key), versions a-b: what it does`, found {paragraph!r}"
+    api = BY_KEY[int(found[2])]
+    assert found[1] == api.name
+    assert path.stem == f"k{api.key:02d}_{snake_case(api.name)}"
+
+
+def test_the_first_lines_and_the_handlers_agree() -> None:
+    served = handlers()
+    assert len(served) == len(FILES)
+    for key, (handler, _) in served.items():
+        api = BY_KEY[key]
+        low, high = handler.versions
+        assert api.version_min <= low <= high <= api.version_max, api.name
+        path = PACKAGE / "handlers" / f"k{key:02d}_{snake_case(api.name)}.py"
+        first = path.read_text(encoding="utf-8").splitlines()[0]
+        shown = f"{low}-{high}" if low != high else f"{low}"
+        assert re.search(rf"versions? {shown}[:\b]", first), f"{path.name} serves {shown}"
+        assert handler.handle or handler.controller or handler.forwarded
+
+
+def test_the_support_matrix_is_current() -> None:
+    text = (ROOT / "docs" / "support.md").read_text(encoding="utf-8")
+    assert text == document(), "run: python -m odradek.handlers.support_matrix"
