@@ -300,7 +300,7 @@ class Cluster:
             return self.retrying(attempt, None if create else UNKNOWN_TOPIC_WAIT_MS)
         except BrokerError as error:
             if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise NoSuchTopicError(f"topic {name}") from error
+                raise NoSuchTopicError(name) from error
             raise
         except (UnreachableError, DisconnectedError):
             if known is None:
@@ -316,12 +316,13 @@ class Cluster:
         """
         topic, index = topic_partition
         partition = self.topic(topic).partitions.get(index)
-        subject = f"partition {topic_partition}"
         if partition is None:
-            raise NoSuchTopicError(subject)
+            raise NoSuchTopicError(topic, index)
         if partition.leader < 0:
             self._stale.add(topic)
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, subject=subject)
+            raise BrokerError(
+                ErrorCode.LEADER_NOT_AVAILABLE, subject=f"partition {topic_partition}"
+            )
         return partition.leader
 
     def forget_topic(self, name: str) -> None:

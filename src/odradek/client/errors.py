@@ -101,10 +101,18 @@ class NoSuchTopicError(BrokerError):
 
     retriable = False
 
-    def __init__(self, subject: str) -> None:
-        super().__init__(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic or partition.", subject
-        )
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        if partition is None:
+            super().__init__(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic.", f"topic {topic}"
+            )
+        else:
+            super().__init__(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"The topic has no partition {partition}.",
+                f"topic {topic}",
+            )
+            self.advice = f"See its partitions: odradek topic describe {topic}"
 
 
 def error_code(value: int) -> ErrorCode:

@@ -148,7 +148,7 @@ class Producer:
         if queue is None:
             known = self._cluster.topic(topic, create=self.options.create_topics)
             if partition not in known.partitions:
-                raise NoSuchTopicError(f"partition {topic_partition}")
+                raise NoSuchTopicError(topic, partition)
             queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
         return queue
 

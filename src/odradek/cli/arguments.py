@@ -1,0 +1,122 @@
+"""Arguments that several commands take: names of topics and groups, partitions, settings.
+
+Names are completed by asking the cluster, briefly and without complaint if it does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.options import connected
+
+if TYPE_CHECKING:
+    from odradek.client.cluster import Cluster
+    from odradek.model.topic_partition import TopicPartition
+
+_COMPLETION_TIMEOUT_MS = 1_000
+_PARTITIONS_MAX = 1_000_000
+
+
+def _completing(
+    names: Callable[[Cluster], Iterable[str]],
+) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        from odradek.client.errors import ClientError
+
+        try:
+            with ctx.scope(cleanup=False), connected(_COMPLETION_TIMEOUT_MS) as cluster:
+                return [name for name in names(cluster) if name.startswith(incomplete)]
+        except (ClientError, click.ClickException):
+            return []
+
+    return complete
+
+
+def _topics(cluster: Cluster) -> Iterable[str]:
+    return sorted(cluster.refresh().topics)
+
+
+def _groups(cluster: Cluster) -> Iterable[str]:
+    from odradek.client.admin.groups import list_groups
+
+    return [group.id for group in list_groups(cluster)]
+
+
+complete_topics = _completing(_topics)
+complete_groups = _completing(_groups)
+
+
+def topic_argument(**attributes: Any) -> Callable[[Any], Any]:
+    """The argument TOPIC, or with `nargs=-1` several."""
+    name = "topics" if attributes.get("nargs") == -1 else "topic"
+    metavar = "TOPIC…" if name == "topics" else "TOPIC"
+    return click.argument(name, metavar=metavar, shell_complete=complete_topics, **attributes)
+
+
+def group_argument(**attributes: Any) -> Callable[[Any], Any]:
+    """The argument GROUP, or with `nargs=-1` several."""
+    name = "groups" if attributes.get("nargs") == -1 else "group_id"
+    metavar = "GROUP…" if name == "groups" else "GROUP"
+    return click.argument(name, metavar=metavar, shell_complete=complete_groups, **attributes)
+
+
+def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
+    """`name=value` words as a dictionary.
+
+    Raises:
+        UsageError: a word without `=`, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{pair!r}: write NAME=VALUE")
+        if name in found:
+            raise click.UsageError(f"{name} is given twice")
+        found[name] = value
+    return found
+
+
+def parse_numbers(text: str) -> list[int]:
+    """`0,2-4` -> 0, 2, 3, 4.
+
+    Raises:
+        UsageError: it is not of that form.
+    """
+    numbers: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()):
+            raise click.UsageError(f"{text!r}: write partitions as 0,2-4")
+        last = int(high or low)
+        if last >= _PARTITIONS_MAX:
+            raise click.UsageError(f"{text!r}: there is no partition {last}")
+        numbers += range(int(low), last + 1)
+    return numbers
+
+
+def select_partitions(
+    cluster: Cluster, topics: Iterable[str], only: Sequence[int] | None = None
+) -> list[TopicPartition]:
+    """The partitions of topics; a word `topic:0,2` or `only` picks some of them.
+
+    Raises:
+        NoSuchTopicError: no such topic or partition.
+        UsageError: a word is malformed.
+    """
+    from odradek.client.errors import NoSuchTopicError
+    from odradek.model.topic_partition import TopicPartition
+
+    found: dict[TopicPartition, None] = {}
+    for word in topics:
+        name, colon, numbers = word.partition(":")
+        partitions: Mapping[int, object] = cluster.topic(name).partitions
+        wanted = parse_numbers(numbers) if colon else only
+        for index in partitions if wanted is None else wanted:
+            if index not in partitions:
+                raise NoSuchTopicError(name, index)
+            found[TopicPartition(name, index)] = None
+    return list(found)

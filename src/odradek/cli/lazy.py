@@ -1,0 +1,53 @@
+"""A group of commands that are imported only when called or asked about."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """`commands_by_name` maps a name to its module and one line of help.
+
+    The module has a click command named as the last part of its own name.
+    """
+
+    def __init__(
+        self, *args: Any, commands_by_name: Mapping[str, tuple[str, str]], **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._modules = commands_by_name
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the order given, which is the order of use."""
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        entry = self._modules.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(entry[0])
+        command = getattr(module, entry[0].rpartition(".")[2])
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one was probably meant."""
+        if args[0] not in self._modules and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], self._modules, n=1)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            ctx.fail(f"There is no command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self._modules.items()])

@@ -1,0 +1,108 @@
+"""The entry point: finds the command, and turns every way of failing into words and a number."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+import odradek
+from odradek.cli.lazy import LazyGroup
+from odradek.cli.options import bootstrap_option
+from odradek.client.errors import ClientError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_OUTPUT_CLOSED = 141
+
+COMMANDS = {
+    "serve": ("odradek.cli.serve", "Run a node; `odradek` alone does this."),
+    "topic": ("odradek.cli.topic", "List, create, describe, change and delete topics."),
+    "produce": ("odradek.cli.produce", "Write records to a topic."),
+    "consume": ("odradek.cli.consume", "Read records from topics."),
+    "group": ("odradek.cli.group", "Consumer groups: members, lag, offsets."),
+    "config": ("odradek.cli.config", "Settings of topics, brokers, groups and loggers."),
+    "cluster": ("odradek.cli.cluster", "Brokers, quorum, features, disks."),
+    "bench": ("odradek.cli.bench", "Measure a running broker with a quick load."),
+    "demo": ("odradek.cli.demo", "See real data flow through a broker and Spark."),
+    "format": ("odradek.cli.format", "Prepare the log directories of a new node."),
+    "completion": ("odradek.cli.completion", "Print a completion script for your shell."),
+}
+
+
+class OutputClosedError(Exception):
+    """Who read our output has gone (`odradek consume … | head`)."""
+
+
+class RootGroup(LazyGroup):
+    """The `odradek` command. Without a command, its arguments are those of `serve`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`."""
+        own = {name for option in self.get_params(ctx) for name in option.opts}
+        first = args[0].partition("=")[0] if args else ""
+        if not args or (first.startswith("-") and first not in own and first[:2] not in own):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See `click.Command.invoke`."""
+        if os.environ.get("NO_COLOR"):
+            ctx.color = False
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise OutputClosedError from error
+        return result
+
+
+@click.group(
+    cls=RootGroup,
+    commands_by_name=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(odradek.__version__, prog_name="odradek")
+@bootstrap_option
+def root() -> None:
+    """Event streaming that speaks Apache Kafka's protocol.
+
+    \b
+    Start a broker, then say hello from another terminal:
+      odradek
+      odradek produce greetings hello
+      odradek consume greetings
+    """
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Perform a command line; the exit code."""
+    try:
+        code = root.main(args, prog_name="odradek", standalone_mode=False)
+    except OutputClosedError:
+        # What is still buffered has no reader; do not let the interpreter try again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OUTPUT_CLOSED
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except click.UsageError as error:
+        error.show()
+        return EXIT_USAGE
+    except click.ClickException as error:
+        error.show()
+        return EXIT_FAILED
+    except ClientError as error:
+        from odradek.cli.output import print_error
+
+        print_error(error)
+        return EXIT_FAILED
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """The `odradek` script."""
+    sys.exit(run())

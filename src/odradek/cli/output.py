@@ -1,0 +1,117 @@
+"""What commands print: tables and JSON to stdout, notes and errors to stderr.
+
+Tables and colours are rich's work; on a pipe they become plain aligned text of any width, so
+that nothing is cut off before `grep`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from odradek.client.errors import ClientError
+
+PIPE_WIDTH = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its title, whether it holds numbers, and its style when coloured."""
+
+    title: str
+    right: bool = False
+    style: str = ""
+    wrap: bool = True
+
+
+def number(title: str) -> Column:
+    """A column of numbers."""
+    return Column(title, right=True, wrap=False)
+
+
+def print_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], *, indent: int = 0
+) -> None:
+    """Print rows under titles; None is shown as `-`."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    on_terminal = sys.stdout.isatty()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(
+            Text(column.title),
+            justify="right" if column.right else "left",
+            style=column.style,
+            no_wrap=not column.wrap,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    console = Console(
+        file=sys.stdout, width=None if on_terminal else PIPE_WIDTH, highlight=False, markup=False
+    )
+    with console.capture() as capture:
+        console.print(Padding(table, (0, 0, 0, indent)) if indent else table)
+    for line in capture.get().splitlines():
+        click.echo(line.rstrip() if not on_terminal else line)
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON document."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """Print names and values, one a line, aligned."""
+    pairs = [(name, "-" if value is None else str(value)) for name, value in fields]
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        click.echo(f"{styled(name.ljust(width), bold=True)}  {value}")
+
+
+def note(text: str) -> None:
+    """Say something about the work, on stderr."""
+    click.echo(text, err=True)
+
+
+def warn(text: str) -> None:
+    """Say that something needs attention, on stderr."""
+    click.echo(styled("Warning: ", fg="yellow", bold=True) + text, err=True)
+
+
+def print_error(error: ClientError) -> None:
+    """Print what failed and what to do about it."""
+    click.echo(styled("Error: ", fg="red", bold=True) + str(error), err=True)
+    if error.advice:
+        click.echo(styled("Hint:  ", fg="cyan", bold=True) + error.advice, err=True)
+
+
+def end_with_errors(errors: Sequence[ClientError]) -> None:
+    """Print errors, if any, and end the command with exit code 1 then."""
+    seen = set()
+    for error in errors:
+        if str(error) not in seen:
+            seen.add(str(error))
+            print_error(error)
+    if errors:
+        click.get_current_context().exit(1)
+
+
+def styled(text: str, **style: Any) -> str:
+    """Text in a style, unless NO_COLOR is set; `click.echo` strips it where no terminal reads."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, **style)
+
+
+def plural(count: int, thing: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

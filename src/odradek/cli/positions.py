@@ -1,0 +1,69 @@
+"""From a `Position` as people write it to an offset in each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.cli.values import Position
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.client.offsets import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    READ_UNCOMMITTED,
+    list_offsets,
+    offsets_at,
+)
+from odradek.model.topic_partition import TopicPartition
+
+
+def resolve_position(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    position: Position,
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    clamped: bool = False,
+) -> dict[TopicPartition, int]:
+    """The offset that a position means in each partition.
+
+    A time after the last record means the end. With `clamped`, an offset that a partition does
+    not hold becomes the nearest that it does.
+
+    Raises:
+        ClientError: the offsets cannot be had.
+    """
+    order = list(partitions)
+
+    def at(time_ms: int) -> dict[TopicPartition, int]:
+        return offsets_at(cluster, order, time_ms, isolation=isolation)
+
+    times_ms = {"earliest": EARLIEST, "latest": LATEST, "time": position.value}
+    if position.kind in times_ms:
+        return at(times_ms[position.kind])
+    if position.kind == "max-timestamp":
+        return _at_max_timestamp(cluster, order)
+    if position.kind == "before-end":
+        offsets = {key: end - position.value for key, end in at(LATEST).items()}
+        clamped = True
+    else:
+        offsets = dict.fromkeys(order, position.value)
+    if not clamped:
+        return offsets
+    starts, ends = at(EARLIEST), at(LATEST)
+    return {key: min(max(offsets[key], starts[key]), ends[key]) for key in order}
+
+
+def _at_max_timestamp(
+    cluster: Cluster, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """The record with the largest time; the end of an empty partition."""
+    found = list_offsets(cluster, dict.fromkeys(partitions, MAX_TIMESTAMP))
+    offsets = {}
+    for key, result in found.items():
+        if isinstance(result, ClientError):
+            raise result
+        offsets[key] = result.offset
+    empty = [key for key, offset in offsets.items() if offset < 0]
+    return offsets | (offsets_at(cluster, empty, LATEST) if empty else {})

@@ -1,0 +1,173 @@
+"""Where `odradek consume` reads from: partitions of its own choice, or a group's share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol, Self
+
+import click
+
+from odradek.cli.values import Position
+from odradek.client.cluster import Cluster
+from odradek.client.consumer import Consumer
+from odradek.client.deadline import monotonic_ms
+from odradek.client.group_consumer import GroupConsumer
+from odradek.client.offsets import EARLIEST, LATEST
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.record import Record
+
+COMMIT_INTERVAL_MS = 5_000
+
+
+class Source(Protocol):
+    """What `consume` reads from; used in a `with` statement."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether it is known which partitions are read."""
+        ...
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """The next offset of each partition that is still read."""
+        ...
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
+        """The records that have arrived, waiting for some up to a time."""
+        ...
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions no more."""
+        ...
+
+    def printed(self, key: TopicPartition, next_offset: int) -> None:
+        """The records before an offset are out of the house."""
+        ...
+
+
+class AssignedSource:
+    """Partitions read by assignment."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to give back."""
+
+    @property
+    def is_assigned(self) -> bool:
+        """See `Source`."""
+        return True
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """See `Source`."""
+        return self._consumer.positions
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
+        """See `Source`."""
+        return self._consumer.poll(timeout_ms)
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `Source`."""
+        self._consumer.drop(partitions)
+
+    def printed(self, key: TopicPartition, next_offset: int) -> None:
+        """Nothing is committed."""
+
+
+class GroupSource:
+    """A group's share of topics. Commits what was printed, now and then and at the end."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: Iterable[str],
+        isolation: int,
+        reset_to: int,
+        commits: bool,
+    ) -> None:
+        self._member = GroupConsumer(
+            cluster,
+            group,
+            topics,
+            isolation=isolation,
+            reset_to=reset_to,
+            on_assigned=self._assigned,
+            on_revoked=self._commit,
+        )
+        self._commits = commits
+        self._printed: dict[TopicPartition, int] = {}
+        self._done: set[TopicPartition] = set()
+        self._is_assigned = False
+        self._commit_due_ms = monotonic_ms() + COMMIT_INTERVAL_MS
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Commit and leave."""
+        try:
+            self._commit()
+        finally:
+            self._member.close()
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the group has given this member its share."""
+        return self._is_assigned
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """See `Source`."""
+        positions = self._member.positions.items()
+        return {key: offset for key, offset in positions if key not in self._done}
+
+    def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
+        """See `GroupConsumer.poll`; commits when it is time."""
+        if monotonic_ms() >= self._commit_due_ms:
+            self._commit()
+        records = self._member.poll(timeout_ms)
+        return {key: some for key, some in records.items() if key not in self._done}
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Print no more of these; the group keeps them here."""
+        self._done.update(partitions)
+
+    def printed(self, key: TopicPartition, next_offset: int) -> None:
+        """To be committed."""
+        self._printed[key] = next_offset
+
+    def _assigned(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._is_assigned = True
+        self._printed = {}
+        self._done &= set(positions)
+
+    def _commit(self) -> None:
+        self._commit_due_ms = monotonic_ms() + COMMIT_INTERVAL_MS
+        if self._commits and self._printed:
+            self._member.commit(self._printed)
+            self._printed = {}
+
+
+def reset_time(start: Position) -> int:
+    """Where a group without committed offsets begins.
+
+    Raises:
+        UsageError: a position that differs from partition to partition.
+    """
+    times = {"earliest": EARLIEST, "latest": LATEST, "time": start.value}
+    if start.kind not in times:
+        raise click.UsageError(
+            "with --group, --from is beginning, end or a time, for a group that has committed "
+            "nothing; to move a group: odradek group reset-offsets"
+        )
+    return times[start.kind]
