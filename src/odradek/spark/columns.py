@@ -1,0 +1,164 @@
+"""Arrow columns of decoded records, and the schema that readers and writers share.
+
+The schema is that of Spark's own Kafka source. Keys and values are cut out of the payload by
+Arrow: the payload is taken as one binary array whose items lie between the positions found,
+`[key start, key end, value start, value end] * n`, and `take` copies every fourth of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from odradek.spark import positions
+from odradek.spark.batches import Scan, Section
+
+HEADERS_TYPE = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+SCHEMA_WITH_HEADERS = StructType([*SCHEMA.fields, StructField("headers", HEADERS_TYPE)])
+
+ARROW_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+ARROW_HEADERS = pa.list_(pa.field("element", ARROW_HEADER))
+ARROW_SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+    ]
+)
+ARROW_SCHEMA_WITH_HEADERS = ARROW_SCHEMA.append(pa.field("headers", ARROW_HEADERS))
+
+CREATE_TIME, LOG_APPEND_TIME = 0, 1
+NO_TIMESTAMP = -1
+
+Positions = NDArray[np.int64]
+
+
+def record_batch(
+    scan: Scan,
+    topic: str,
+    partition: int,
+    offsets: range,
+    include_headers: bool,
+) -> pa.RecordBatch:
+    """The records of `scan` whose offset is in `offsets`, as one Arrow batch.
+
+    Raises:
+        CorruptBatch: the records do not add up.
+    """
+    starts = positions.record_starts(scan.payload, scan.sections)
+    found = positions.fields(scan.payload, starts)
+    offset = per_record(scan.sections, [s.base_offset for s in scan.sections]) + found.offset_delta
+    inside = (offset >= offsets.start) & (offset < offsets.stop)
+    timestamp, timestamp_type = timestamps(scan.sections, found.timestamp_delta)
+    if not inside.all():
+        found = positions.Fields(*(column[inside] for column in found))
+        offset, timestamp = offset[inside], timestamp[inside]
+        timestamp_type = timestamp_type[inside]
+    count = len(offset)
+    buffer = pa.py_buffer(scan.payload)
+    key, value = binary_columns(
+        buffer, (found.key_start, found.key_length), (found.value_start, found.value_length)
+    )
+    columns = [
+        key,
+        value,
+        pa.repeat(pa.scalar(topic), count),
+        pa.array(np.full(count, partition, np.int32)),
+        pa.array(offset),
+        pa.array(timestamp * 1000, mask=timestamp == NO_TIMESTAMP).cast(ARROW_SCHEMA[5].type),
+        pa.array(timestamp_type),
+    ]
+    if include_headers:
+        columns.append(headers_column(scan.payload, buffer, found))
+        return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA_WITH_HEADERS)
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+def per_record(sections: list[Section], values: Sequence[int]) -> Positions:
+    """A value of each batch, repeated for its records."""
+    counts = [section.record_count for section in sections]
+    return np.repeat(np.array(values, np.int64), counts)
+
+
+def timestamps(sections: list[Section], delta: Positions) -> tuple[Positions, NDArray[np.int32]]:
+    """Milliseconds since 1970 and the type (0 CreateTime, 1 LogAppendTime) of each record."""
+    base = [
+        s.base_timestamp if s.append_timestamp is None else s.append_timestamp for s in sections
+    ]
+    appended = per_record(sections, [s.append_timestamp is not None for s in sections])
+    timestamp = per_record(sections, base) + delta * (1 - appended)
+    return timestamp, appended.astype(np.int32)
+
+
+def binary_columns(buffer: pa.Buffer, *parts: tuple[Positions, Positions]) -> list[pa.Array]:
+    """Binary arrays of the byte strings at (starts, lengths), which lie one after the other.
+
+    A length of -1 is a null. The parts of one record must not overlap and must be in order, and
+    so must records: then all their ends are one ascending list of Arrow offsets.
+    """
+    count, stride = len(parts[0][0]), 2 * len(parts)
+    if count == 0:
+        return [pa.array([], pa.binary()) for _ in parts]
+    bounds = np.empty(stride * count, np.int32)
+    for place, (start, length) in enumerate(parts):
+        bounds[2 * place :: stride] = start
+        bounds[2 * place + 1 :: stride] = start + np.maximum(length, 0)
+    items = pa.Array.from_buffers(
+        pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), buffer], null_count=0
+    )
+    index = np.arange(0, len(bounds), stride, dtype=np.int32)
+    return [
+        items.take(pa.array(index + 2 * place, mask=length < 0))
+        for place, (_, length) in enumerate(parts)
+    ]
+
+
+def headers_column(payload: object, buffer: pa.Buffer, found: positions.Fields) -> pa.Array:
+    """The headers of records; null where a record has none, as in Spark's own source."""
+    headers = positions.headers(payload, found)  # type: ignore[arg-type]
+    key, value = binary_columns(
+        buffer, (headers.key_start, headers.key_length), (headers.value_start, headers.value_length)
+    )
+    bounds = np.concatenate(([0], np.cumsum(headers.counts))).astype(np.int32)
+    entries = pa.StructArray.from_arrays([as_text(key), value], fields=list(ARROW_HEADER))
+    return pa.ListArray.from_arrays(
+        pa.array(bounds), entries, type=ARROW_HEADERS, mask=pa.array(headers.counts == 0)
+    )
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """UTF-8 as strings; what is not UTF-8 is replaced, as Java does."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([item.decode("utf-8", "replace") for item in column.to_pylist()])

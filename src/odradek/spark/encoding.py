@@ -1,0 +1,213 @@
+"""Arrow columns into record batches, without a step per record.
+
+numpy writes the numbers that stand around key and value of each record (varints, hence of
+different widths), and Arrow joins number, key, number, value, headers of all rows in one go. The
+joined column's data buffer is then, from record to record, exactly what a batch holds; batches
+are slices of it. Layouts: `positions` for records, `odradek.records.batch` for the header.
+
+All records get the same timestamp, so timestamp deltas are zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from odradek.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    RECORD_BATCH_HEADER,
+)
+from odradek.records.builder import seal
+from odradek.records.compression import Codec, compress
+
+Integers = NDArray[np.int64]
+
+VARINT_SIZE_MAX = 5
+OVERHEAD_MAX = 27
+"""Bytes of a record beside key, value and headers: at most five varints and two bytes."""
+LENGTH_START = 2
+"""Attributes and timestamp delta, one zero byte each, follow the length."""
+
+
+class Rows(NamedTuple):
+    """Columns of equal length; a column that is None is all null (or empty, for headers)."""
+
+    value: pa.BinaryArray
+    key: pa.BinaryArray | None = None
+    headers: pa.ListArray | None = None
+    """Lists of structs of key (string) and value (binary)."""
+
+    def take(self, index: Integers) -> Rows:
+        """The rows at the positions of `index`, in its order."""
+        return Rows(*(None if column is None else column.take(pa.array(index)) for column in self))
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """The rows from `start` to before `stop`, not copied."""
+        return Rows(
+            *(None if column is None else column.slice(start, stop - start) for column in self)
+        )
+
+
+class EncodedRecords(NamedTuple):
+    """The records of one batch-to-be: their bytes, and how many they are."""
+
+    data: memoryview
+    record_count: int
+
+
+def encode_records(rows: Rows, batch_size: int) -> Iterator[EncodedRecords]:
+    """The records of `rows`, cut so that no piece is longer than `batch_size` if it can be."""
+    count = len(rows.value)
+    if count == 0:
+        return
+    key_length, key = _bytes_and_lengths(rows.key, count)
+    value_length, value = _bytes_and_lengths(rows.value, count)
+    header_length, headers = _headers(rows.headers, count)
+    payload = np.maximum(key_length, 0) + np.maximum(value_length, 0) + header_length
+    bounds = _cut(payload + OVERHEAD_MAX, batch_size)
+    offset_delta = np.arange(count) - np.repeat(bounds[:-1], np.diff(bounds))
+
+    zigzag_key, zigzag_value, delta = zigzag(key_length), zigzag(value_length), offset_delta << 1
+    length = payload + LENGTH_START + sum(map(varint_sizes, (delta, zigzag_key, zigzag_value)))
+    before_key = varints([length << 1, delta, zigzag_key], zeros_after_first=LENGTH_START)
+    joined = pc.binary_join_element_wise(
+        before_key, key, varints([zigzag_value]), value, headers, b"", null_handling="replace"
+    )
+    _, joined_bounds, data = joined.buffers()
+    ends = np.frombuffer(joined_bounds, np.int32)[joined.offset :][bounds].tolist()
+    view = memoryview(data)
+    for i in range(len(bounds) - 1):
+        yield EncodedRecords(view[ends[i] : ends[i + 1]], int(bounds[i + 1] - bounds[i]))
+
+
+def _bytes_and_lengths(
+    column: pa.BinaryArray | None, count: int
+) -> tuple[Integers, pa.BinaryArray | pa.Scalar]:
+    """Lengths, -1 for null, and what to join for a column."""
+    if column is None:
+        return np.full(count, -1), pa.scalar(b"")
+    lengths = pc.fill_null(pc.binary_length(column), -1)
+    return lengths.to_numpy(zero_copy_only=False).astype(np.int64), column
+
+
+def _headers(
+    column: pa.ListArray | None, count: int
+) -> tuple[Integers, pa.BinaryArray | pa.Scalar]:
+    """The header count and headers of each row as bytes, and their lengths."""
+    if column is None:
+        return np.ones(count, np.int64), pa.scalar(b"\0")
+    entries = column.flatten()  # nulls and slices are accounted for
+    keys, values = pc.struct_field(entries, 0).cast(pa.binary()), pc.struct_field(entries, 1)
+    key_length, key = _bytes_and_lengths(keys, len(entries))
+    value_length, value = _bytes_and_lengths(values, len(entries))
+    if (key_length < 0).any():
+        raise ValueError("a header has no key")
+    counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    counts = counts.astype(np.int64)
+    each = pc.binary_join_element_wise(
+        varints([zigzag(key_length)]),
+        key,
+        varints([zigzag(value_length)]),
+        value,
+        b"",
+        null_handling="replace",
+    )
+    # The headers of a row are neighbours: one binary value from the first's start to the last's end
+    _, bounds, data = each.buffers()
+    ends = np.frombuffer(bounds, np.int32)[each.offset :][np.concatenate(([0], np.cumsum(counts)))]
+    of_rows = pa.Array.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(np.ascontiguousarray(ends)), data]
+    )
+    with_count = pc.binary_join_element_wise(varints([counts << 1]), of_rows, b"")
+    return pc.binary_length(with_count).to_numpy().astype(np.int64), with_count
+
+
+def _cut(sizes: Integers, batch_size: int) -> Integers:
+    """Row numbers at which batches begin, and the end: each as full as `batch_size` allows."""
+    ends = np.cumsum(sizes)
+    bounds = [0]
+    while bounds[-1] < len(sizes):
+        start = bounds[-1]
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + batch_size, side="right"))
+        bounds.append(max(stop, start + 1))
+    return np.array(bounds)
+
+
+def zigzag(values: Integers) -> Integers:
+    """Signed to unsigned, small to small: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    return (values << 1) ^ (values >> 63)
+
+
+def varint_sizes(values: Integers) -> Integers:
+    """How many bytes each unsigned number (below 2^35) takes as a varint."""
+    return sum(
+        ((values >> shift) > 0).astype(np.int64) for shift in (7, 14, 21, 28)
+    ) + np.ones_like(values)
+
+
+def varints(columns: list[Integers], zeros_after_first: int = 0) -> pa.BinaryArray:
+    """For each row the varints of its numbers, one after the other, as one binary value.
+
+    `zeros_after_first` bytes of zero follow the first.
+    """
+    sizes = [varint_sizes(column) for column in columns]
+    total = sum(sizes) + zeros_after_first
+    bounds = np.zeros(len(columns[0]) + 1, np.int32)
+    np.cumsum(total, out=bounds[1:])
+    out = np.zeros(int(bounds[-1]), np.uint8)
+    position = bounds[:-1].astype(np.int64)
+    for i, (values, size) in enumerate(zip(columns, sizes, strict=True)):
+        _put(out, position, values, size)
+        position = position + size + (zeros_after_first if i == 0 else 0)
+    return pa.Array.from_buffers(
+        pa.binary(), len(columns[0]), [None, pa.py_buffer(bounds), pa.py_buffer(out)]
+    )
+
+
+def _put(out: NDArray[np.uint8], position: Integers, values: Integers, size: Integers) -> None:
+    """Write one varint at each position."""
+    out[position] = (values & 0x7F) | ((size > 1) << 7)
+    for byte in range(1, VARINT_SIZE_MAX):
+        rows = np.flatnonzero(size > byte)
+        if not rows.size:
+            break
+        continued = (size[rows] > byte + 1) << 7
+        out[position[rows] + byte] = ((values[rows] >> (7 * byte)) & 0x7F) | continued
+
+
+def record_batch(
+    records: EncodedRecords,
+    timestamp_ms: int,
+    codec: Codec = Codec.NONE,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+) -> bytearray:
+    """A whole record batch. `producer`: id, epoch, and the sequence number of the first record."""
+    body = compress(codec, records.data)
+    batch = bytearray(HEADER_SIZE)
+    batch += body
+    RECORD_BATCH_HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LOG_OVERHEAD,
+        NO_LEADER_EPOCH,
+        MAGIC,
+        0,
+        codec,
+        records.record_count - 1,
+        timestamp_ms,
+        timestamp_ms,
+        *producer,
+        records.record_count,
+    )
+    seal(batch)
+    return batch

@@ -1,0 +1,206 @@
+"""Reads one split from its leader: fetch, decode, and the next fetch under way meanwhile."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from odradek.client.cluster import Cluster
+from odradek.client.connection import Connection, Pending
+from odradek.client.deadline import Deadline
+from odradek.client.errors import BrokerError, ClientError, DisconnectedError, check
+from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from odradek.env.file_range import FileRange
+from odradek.model.errors import ErrorCode
+from odradek.spark import batches, columns
+from odradek.spark.options import ReadOptions
+from odradek.spark.planning import Split
+from odradek.spark.resolution import DataLossError, beginnings, connect, ends
+from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
+
+FETCH_WAIT_MS = 500
+FIRST_FETCH_BYTES = 1 << 20
+"""Before anything is known of the size of records."""
+MARGIN = 1.25
+"""Asked for over the estimate, so that the estimate need not be exact."""
+ARROW_BATCH_BYTES = 32 << 20
+"""Longer Arrow batches are handed to Spark in slices."""
+
+InFlight: TypeAlias = tuple[Connection, Pending[FetchResponse], int]
+"""A fetch that was sent: where, what, and the offset asked for."""
+
+
+def read_split(options: ReadOptions, split: Split) -> Iterator[pa.RecordBatch]:
+    """The records of a split, in order, with a connection of its own.
+
+    Raises:
+        DataLossError: records of the split are gone, and `failOnDataLoss` is set.
+        ClientError: the cluster does not answer.
+        RecordsError: what it sent is corrupt.
+    """
+    with connect(options.connection) as cluster:
+        for batch in SplitReader(cluster, options, split):
+            step = max(1, batch.num_rows * ARROW_BATCH_BYTES // max(1, batch.nbytes))
+            for start in range(0, batch.num_rows, step):
+                yield batch.slice(start, step)
+
+
+class SplitReader:
+    """Iterates over the Arrow batches of one split."""
+
+    def __init__(self, cluster: Cluster, options: ReadOptions, split: Split) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._split = split
+        self._in_flight: InFlight | None = None
+        self._bytes_per_offset: float | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        split = self._split
+        offset = split.start
+        patience = Deadline(self._options.connection.request_timeout_ms)
+        while offset < split.end:
+            try:
+                data = self._fetch(offset)
+            except BrokerError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                offset = self._after_loss(offset)
+                continue
+            records = data.records or b""
+            assert not isinstance(records, FileRange), "what comes over a connection is bytes"
+            scan = batches.scan(records, offset, split.end, self._aborted(data))
+            if scan.next_offset == offset:
+                self._check_progress(data, offset, patience)
+                continue
+            self._bytes_per_offset = len(records) / (scan.next_offset - offset)
+            patience = Deadline(self._options.connection.request_timeout_ms)
+            offset = scan.next_offset
+            if offset < split.end:
+                self._send_ahead(offset)
+            if scan.sections:
+                yield columns.record_batch(
+                    scan,
+                    *split.topic_partition,
+                    range(split.start, split.end),
+                    self._options.include_headers,
+                )
+
+    # -- fetches ----------------------------------------------------------------------------
+
+    def _fetch(self, offset: int) -> PartitionData:
+        """The answer to a fetch at `offset`, the one under way if there is one."""
+        topic = self._split.topic_partition.topic
+
+        def attempt(deadline: Deadline) -> PartitionData:
+            in_flight, self._in_flight = self._in_flight, None
+            try:
+                if in_flight is None or in_flight[2] != offset:
+                    in_flight = self._send(offset)
+                connection, pending, _ = in_flight
+                response = connection.receive(pending, deadline.remaining_ms)
+                check(response.error_code)
+                data: PartitionData = response.responses[0].partitions[0]
+                check(data.error_code, subject=f"partition {self._split.topic_partition}")
+            except ClientError:
+                self._cluster.forget_topic(topic)
+                raise
+            return data
+
+        return self._cluster.retrying(attempt)
+
+    def _send_ahead(self, offset: int) -> None:
+        """Have the next fetch under way; a connection that broke is found out when it is read."""
+        try:
+            self._in_flight = self._send(offset)
+        except DisconnectedError:
+            self._in_flight = None
+
+    def _send(self, offset: int) -> InFlight:
+        topic, partition = self._split.topic_partition
+        size = self._size_wanted(offset)
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=size,
+            isolation_level=READ_COMMITTED if self._options.read_committed else READ_UNCOMMITTED,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                FetchTopic(
+                    topic=topic,
+                    partitions=[
+                        FetchPartition(
+                            partition=partition, fetch_offset=offset, partition_max_bytes=size
+                        )
+                    ],
+                )
+            ],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+        connection = self._cluster.node(self._cluster.leader(self._split.topic_partition))
+        return connection, connection.send(request, FetchResponse), offset
+
+    def _size_wanted(self, offset: int) -> int:
+        """Bytes for what is left of the split by what records took so far, within the limit."""
+        if self._bytes_per_offset is None:
+            wanted = FIRST_FETCH_BYTES
+        else:
+            wanted = int((self._split.end - offset) * self._bytes_per_offset * MARGIN)
+        return min(max(wanted, 64 << 10), self._options.fetch_max_bytes)
+
+    def _aborted(self, data: PartitionData) -> batches.AbortedTransactions | None:
+        if not self._options.read_committed:
+            return None
+        return batches.AbortedTransactions(
+            (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
+        )
+
+    # -- trouble ----------------------------------------------------------------------------
+
+    def _check_progress(self, data: PartitionData, offset: int, patience: Deadline) -> None:
+        """Nothing came. A batch larger than the request always comes, so wait, but not for ever.
+
+        Raises:
+            DataLossError: the partition ends before the split does.
+        """
+        if patience.expired:
+            raise DataLossError(
+                f"partition {self._split.topic_partition} gives nothing at offset {offset}: its "
+                f"last stable offset is {data.last_stable_offset}, the read is to end at "
+                f"{self._split.end}"
+            )
+
+    def _after_loss(self, offset: int) -> int:
+        """Where to go on when `offset` is no longer, or not yet, in the log.
+
+        Raises:
+            DataLossError: the user wants to know.
+        """
+        partition = self._split.topic_partition
+        first = beginnings(self._cluster, [partition])[partition]
+        last = ends(self._cluster, [partition], self._options.read_committed)[partition]
+        following = first if offset < first else self._split.end
+        message = (
+            f"records {offset} to {min(following, self._split.end) - 1} of {partition} are gone: "
+            f"it holds {first} to {last - 1}"
+        )
+        report_loss(message, self._options.fail_on_data_loss)
+        return following
+
+
+def report_loss(message: str, fail: bool) -> None:
+    """Raise, or warn where `failOnDataLoss` is false.
+
+    Raises:
+        DataLossError: `fail` is set.
+    """
+    if fail:
+        raise DataLossError(f"{message}. With failOnDataLoss=false the read goes on without them")
+    warnings.warn(message, stacklevel=3)

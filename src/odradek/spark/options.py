@@ -1,0 +1,381 @@
+"""The options of `format("odradek")`: those of Spark's Kafka connector, and few of our own.
+
+Names are case-insensitive. Settings of the client may be written with or without the prefix
+`kafka.`. What is not known is an error that names what is; settings of the Java client that only
+tune what this client does otherwise are listed in `TUNING_IGNORED` and warned of.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.compression import Codec
+from odradek.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    At,
+    AtTime,
+    Bound,
+    Listed,
+    parse_assignment,
+    parse_listed,
+)
+
+CONNECTION_OPTIONS = (
+    "bootstrap.servers",
+    "client.id",
+    "request.timeout.ms",
+    "security.protocol",
+)
+READ_OPTIONS = (
+    "assign",
+    "subscribe",
+    "subscribePattern",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "includeHeaders",
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxOffsetsPerTrigger",
+    "maxRecordsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "groupId",
+    "group.id",
+    "isolation.level",
+    "fetch.max.bytes",
+)
+WRITE_OPTIONS = (
+    "topic",
+    "acks",
+    "batch.size",
+    "compression.type",
+    "enable.idempotence",
+)
+SPARK_OPTIONS = ("checkpointLocation", "path", "queryName")
+"""Spark hands these to a sink along with its own options."""
+
+TUNING_IGNORED = frozenset(
+    [
+        "auto.offset.reset",
+        "buffer.memory",
+        "connections.max.idle.ms",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "heartbeat.interval.ms",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "max.request.size",
+        "metadata.max.age.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "kafkaconsumer.polltimeoutms",
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "groupidprefix",
+    ]
+)
+"""Lower-case, without the prefix."""
+
+CODECS = {codec.name.lower(): codec for codec in Codec}
+ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+
+FETCH_MAX_BYTES = 16 * 1024 * 1024
+BATCH_SIZE = 256 * 1024
+REQUEST_TIMEOUT_MS = 60_000
+MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionOptions:
+    """How to reach the cluster."""
+
+    bootstrap_servers: str
+    client_id: str
+    request_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What to read: partitions, topics by name, or topics by pattern; exactly one is set."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Of batch and streaming reads. Numbers are None where no limit is set."""
+
+    connection: ConnectionOptions
+    subscription: Subscription
+    start: Bound
+    end: Bound
+    include_headers: bool
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_records_per_trigger: int | None
+    min_records_per_trigger: int | None
+    max_trigger_delay_ms: int
+    group_id: str | None
+    read_committed: bool
+    fetch_max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Of batch and streaming writes. `topic` is None where each row names its own."""
+
+    connection: ConnectionOptions
+    topic: str | None
+    acks: int
+    batch_size: int
+    codec: Codec
+    idempotent: bool
+
+
+class _Given:
+    """The options given, each taken by its name; what is left over is unknown."""
+
+    def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
+        self._known = sorted({*known, *CONNECTION_OPTIONS})
+        self._values: dict[str, str] = {}
+        by_folded = {name.lower(): name for name in (*self._known, *SPARK_OPTIONS)}
+        for given, value in options.items():
+            folded = given.lower().removeprefix("kafka.")
+            if folded in TUNING_IGNORED:
+                warnings.warn(f'option "{given}" has no effect in this source', stacklevel=6)
+            elif folded in by_folded:
+                self._values[by_folded[folded]] = value
+            else:
+                raise ValueError(self._unknown(given, folded, by_folded))
+
+    def _unknown(self, given: str, folded: str, by_folded: Mapping[str, str]) -> str:
+        close = difflib.get_close_matches(folded, by_folded, n=1)
+        hint = f" Did you mean {by_folded[close[0]]}?" if close else ""
+        return f'unknown option "{given}".{hint} Known are: {", ".join(self._known)}'
+
+    def has(self, name: str) -> bool:
+        """Whether it was given."""
+        return name in self._values
+
+    def text(self, name: str, default: str = "") -> str:
+        """Its value as it is."""
+        return self._values.get(name, default)
+
+    def integer(self, name: str, minimum: int) -> int | None:
+        """Its value as a number of at least `minimum`; None when not given."""
+        if name not in self._values:
+            return None
+        text = self._values[name]
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"{name} must be an integer; it is {text!r}") from None
+        if value < minimum:
+            raise ValueError(f"{name} must be at least {minimum}; it is {value}")
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        """Its value as true or false."""
+        return self.choice(name, {"true": True, "false": False}, default)
+
+    def choice(self, name: str, choices: Mapping[str, T], default: T) -> T:
+        """What stands for its value among `choices`."""
+        if name not in self._values:
+            return default
+        text = self._values[name]
+        if text.lower() not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {text!r}")
+        return choices[text.lower()]
+
+
+def includes_headers(options: Mapping[str, str]) -> bool:
+    """Whether a read has the column `headers`; refuses unknown options, as early as there are any.
+
+    Raises:
+        ValueError: one is unknown or malformed.
+    """
+    return _Given(options, (*READ_OPTIONS, *WRITE_OPTIONS)).boolean("includeHeaders", False)
+
+
+def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
+    """The options of a read.
+
+    Raises:
+        ValueError: one is unknown, missing, malformed or at odds with another.
+    """
+    given = _Given(options, READ_OPTIONS)
+    if streaming:
+        for name in READ_OPTIONS:
+            if name.startswith("ending") and given.has(name):
+                raise ValueError(f"{name} is for batch reads: a stream has no end")
+    else:
+        for name in READ_OPTIONS:
+            if "Trigger" in name and given.has(name):
+                warnings.warn(f"{name} is for streams and has no effect here", stacklevel=2)
+    per_trigger = given.integer("maxOffsetsPerTrigger", 1)
+    return ReadOptions(
+        connection=_connection(given),
+        subscription=_subscription(given),
+        start=_start(given, LATEST if streaming else EARLIEST, streaming),
+        end=_end(given),
+        include_headers=given.boolean("includeHeaders", False),
+        fail_on_data_loss=given.boolean("failOnDataLoss", True),
+        min_partitions=given.integer("minPartitions", 1),
+        max_records_per_partition=given.integer("maxRecordsPerPartition", 1),
+        max_records_per_trigger=per_trigger or given.integer("maxRecordsPerTrigger", 1),
+        min_records_per_trigger=given.integer("minOffsetsPerTrigger", 1),
+        max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
+        group_id=given.text("groupId") or given.text("group.id") or None,
+        read_committed=given.choice(
+            "isolation.level", {"read_uncommitted": False, "read_committed": True}, False
+        ),
+        fetch_max_bytes=given.integer("fetch.max.bytes", 1) or FETCH_MAX_BYTES,
+    )
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """The options of a write.
+
+    Raises:
+        ValueError: one is unknown, missing or malformed.
+    """
+    given = _Given(options, WRITE_OPTIONS)
+    acks = given.choice("acks", ACKS, -1)
+    idempotent = given.boolean("enable.idempotence", acks == -1)
+    if idempotent and acks != -1:
+        raise ValueError("enable.idempotence needs acks=all")
+    return WriteOptions(
+        connection=_connection(given),
+        topic=given.text("topic") or None,
+        acks=acks,
+        batch_size=given.integer("batch.size", 1) or BATCH_SIZE,
+        codec=given.choice("compression.type", CODECS, Codec.NONE),
+        idempotent=idempotent,
+    )
+
+
+def _connection(given: _Given) -> ConnectionOptions:
+    servers = given.text("bootstrap.servers")
+    if not servers:
+        raise ValueError('option "kafka.bootstrap.servers" is missing: host:port[,host:port]')
+    protocol = given.text("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise ValueError(f"security.protocol {protocol} is not supported yet: only PLAINTEXT is")
+    return ConnectionOptions(
+        bootstrap_servers=servers,
+        client_id=given.text("client.id", "odradek-spark"),
+        request_timeout_ms=given.integer("request.timeout.ms", 1) or REQUEST_TIMEOUT_MS,
+    )
+
+
+def _subscription(given: _Given) -> Subscription:
+    ways = [name for name in ("assign", "subscribe", "subscribePattern") if given.has(name)]
+    if len(ways) != 1:
+        raise ValueError(
+            f"give exactly one of assign, subscribe, subscribePattern; given: {ways or 'none'}"
+        )
+    text = given.text(ways[0])
+    match ways[0]:
+        case "assign":
+            subscription = Subscription(partitions=tuple(parse_assignment(text)))
+        case "subscribe":
+            names = (name.strip() for name in text.split(","))
+            subscription = Subscription(topics=tuple(name for name in names if name))
+        case _:
+            try:
+                re.compile(text)
+            except re.error as error:
+                raise ValueError(f"subscribePattern {text!r} is no pattern: {error}") from error
+            subscription = Subscription(pattern=text)
+    if subscription == Subscription():
+        raise ValueError(f"{ways[0]} names nothing to read")
+    return subscription
+
+
+def _start(given: _Given, default: int, streaming: bool) -> Bound:
+    latest_if_none = given.choice(
+        "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, False
+    )
+    timed = _at_time(given, "startingTimestamp", "startingOffsetsByTimestamp", latest_if_none)
+    if timed is not None:
+        return timed
+    bound = _bound(given, "startingOffsets", default)
+    sentinels = [bound.offset] if isinstance(bound, At) else list(bound.offsets.values())
+    if not streaming and LATEST in sentinels:
+        raise ValueError("startingOffsets of a batch read cannot be latest: it would read nothing")
+    return bound
+
+
+def _end(given: _Given) -> Bound:
+    timed = _at_time(given, "endingTimestamp", "endingOffsetsByTimestamp", latest_if_none=True)
+    if timed is not None:
+        return timed
+    bound = _bound(given, "endingOffsets", LATEST)
+    sentinels = [bound.offset] if isinstance(bound, At) else list(bound.offsets.values())
+    if EARLIEST in sentinels:
+        raise ValueError("endingOffsets cannot be earliest: it would read nothing")
+    return bound
+
+
+def _at_time(given: _Given, everywhere: str, listed: str, latest_if_none: bool) -> AtTime | None:
+    timestamp_ms = given.integer(everywhere, 0)
+    if timestamp_ms is not None:
+        return AtTime(timestamp_ms, latest_if_none)
+    if given.has(listed):
+        return AtTime(parse_listed(given.text(listed), listed), latest_if_none)
+    return None
+
+
+def _bound(given: _Given, name: str, default: int) -> At | Listed:
+    text = given.text(name).strip()
+    words = {"": default, "earliest": EARLIEST, "latest": LATEST}
+    if text.lower() in words:
+        return At(words[text.lower()])
+    offsets = parse_listed(text, name)
+    for partition, offset in offsets.items():
+        if offset < EARLIEST:
+            raise ValueError(f"{name}: offset {offset} of {partition}; -2 is earliest, -1 latest")
+    return Listed(offsets)
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _duration_ms(given: _Given, name: str, default: int) -> int:
+    """A time such as `15m` or `500ms`; without a unit, milliseconds (as Spark's JavaUtils)."""
+    text = given.text(name).strip().lower()
+    if not text:
+        return default
+    matched = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d)?", text)
+    if matched is None:
+        raise ValueError(f"{name} must be a time such as 15m or 500ms; it is {text!r}")
+    return int(matched[1]) * _UNITS_MS[matched[2] or "ms"]

@@ -1,0 +1,227 @@
+"""Where every field of every record lies: found for whole chunks, not record by record.
+
+Nothing is sliced and no object is made per record. Two steps:
+
+1. Where do records start? Within a batch each record tells where the next one starts, so this
+   is the only sequential part. Batches do not depend on each other: with many, numpy takes the
+   i-th step in all of them at once (lockstep); with few, a tight loop walks each.
+2. With all starts known, numpy reads field after field of all records at once.
+
+A record (KIP-98, `org.apache.kafka.common.record.DefaultRecord`), all lengths zigzag varints:
+
+    length | attributes (a byte) | timestamp delta | offset delta | key length | key
+    | value length | value | header count | per header: key length | key | value length | value
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from odradek.records.errors import CorruptBatch
+from odradek.spark.batches import Section
+
+Integers = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+LOCKSTEP_WIDTH_MIN = 64
+"""With fewer batches than this at a step, walking is faster (measured)."""
+VARINT_BITS_MAX = 63
+"""The last byte of a varint starts at this bit at most."""
+VARLONG_SIZE_MAX = 10
+
+
+class Fields(NamedTuple):
+    """For n records: arrays of n numbers. A length is -1 where the field is null."""
+
+    timestamp_delta: Integers
+    offset_delta: Integers
+    key_start: Integers
+    key_length: Integers
+    value_start: Integers
+    value_length: Integers
+    headers_start: Integers
+    """Where the header count is."""
+    end: Integers
+
+
+class Headers(NamedTuple):
+    """For n records with m headers in all: `counts` has n numbers, the others m, in order."""
+
+    counts: Integers
+    key_start: Integers
+    key_length: Integers
+    value_start: Integers
+    value_length: Integers
+
+
+def record_starts(payload: bytes | bytearray | memoryview, sections: list[Section]) -> Integers:
+    """The position of each record, batch after batch.
+
+    Raises:
+        CorruptBatch: the lengths do not lead from record to record to the end of the batch.
+    """
+    widest = max((section.record_count for section in sections), default=0)
+    total = sum(section.record_count for section in sections)
+    if sections and total >= widest * LOCKSTEP_WIDTH_MIN:
+        return _starts_in_lockstep(np.frombuffer(payload, np.uint8), sections)
+    starts: list[int] = []
+    for section in sections:
+        _walk(payload, section, starts)
+    return np.array(starts, np.int64)
+
+
+def _walk(payload: bytes | bytearray | memoryview, section: Section, starts: list[int]) -> None:
+    """Append the starts of the records of one batch."""
+    append = starts.append
+    position, end = section.start, section.end
+    try:
+        for _ in range(section.record_count):
+            append(position)
+            byte = payload[position]
+            if byte < 0x80:
+                position += 1 + (byte >> 1)
+                continue
+            following = payload[position + 1]
+            if following < 0x80:  # up to 8 KB: nearly all records
+                position += 2 + (following << 6 | (byte & 0x7F) >> 1)
+            else:
+                position = _after_long(payload, position, section)
+            if position > end:
+                raise _broken(section)
+    except IndexError:
+        raise _broken(section) from None
+    if position != end:
+        raise _broken(section)
+
+
+def _after_long(payload: bytes | bytearray | memoryview, position: int, section: Section) -> int:
+    """The position after a record whose length takes three bytes or more."""
+    length, shift = 0, 0
+    while True:
+        byte = payload[position]
+        position += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return position + (length >> 1)
+        shift += 7
+        if shift > 28:
+            raise _broken(section)
+
+
+def _starts_in_lockstep(data: Bytes, sections: list[Section]) -> Integers:
+    """Like `_walk` for all batches at once: step i finds record i of each that has one."""
+    table = np.array([(s.start, s.end, s.record_count) for s in sections], np.int64)
+    order = np.argsort(-table[:, 2], kind="stable")  # those with most records first
+    position, end, count = (table[order, column] for column in range(3))
+    slot = (np.cumsum(table[:, 2]) - table[:, 2])[order]
+    starts = np.empty(int(count.sum()), np.int64)
+    # still_open[i]: how many batches have a record i
+    still_open = len(sections) - np.searchsorted(count[::-1], np.arange(count[0]), side="right")
+    for step, width in enumerate(still_open.tolist()):
+        here = position[:width]
+        starts[slot[:width] + step] = here
+        length, after = varints(data, here)
+        if (length < 0).any() or (length > end[:width] - after).any():
+            raise CorruptBatch("a record's length leads out of its batch")
+        position[:width] = after + length
+    if (position != end).any():
+        raise CorruptBatch("the records of a batch do not end where it ends")
+    return starts
+
+
+def _broken(section: Section) -> CorruptBatch:
+    return CorruptBatch(f"lengths of the records at offset {section.base_offset} do not add up")
+
+
+def varints(data: Bytes, position: Integers) -> tuple[Integers, Integers]:
+    """The zigzag varint at each position, and the position after it.
+
+    Raises:
+        CorruptBatch: a varint of more than ten bytes, or beyond the data.
+    """
+    try:
+        byte = data[position]
+        value = (byte & 0x7F).astype(np.uint64)
+        after = position + 1
+        longer = np.flatnonzero(byte & 0x80)
+        shift = 7
+        while longer.size:
+            if shift > VARINT_BITS_MAX:
+                raise CorruptBatch("varint of more than ten bytes")
+            byte = data[after[longer]]
+            value[longer] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+            after[longer] += 1
+            longer = longer[byte >= 0x80]
+            shift += 7
+    except IndexError:
+        raise CorruptBatch("varint beyond the end of the records") from None
+    one = np.uint64(1)
+    return ((value >> one) ^ (np.uint64(0) - (value & one))).view(np.int64), after
+
+
+def fields(payload: bytes | bytearray | memoryview, starts: Integers) -> Fields:
+    """Where the fields of the records that start at `starts` are.
+
+    Raises:
+        CorruptBatch: a field reaches out of its record.
+    """
+    data = np.frombuffer(payload, np.uint8)
+    length, position = varints(data, starts)
+    end = position + length
+    timestamp_delta, position = varints(data, position + 1)
+    offset_delta, position = varints(data, position)
+    key_length, key_start = varints(data, position)
+    position = _skip(key_start, key_length, end)
+    value_length, value_start = varints(data, position)
+    headers_start = _skip(value_start, value_length, end)
+    if (headers_start >= end).any():
+        raise CorruptBatch("a record without a header count")
+    return Fields(
+        timestamp_delta,
+        offset_delta,
+        key_start,
+        key_length,
+        value_start,
+        value_length,
+        headers_start,
+        end,
+    )
+
+
+def _skip(start: Integers, length: Integers, end: Integers) -> Integers:
+    """The positions after byte strings, of which -1 means null."""
+    if (length < -1).any() or (length > end - start).any():
+        raise CorruptBatch("a length leads out of its record")
+    return start + np.maximum(length, 0)
+
+
+def headers(payload: bytes | bytearray | memoryview, records: Fields) -> Headers:
+    """Where the headers of records are; one step for each header of the record with most.
+
+    Raises:
+        CorruptBatch: headers reach out of their record, or do not fill it.
+    """
+    data = np.frombuffer(payload, np.uint8)
+    counts, position = varints(data, records.headers_start)
+    if (counts < 0).any() or (counts > (records.end - position) // 2).any():
+        raise CorruptBatch("a header count that the record cannot hold")
+    first = np.cumsum(counts) - counts
+    found = np.empty((4, int(counts.sum())), np.int64)
+    open_records = np.flatnonzero(counts)
+    step = 0
+    while open_records.size:
+        end = records.end[open_records]
+        key_length, key_start = varints(data, position[open_records])
+        if (key_length < 0).any():
+            raise CorruptBatch("a header without a key")
+        value_length, value_start = varints(data, _skip(key_start, key_length, end))
+        found[:, first[open_records] + step] = (key_start, key_length, value_start, value_length)
+        position[open_records] = _skip(value_start, value_length, end)
+        step += 1
+        open_records = open_records[counts[open_records] > step]
+    if (position != records.end).any():
+        raise CorruptBatch("a record's headers do not end where it ends")
+    return Headers(counts, *found)

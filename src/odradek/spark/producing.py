@@ -1,0 +1,227 @@
+"""Sends encoded records to the leaders: several rounds under way, repeated where that may help.
+
+A round holds at most one batch for each partition (Produce allows no more), and goes out as one
+request for each leader. Answers are awaited when `ROUNDS_IN_FLIGHT` rounds are under way. When
+one fails in a way that may pass, all that are under way are drained, and what failed is sent
+again in order, one round at a time. With a producer id the broker knows a repeated batch by its
+sequence number, so that nothing is written twice by a repetition (KIP-98).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from odradek.client.cluster import Cluster
+from odradek.client.connection import Connection, Pending
+from odradek.client.deadline import Deadline
+from odradek.client.errors import BrokerError, ClientError, UnreachableError, check
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import add_to_sequence
+from odradek.spark.encoding import EncodedRecords, record_batch
+from odradek.spark.options import WriteOptions
+from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.wire.generated.produce_response import ProduceResponse
+from odradek.wire.primitives import Message
+
+ROUNDS_IN_FLIGHT = 5
+"""As many batches of a producer as a broker remembers for each partition."""
+
+Round = dict[TopicPartition, bytearray]
+Failures = dict[TopicPartition, ClientError]
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request under way, and the partitions that it concerns."""
+
+    connection: Connection
+    pending: Pending[ProduceResponse]
+    partitions: list[TopicPartition]
+
+
+@dataclass(slots=True)
+class RoundInFlight:
+    """A round whose answers are awaited. `failures` are known already from sending."""
+
+    round: Round
+    sent: list[Sent]
+    failures: Failures
+
+
+class Sender:
+    """Writes batches to partitions. `flush` must be called before what was sent counts."""
+
+    def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
+        """Raises ClientError when no producer id can be had."""
+        self._cluster = cluster
+        self._options = options
+        self._in_flight: deque[RoundInFlight] = deque()
+        self._sequences: dict[TopicPartition, int] = {}
+        self._last_failure: ClientError | None = None
+        self._producer = self._init_producer() if options.idempotent else (-1, -1)
+
+    def _init_producer(self) -> tuple[int, int]:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+
+        def attempt(deadline: Deadline) -> tuple[int, int]:
+            connection = self._cluster.any()
+            response = connection.request(request, InitProducerIdResponse, deadline.remaining_ms)
+            check(response.error_code, subject="producer id")
+            return response.producer_id, response.producer_epoch
+
+        return self._cluster.retrying(attempt)
+
+    def send(self, records: dict[TopicPartition, EncodedRecords], timestamp_ms: int) -> None:
+        """Have one batch for each partition under way.
+
+        Raises:
+            ClientError: an earlier one was refused, or not taken in time.
+        """
+        round_: Round = {}
+        for partition, encoded in records.items():
+            sequence = -1
+            if self._options.idempotent:
+                sequence = self._sequences.get(partition, 0)
+                self._sequences[partition] = add_to_sequence(sequence, encoded.record_count)
+            producer = (*self._producer, sequence)
+            round_[partition] = record_batch(encoded, timestamp_ms, self._options.codec, producer)
+        if len(self._in_flight) == ROUNDS_IN_FLIGHT:
+            self._settle(self._in_flight.popleft())
+        self._in_flight.append(self._dispatch(round_))
+
+    def flush(self) -> None:
+        """Wait until everything is written.
+
+        Raises:
+            ClientError: something was refused, or not taken in time.
+        """
+        while self._in_flight:
+            self._settle(self._in_flight.popleft())
+
+    # -- one round --------------------------------------------------------------------------
+
+    def _dispatch(self, round_: Round) -> RoundInFlight:
+        """Send a round's requests; what cannot be sent counts as failed already."""
+        failures: Failures = {}
+        by_connection: dict[Connection, list[TopicPartition]] = {}
+        for partition in round_:
+            try:
+                connection = self._cluster.node(self._cluster.leader(partition), "produce")
+            except ClientError as error:
+                failures[partition] = error
+            else:
+                by_connection.setdefault(connection, []).append(partition)
+        sent = []
+        for connection, partitions in by_connection.items():
+            request = self._request({each: round_[each] for each in partitions})
+            try:
+                if self._options.acks == 0:
+                    connection.send_unanswered(request)
+                else:
+                    pending = connection.send(request, ProduceResponse)
+                    sent.append(Sent(connection, pending, partitions))
+            except ClientError as error:
+                failures.update(dict.fromkeys(partitions, error))
+        return RoundInFlight(round_, sent, failures)
+
+    def _request(self, round_: Round) -> Message:
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for (topic, index), records in round_.items():
+            topics.setdefault(topic, []).append(PartitionProduceData(index=index, records=records))
+        return ProduceRequest(
+            transactional_id=None,
+            acks=self._options.acks,
+            timeout_ms=self._options.connection.request_timeout_ms,
+            topic_data=[TopicProduceData(name=t, partition_data=p) for t, p in topics.items()],
+        )
+
+    def _gather(self, in_flight: RoundInFlight, deadline: Deadline) -> Round:
+        """Await a round's answers: the part of it that is to be sent again.
+
+        Raises:
+            ClientError: a batch was refused for good.
+        """
+        failures = dict(in_flight.failures)
+        for sent in in_flight.sent:
+            try:
+                response = sent.connection.receive(sent.pending, deadline.remaining_ms)
+            except ClientError as error:
+                failures.update(dict.fromkeys(sent.partitions, error))
+            else:
+                failures.update(_refused(response))
+        again: Round = {}
+        for partition, failure in failures.items():
+            if not self._may_pass(failure):
+                raise failure
+            self._cluster.forget_topic(partition.topic)
+            again[partition] = in_flight.round[partition]
+            self._last_failure = failure
+        return again
+
+    def _may_pass(self, error: ClientError) -> bool:
+        """Whether to send again. A gap in sequence numbers follows from a failure before it."""
+        if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return self._options.idempotent
+        return error.retriable and not isinstance(error, UnreachableError)
+
+    # -- repetition -------------------------------------------------------------------------
+
+    def _settle(self, oldest: RoundInFlight) -> None:
+        """Bring a round to its end; if any of it failed, all that are under way, in order.
+
+        Raises:
+            ClientError: a batch was refused for good, or not taken in time.
+        """
+        deadline = Deadline(self._options.connection.request_timeout_ms)
+        again = self._gather(oldest, deadline)
+        if not again:
+            return
+        rounds = [again]
+        while self._in_flight:
+            rounds.append(self._gather(self._in_flight.popleft(), deadline))
+        for each in rounds:
+            self._repeat(each)
+
+    def _repeat(self, round_: Round) -> None:
+        left = round_
+
+        def attempt(deadline: Deadline) -> None:
+            nonlocal left
+            if not left:
+                return
+            in_flight = self._dispatch(left)
+            left = self._gather(in_flight, deadline)
+            if left:
+                raise BrokerError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"not written in time; the last failure was: {self._last_failure}",
+                    _named(left),
+                )
+
+        self._cluster.retrying(attempt, self._options.connection.request_timeout_ms)
+
+
+def _refused(response: ProduceResponse) -> Failures:
+    """The partitions whose batch was not written, and why."""
+    failures: Failures = {}
+    for topic in response.responses:
+        for each in topic.partition_responses:
+            if each.error_code:
+                partition = TopicPartition(topic.name, each.index)
+                try:
+                    check(each.error_code, each.error_message, f"partition {partition}")
+                except BrokerError as error:
+                    failures[partition] = error
+    return failures
+
+
+def _named(round_: Round) -> str:
+    return "partitions " + ", ".join(map(str, sorted(round_)))

@@ -1,0 +1,203 @@
+"""The batch and the streaming reader that Spark drives.
+
+Spark makes a reader in its planning process, which asks for offsets and splits, and sends a
+pickled copy to each task, which calls `read`. Connections stay where they are made.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from odradek.client.cluster import Cluster
+from odradek.client.commits import CommittedOffset, commit_offsets
+from odradek.client.deadline import monotonic_ms
+from odradek.client.errors import ClientError
+from odradek.model.topic_partition import TopicPartition
+from odradek.spark import planning, resolution
+from odradek.spark.fetching import read_split, report_loss
+from odradek.spark.offsets import JsonOffsets, Offsets, from_json, require_all, to_json
+from odradek.spark.options import ReadOptions
+from odradek.spark.planning import Split
+
+
+class BatchReader(DataSourceReader):
+    """Reads from a start to an end, both fixed when the query is planned."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """The splits, one for each task.
+
+        Raises:
+            ValueError, ClientError: the options do not fit the topics, or no broker answers.
+        """
+        options = self._options
+        with resolution.connect(options.connection) as cluster:
+            wanted = resolution.partitions(cluster, options.subscription)
+            require_all(options.start, wanted, "startingOffsets")
+            require_all(options.end, wanted, "endingOffsets")
+            start = resolution.resolve(cluster, options.start, wanted, options)
+            end = resolution.resolve(cluster, options.end, wanted, options)
+        ranges = {each: (start[each], end[each]) for each in wanted}
+        return [*planning.splits(ranges, options.min_partitions, options.max_records_per_partition)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a split. Without splits, Spark asks for one partition of its own."""
+        if isinstance(partition, Split):
+            yield from read_split(self._options, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on and on; offsets by partition are Spark's to keep."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._cluster: Cluster | None = None
+        self._last_end: Offsets | None = None
+        self._goal: Offsets | None = None
+        """With Trigger.AvailableNow: where the query is to end."""
+        self._batch_at_ms = 0
+        self._shown: JsonOffsets | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks get the options; connections and progress stay in the planning process."""
+        return {**self.__dict__, "_cluster": None}
+
+    def _connected(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = resolution.connect(self._options.connection)
+        return self._cluster
+
+    # -- offsets ----------------------------------------------------------------------------
+
+    def initialOffset(self) -> JsonOffsets:  # noqa: N802  (Spark's name)
+        """Where a new query starts.
+
+        Raises:
+            ValueError, ClientError: the options do not fit the topics, or no broker answers.
+        """
+        cluster, options = self._connected(), self._options
+        wanted = resolution.partitions(cluster, options.subscription)
+        require_all(options.start, wanted, "startingOffsets")
+        return to_json(resolution.resolve(cluster, options.start, wanted, options))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  (Spark's name)
+        """What the option `maxOffsetsPerTrigger` says."""
+        limit = self._options.max_records_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's name)
+        """Take note of where the topics end now: the query is to end there."""
+        self._goal = self._ends()
+
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
+        """Where the next micro-batch ends, within `limit`; `start` when there is nothing to do.
+
+        Raises:
+            DataLossError: partitions or records are gone, and `failOnDataLoss` is set.
+        """
+        self._show_progress(start)  # Spark asks when all before it is done; `commit` comes later
+        end = dict(self._goal) if self._goal is not None else self._ends()
+        begin = self._complete(from_json(start), end)
+        if self._goal is None and self._too_few(begin, end):
+            return start
+        if isinstance(limit, ReadMaxRows):
+            end = planning.limited(begin, end, limit.max_rows)
+        self._batch_at_ms = monotonic_ms()
+        return to_json(end)
+
+    def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802  (Spark's name)
+        """The ends that were seen last, for the query's progress reports."""
+        return None if self._last_end is None else to_json(self._last_end)
+
+    def _ends(self) -> Offsets:
+        cluster = self._connected()
+        wanted = resolution.partitions(cluster, self._options.subscription)
+        self._last_end = resolution.ends(cluster, wanted, self._options.read_committed)
+        return self._last_end
+
+    def _complete(self, start: Offsets, end: Mapping[TopicPartition, int]) -> Offsets:
+        """`start` for exactly the partitions of `end`: new ones are read from their beginning.
+
+        Raises:
+            DataLossError: a partition is gone, or its log ends before `start`.
+        """
+        fail = self._options.fail_on_data_loss
+        gone = sorted(start.keys() - end.keys())
+        if gone:
+            report_loss(f"{', '.join(map(str, gone))} exist no more", fail)
+        for each in sorted(start.keys() & end.keys()):
+            if start[each] > end[each]:
+                report_loss(
+                    f"partition {each} ends at {end[each]}, before offset {start[each]} that was "
+                    "read already: was the topic made anew?",
+                    fail,
+                )
+        new = sorted(end.keys() - start.keys())
+        found = resolution.beginnings(self._connected(), new) if new else {}
+        return {each: start[each] if each in start else found[each] for each in end}
+
+    def _too_few(self, begin: Offsets, end: Offsets) -> bool:
+        """Whether to wait for more records (`minOffsetsPerTrigger`), but not for too long."""
+        wanted = self._options.min_records_per_trigger
+        if wanted is None or sum(max(0, end[each] - begin[each]) for each in end) >= wanted:
+            return False
+        return monotonic_ms() - self._batch_at_ms < self._options.max_trigger_delay_ms
+
+    # -- data -------------------------------------------------------------------------------
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
+        """The splits of a micro-batch."""
+        until = from_json(end)
+        begin = self._complete(from_json(start), until)
+        ranges = {each: (begin[each], until[each]) for each in until}
+        options = self._options
+        return [*planning.splits(ranges, options.min_partitions, options.max_records_per_partition)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a split."""
+        if isinstance(partition, Split):
+            yield from read_split(self._options, partition)
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def commit(self, end: JsonOffsets) -> None:
+        """A micro-batch is done for good."""
+        self._show_progress(end)
+
+    def _show_progress(self, processed: JsonOffsets) -> None:
+        """Commit offsets to the consumer group of option `groupId`, for everyone to see the lag.
+
+        Spark restarts from its checkpoint, not from these, so that a failure is only reported.
+        """
+        group = self._options.group_id
+        if group is None or processed == self._shown:
+            return
+        offsets = {each: CommittedOffset(offset) for each, offset in from_json(processed).items()}
+        try:
+            results = commit_offsets(self._connected(), group, offsets)
+            errors = [error for error in results.values() if error is not None]
+        except ClientError as error:
+            errors = [error]
+        if errors:
+            warnings.warn(f"offsets of group {group} were not committed: {errors[0]}", stacklevel=2)
+        else:
+            self._shown = processed
+
+    def stop(self) -> None:
+        """Close the connections."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None

@@ -1,0 +1,131 @@
+"""What a read's options mean in a cluster right now: which partitions, from where to where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from odradek.client import offsets as client_offsets
+from odradek.client.cluster import Cluster
+from odradek.client.errors import BrokerError, ClientError
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.spark.offsets import EARLIEST, LATEST, At, AtTime, Bound, Listed, Offsets
+from odradek.spark.options import ConnectionOptions, ReadOptions, Subscription
+
+
+class DataLossError(RuntimeError):
+    """Records between two offsets are gone that should have been read."""
+
+
+def connect(options: ConnectionOptions) -> Cluster:
+    """A client for the cluster that options name."""
+    return Cluster(
+        options.bootstrap_servers,
+        client_id=options.client_id,
+        timeout_ms=options.request_timeout_ms,
+    )
+
+
+def partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
+    """The partitions that are subscribed to, as they are now, in order.
+
+    A pattern must match the whole name, and does not find internal topics (as in Kafka).
+
+    Raises:
+        BrokerError: a topic or partition that is named does not exist.
+    """
+    cluster.refresh(None if subscription.pattern else _names(subscription))
+    topics = cluster.metadata.topics
+    if subscription.pattern:
+        matches = re.compile(subscription.pattern).fullmatch
+        names = [t.name for t in topics.values() if matches(t.name) and not t.is_internal]
+        return sorted(TopicPartition(name, p) for name in names for p in topics[name].partitions)
+    if subscription.topics:
+        names = list(dict.fromkeys(subscription.topics))
+        return sorted(
+            TopicPartition(name, p) for name in names for p in cluster.topic(name).partitions
+        )
+    for each in subscription.partitions:
+        if each.partition not in cluster.topic(each.topic).partitions:
+            raise BrokerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, subject=f"partition {each} of assign"
+            )
+    return sorted(set(subscription.partitions))
+
+
+def _names(subscription: Subscription) -> set[str]:
+    return {*subscription.topics, *(each.topic for each in subscription.partitions)}
+
+
+def ends(cluster: Cluster, wanted: Collection[TopicPartition], read_committed: bool) -> Offsets:
+    """The offsets after the last readable records.
+
+    Raises:
+        ClientError: a broker does not tell.
+    """
+    return _special(cluster, wanted, LATEST, read_committed)
+
+
+def beginnings(cluster: Cluster, wanted: Collection[TopicPartition]) -> Offsets:
+    """The offsets of the first records that are still there.
+
+    Raises:
+        ClientError: a broker does not tell.
+    """
+    return _special(cluster, wanted, EARLIEST, read_committed=False)
+
+
+def _special(
+    cluster: Cluster, wanted: Collection[TopicPartition], time: int, read_committed: bool
+) -> Offsets:
+    isolation = client_offsets.READ_COMMITTED if read_committed else client_offsets.READ_UNCOMMITTED
+    return client_offsets.offsets_at(cluster, wanted, time, isolation=isolation)
+
+
+def resolve(
+    cluster: Cluster, bound: Bound, wanted: Collection[TopicPartition], options: ReadOptions
+) -> Offsets:
+    """A bound as an offset of each partition.
+
+    Raises:
+        ValueError: no record is as late as a starting time asks for.
+        ClientError: a broker does not tell.
+    """
+    match bound:
+        case At(offset):
+            return _special(cluster, wanted, offset, options.read_committed)
+        case Listed(listed):
+            resolved = dict(listed)
+            for sentinel in (EARLIEST, LATEST):
+                those = [each for each in wanted if listed[each] == sentinel]
+                if those:
+                    resolved |= _special(cluster, those, sentinel, options.read_committed)
+            return resolved
+        case AtTime():
+            return _at_time(cluster, bound, wanted, options.read_committed)
+
+
+def _at_time(
+    cluster: Cluster, bound: AtTime, wanted: Collection[TopicPartition], read_committed: bool
+) -> Offsets:
+    times = {each: bound.timestamp_of(each) for each in wanted}
+    found = _results(client_offsets.list_offsets(cluster, times))
+    late = [each for each, offset in found.items() if offset < 0]
+    if late and not bound.latest_if_none:
+        raise ValueError(
+            f"no record of {', '.join(map(str, late))} is as late as asked for; with "
+            "startingOffsetsByTimestampStrategy=latest, such partitions start at their end"
+        )
+    return found | ends(cluster, late, read_committed) if late else found
+
+
+def _results(
+    found: Mapping[TopicPartition, client_offsets.OffsetAndTime | ClientError],
+) -> Offsets:
+    offsets = {}
+    for each, result in found.items():
+        if isinstance(result, ClientError):
+            raise result
+        offsets[each] = result.offset
+    return offsets

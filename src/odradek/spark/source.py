@@ -1,0 +1,52 @@
+"""The data source `odradek`, for Spark's Python Data Source API (PySpark 4.2 and newer)."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from odradek.spark.columns import SCHEMA, SCHEMA_WITH_HEADERS
+from odradek.spark.options import includes_headers, read_options, write_options
+from odradek.spark.readers import BatchReader, StreamReader
+from odradek.spark.writers import BatchWriter, StreamWriter, check_schema
+
+
+class OdradekDataSource(DataSource):
+    """`spark.read`, `readStream`, `write` and `writeStream` with `format("odradek")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(…)`."""
+        return "odradek"
+
+    def schema(self) -> StructType:
+        """That of Spark's Kafka source."""
+        return SCHEMA_WITH_HEADERS if includes_headers(self.options) else SCHEMA
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """Of a batch query."""
+        self._check(schema)
+        return BatchReader(read_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  (Spark's name)
+        """Of a streaming query."""
+        self._check(schema)
+        return StreamReader(read_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Of a batch query. Topics are only appended to."""
+        if overwrite:
+            raise ValueError('topics are only appended to: use mode("append")')
+        options = write_options(self.options)
+        check_schema(schema, options)
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        """Of a streaming query, in any output mode: each micro-batch is appended."""
+        options = write_options(self.options)
+        check_schema(schema, options)
+        return StreamWriter(options)
+
+    def _check(self, schema: StructType) -> None:
+        if schema.fieldNames() != self.schema().fieldNames():
+            raise ValueError("this source has a schema of its own: leave .schema(…) out")

