@@ -9,12 +9,15 @@ import base64
 import binascii
 
 ZERO = bytes(16)
-"""No id. As a directory id: unassigned."""
+"""No id."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
-"""The topic id of `__cluster_metadata`. As a directory id: lost."""
-DIRECTORY_UNASSIGNED = ZERO
-DIRECTORY_LOST = bytes(15) + b"\x01"
-DIRECTORY_MIGRATING = bytes(15) + b"\x02"
+"""The topic id of `__cluster_metadata`."""
+DIRECTORY_MIGRATING = ZERO
+"""In place of a directory id: the replica is from before JBOD support (KIP-858)."""
+DIRECTORY_UNASSIGNED = bytes(15) + b"\x01"
+"""In place of a directory id: the broker is to choose one."""
+DIRECTORY_LOST = bytes(15) + b"\x02"
+"""In place of a directory id: one that is offline."""
 
 
 def to_text(value: bytes) -> str:
