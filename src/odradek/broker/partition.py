@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.core.metadata.image import PartitionRegistration
-from odradek.log.partition_log import AppendInfo, PartitionLog
+from odradek.log.partition_log import PartitionLog
+from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ class Partition:
 
     __slots__ = (
         "_wake",
-        "appends",
         "bytes_in",
         "bytes_out",
         "high_watermark_listener",
         "index",
         "is_leader",
         "log",
+        "records_in",
         "registration",
         "topic",
         "topic_id",
@@ -53,7 +54,7 @@ class Partition:
         """Fetches that wait for more than there is, oldest first."""
         self.high_watermark_listener: HighWatermarkListener | None = None
         """The coordinator that lives on this partition."""
-        self.appends = 0
+        self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self._wake = wake
@@ -83,7 +84,7 @@ class Partition:
         if acks == -1 and len(self.registration.isr) < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         info = log.append_as_leader(records, self.registration.leader_epoch)
-        self.appends += 1
+        self.records_in += info.last_offset - info.base_offset + 1
         self.bytes_in += len(records)
         self.advance_high_watermark(len(records))
         return info

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition
-from odradek.log import LogDirectoryOffline, OffsetOutOfRange
+from odradek.log.errors import LogDirectoryOffline, OffsetOutOfRange
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.fetch_response import (
     AbortedTransaction,
@@ -65,7 +63,7 @@ def read(
             return answer
     limit = answer.last_stable_offset if committed else answer.high_watermark
     try:
-        data: Any = log.read(
+        data = log.read(
             wanted.fetch_offset, min(wanted.max_bytes, max_bytes), limit, whole_first, committed
         )
     except OffsetOutOfRange:
@@ -76,8 +74,8 @@ def read(
         answer.records = data.records
         if committed:
             answer.aborted_transactions = [
-                AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-                for producer_id, first_offset in data.aborted_transactions
+                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+                for each in data.aborted_transactions
             ]
     elif committed:
         answer.aborted_transactions = []

@@ -11,11 +11,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.model.errors import ApiError
-from odradek.wire.generated.produce_request import ProduceRequest
+from odradek.broker.partition import Partition
+from odradek.env.file_range import FileRange
+from odradek.handlers.handler import Handler
+from odradek.log.errors import RecordsRefused
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from odradek.wire.generated.produce_response import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -36,19 +49,94 @@ def handle(
         result = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
         partitions, unknown = _partitions(broker, context, topic)
         for data in topic.partition_data:
-            answer = PartitionProduceResponse(index=data.index)
-            result.partition_responses.append(answer)
+            partition = partitions.get(data.index)
             try:
-                partition = partitions.get(data.index)
                 if partition is None:
                     raise ApiError(unknown)
-                _append(context, request.acks, partition, data.records, answer)
+                answer = _append(context, request, partition, data)
             except ApiError as error:
                 failed = True
-                _fail(broker, partitions.get(data.index), answer, error, response)
+                answer = _failed(data.index, error)
+                if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None:
+                    _name_leader(broker, context, partition, answer, response)
+            result.partition_responses.append(answer)
         response.responses.append(result)
     if request.acks:
         return response
     if failed:
-        broker.close_connection(context, "a Produce request with acks=0 failed")
+        context.peer.close()
     return None
+
+
+def _partitions(
+    broker: Broker, context: RequestContext, topic: TopicProduceData
+) -> tuple[Mapping[int, Partition], ErrorCode]:
+    """The topic's partitions here, and the error for one that is not among them."""
+    replicas = broker.replicas
+    if context.api_version >= TOPIC_IDS_VERSION:
+        by_id = replicas.by_id.get(topic.topic_id)
+        if by_id is None:
+            return {}, ErrorCode.UNKNOWN_TOPIC_ID
+        return by_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return replicas.by_name.get(topic.name, {}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    partition: Partition,
+    data: PartitionProduceData,
+) -> PartitionProduceResponse:
+    if request.acks not in {-1, 0, 1}:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if partition.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    records = data.records
+    if records is None:
+        raise ApiError(ErrorCode.INVALID_RECORD, "the partition has no records")
+    assert not isinstance(records, FileRange), "decoded records are bytes"
+    info = partition.append(records, request.acks)
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=info.base_offset,
+        log_append_time_ms=info.log_append_time_ms,
+        log_start_offset=info.log_start_offset,
+    )
+
+
+def _failed(index: int, error: ApiError) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(
+        index=index, error_code=error.code, base_offset=-1, error_message=error.message
+    )
+    if isinstance(error, RecordsRefused):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
+            for at, message in error.record_errors
+        ]
+    return answer
+
+
+def _name_leader(
+    broker: Broker,
+    context: RequestContext,
+    partition: Partition,
+    answer: PartitionProduceResponse,
+    response: ProduceResponse,
+) -> None:
+    """Tell the producer whom to ask instead, so that it need not fetch metadata (KIP-951)."""
+    registration = partition.registration
+    answer.current_leader = LeaderIdAndEpoch(
+        leader_id=registration.leader, leader_epoch=registration.leader_epoch
+    )
+    leader = broker.metadata.image.cluster.brokers.get(registration.leader)
+    endpoint = leader.listeners.get(context.peer.listener) if leader is not None else None
+    if leader is None or endpoint is None:
+        return
+    if all(node.node_id != leader.id for node in response.node_endpoints):
+        node = NodeEndpoint(
+            node_id=leader.id, host=endpoint.host, port=endpoint.port, rack=leader.rack
+        )
+        response.node_endpoints.append(node)
+
+
+HANDLER = Handler(request=ProduceRequest, versions=(3, 13), handle=handle, overlap=True)

@@ -89,9 +89,7 @@ class _Fetch:
                 immediate = True
                 found.append((wanted, partition, None))
                 continue
-            answer = read(
-                partition, wanted, self._isolation, max(0, left), not any_bytes
-            )
+            answer = read(partition, wanted, self._isolation, max(0, left), not any_bytes)
             size = len(answer.records) if answer.records is not None else 0
             if size:
                 any_bytes = True
@@ -103,9 +101,9 @@ class _Fetch:
         if missing > 0 and not immediate and found:
             self.waits_for = [partition for _, _, partition in found if partition is not None]
             return missing
-        for _, answer, partition in found:
-            if partition is not None and answer.records is not None:
-                partition.bytes_out += len(answer.records)
+        for _, answer, source in found:
+            if source is not None and answer.records is not None:
+                source.bytes_out += len(answer.records)
         return self._respond(found)
 
     def _find(self, key: PartitionKey) -> Partition | PartitionData:

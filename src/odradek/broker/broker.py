@@ -1,0 +1,46 @@
+"""The broker as its handlers see it: one object that names its parts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.broker.client_telemetry import ClientTelemetry
+from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.producer_ids import ProducerIds
+from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.topic_creation import TopicCreation
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.session.fetch import FetchSessionCache
+from odradek.env.clock import Clock
+from odradek.env.randomness import RandomBytes
+from odradek.log import LogManager
+
+
+@dataclass(slots=True)
+class Broker:
+    """Made by `odradek.node`, given to every handler. Nothing here decides anything."""
+
+    node_id: int
+    cluster_id: str
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    random_bytes: RandomBytes
+    config: BrokerConfig
+    """The newest view; replaced when a dynamic setting changes."""
+    metadata: MetadataCache
+    controller: ControllerChannel
+    topic_creation: TopicCreation
+    logs: LogManager
+    replicas: ReplicaManager
+    fetch_sessions: FetchSessionCache
+    groups: GroupCoordinator
+    producer_ids: ProducerIds
+    client_telemetry: ClientTelemetry
+    served_versions: list[tuple[int, int, int]]
+    """What ApiVersions tells: (API key, lowest, highest version), by key."""
+    supported_features: Mapping[str, tuple[int, int]]
+    """Feature levels that this software can run at."""
