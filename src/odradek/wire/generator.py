@@ -19,6 +19,7 @@ FIXED = {
     "bool": ("?", 1), "int8": ("b", 1), "int16": ("h", 2), "uint16": ("H", 2), "int32": ("i", 4),
     "uint32": ("I", 4), "int64": ("q", 8), "float64": ("d", 8), "uuid": ("16s", 16),
 }  # fmt: skip
+LENGTH_SIZES = {"": 0, "B": 1, "h": 2, "i": 4}
 ZEROS = {"bool": "False", "float64": "0.0", "uuid": "ZERO_UUID", "string": '""', "bytes": 'b""'}
 TYPES = {
     "bool": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes",
@@ -33,6 +34,7 @@ class _Source:
         self.lines: list[str] = []
         self.indent = 0
         self.structs: dict[str, str] = {}
+        self.arrays: set[str] = set()
 
     def __call__(self, line: str) -> None:
         self.lines.append("    " * self.indent + line)
@@ -155,13 +157,15 @@ class _Codec:
             if f.type in FIXED and not f.is_array:
                 run.append(f)
                 continue
-            self._decode_run(target, run)
+            if f.is_struct and not f.is_array:
+                self._decode_run(target, run)
+                run = []
+            self._decode_field(target, f, run)
             run = []
-            self._decode_field(target, f)
-        self._decode_run(target, run)
         if not self._message_flexible:
+            self._decode_run(target, run)
             return
-        out("n = b[p]; p += 1")
+        self._decode_run(target, run, then="B")
         if not tagged:
             out("if n: p = skip_tagged_fields(b, p, n)")
             return
@@ -186,7 +190,7 @@ class _Codec:
             if f.type in FIXED and not f.is_array:
                 self._decode_run(target, [f])
             else:
-                self._decode_field(target, f, tagged=True)
+                self._decode_field(target, f, [], tagged=True)
             self._depth -= 1
             out(f"if p != {end}: raise MalformedMessage('tagged field {f.name} of a wrong size')")
             out.indent -= 1
@@ -195,24 +199,27 @@ class _Codec:
         out(f"if {end} > len(b): raise MalformedMessage('tagged field past the end')")
         out.indent -= 2
 
-    def _decode_run(self, target: str, run: list[Field]) -> None:
-        if not run:
+    def _decode_run(self, target: str, run: list[Field], then: str = "") -> None:
+        """Reads fixed-width fields, and with them a length or count into `n` (its letter)."""
+        if not run and then in {"", "B"}:
+            if then:
+                self._out("n = b[p]; p += 1")
             return
-        form = ">" + "".join(FIXED[f.type][0] for f in run)
-        size = sum(FIXED[f.type][1] for f in run)
-        names = ", ".join(f"{target}.{f.name}" for f in run)
-        comma = "," if len(run) == 1 else ""
-        self._out(f"{names}{comma} = {self._out.struct(form)}_unpack(b, p); p += {size}")
+        form = ">" + "".join(FIXED[f.type][0] for f in run) + then
+        size = sum(FIXED[f.type][1] for f in run) + LENGTH_SIZES[then]
+        names = [f"{target}.{f.name}" for f in run] + (["n"] if then else [])
+        comma = "," if len(names) == 1 else ""
+        unpack = f"{self._out.struct(form)}_unpack(b, p); p += {size}"
+        self._out(f"{', '.join(names)}{comma} = {unpack}")
 
-    def _decode_length(self, field: Field, form: str, size: int) -> None:
-        """Leaves the length in `n`; -1 stands for null."""
-        out = self._out
-        if self._flexible(field):
-            out("n = b[p]; p += 1")
-            out("if n > 127: n, p = read_uvarint_tail(b, p, n)")
-            out("n -= 1")
-        else:
-            out(f"n, = {out.struct(form)}_unpack(b, p); p += {size}")
+    def _decode_length(self, field: Field, letter: str, target: str, run: list[Field]) -> None:
+        """Leaves the length in `n`; -1 stands for null. Reads the `run` before it as well."""
+        if not self._flexible(field):
+            self._decode_run(target, run, then=letter)
+            return
+        self._decode_run(target, run, then="B")
+        self._out("if n > 127: n, p = read_uvarint_tail(b, p, n)")
+        self._out("n -= 1")
 
     def _decode_null(self, target: str, field: Field) -> None:
         """Opens a branch for lengths of null; the caller goes on in an `else`."""
@@ -222,15 +229,16 @@ class _Codec:
             self._out(f"if n < 0: raise null_field({field.name!r})")
         self._out("else:")
 
-    def _decode_field(self, target: str, field: Field, tagged: bool = False) -> None:
+    def _decode_field(
+        self, target: str, field: Field, run: list[Field], tagged: bool = False
+    ) -> None:
         out = self._out
         if field.is_array:
-            self._decode_array(target, field)
+            self._decode_array(target, field, run)
         elif field.is_struct:
             self._decode_nested(target, field, tagged)
         else:
-            short = field.type == "string"
-            self._decode_length(field, ">h" if short else ">i", 2 if short else 4)
+            self._decode_length(field, "h" if field.type == "string" else "i", target, run)
             self._decode_null(target, field)
             view = "b[p:p + n]"
             value = {"string": f"str({view}, 'utf-8', 'replace')", "bytes": f"bytes({view})"}
@@ -256,22 +264,20 @@ class _Codec:
         if self._nullable(field):
             out.indent -= 1
 
-    def _decode_array(self, target: str, field: Field) -> None:
+    def _decode_array(self, target: str, field: Field, run: list[Field]) -> None:
         out = self._out
         flexible = self._flexible(field)
-        self._decode_length(field, ">i", 4)
+        self._decode_length(field, "i", target, run)
         self._decode_null(target, field)
         out.indent += 1
+        if field.type in FIXED and field.type != "uuid":
+            self._decode_numbers(f"{target}.{field.name}", *FIXED[field.type])
+            out.indent -= 1
+            return
         out(f"check_count(n, {_element_size_min(field, self._version, flexible)}, b, p)")
-        if field.type in FIXED:
-            letter, size = FIXED[field.type]
-            if field.type == "uuid":
-                out(
-                    f"{target}.{field.name} = [bytes(b[i:i + 16]) for i in range(p, p + 16 * n, 16)]"
-                )
-            else:
-                out(f"{target}.{field.name} = list(unpack_from(f'>{{n}}{letter}', b, p))")
-            out(f"p += {size} * n")
+        if field.type == "uuid":
+            elements = "[bytes(b[i:i + 16]) for i in range(p, p + 16 * n, 16)]"
+            out(f"{target}.{field.name} = {elements}; p += 16 * n")
         else:
             self._depth += 1
             name, items, each = f"m{self._depth}", f"a{self._depth}", f"_{self._depth}"
@@ -284,7 +290,7 @@ class _Codec:
                 out(f"{items}.append({name})")
             else:
                 short = field.type == "string"
-                self._decode_length(field, ">h" if short else ">i", 2 if short else 4)
+                self._decode_length(field, "h" if short else "i", target, [])
                 out(f"if n < 0: raise null_field({field.name!r})")
                 view = "b[p:p + n]"
                 value = f"str({view}, 'utf-8', 'replace')" if short else f"bytes({view})"
@@ -292,6 +298,16 @@ class _Codec:
             out.indent -= 1
             self._depth -= 1
         out.indent -= 1
+
+    def _decode_numbers(self, target: str, letter: str, size: int) -> None:
+        """Short arrays have a Struct ready, which needs no check: it reads what is there."""
+        out = self._out
+        out.arrays.add(letter)
+        out(f"if n < SHORT_ARRAY: {target} = list({letter}_unpack[n](b, p))")
+        out("else:")
+        out(f"    check_count(n, {size}, b, p)")
+        out(f"    {target} = list(_Struct(f'>{{n}}{letter}').unpack_from(b, p))")
+        out(f"p += {size} * n")
 
     # -- encoding ---------------------------------------------------------------------------
 
@@ -387,7 +403,11 @@ class _Codec:
             if field.type == "uuid":
                 out(f"append(b''.join({value}))")
             else:
-                out(f"append(pack(f'>{{len({value})}}{FIXED[field.type][0]}', *{value}))")
+                letter = FIXED[field.type][0]
+                out.arrays.add(letter)
+                out(f"n = len({value})")
+                out(f"if n < SHORT_ARRAY: append({letter}_pack[n](*{value}))")
+                out(f"else: append(_Struct(f'>{{n}}{letter}').pack(*{value}))")
             return
         self._depth += 1
         name = f"m{self._depth}"
@@ -453,7 +473,7 @@ def _functions(message: Message, name: str, out: _Source) -> tuple[dict[int, str
     for version in range(message.versions.low, message.versions.high + 1):
         for kind, names in (("decode", decoders), ("encode", encoders)):
             body = _Source()
-            body.structs = out.structs
+            body.structs, body.arrays = out.structs, out.arrays
             body.indent = 1
             codec = _Codec(body, message, version)
             if kind == "decode":
@@ -481,12 +501,12 @@ def _functions(message: Message, name: str, out: _Source) -> tuple[dict[int, str
 PRELUDE = """\
 # Generated from odradek/wire/messages by odradek.wire.generator. Do not edit.
 from __future__ import annotations
-from struct import Struct as _Struct, pack, unpack_from
+from struct import Struct as _Struct
 from typing import Any
 from odradek.wire.primitives import (
-    Message, MalformedMessage, Records, Struct, UVARINTS, UnsupportedField, ZERO_UUID,
-    check_count, check_tagged_count, null_field, read_uvarint, read_uvarint_tail,
-    skip_tagged_fields, write_uvarint,
+    Message, MalformedMessage, Records, SHORT_ARRAY, Struct, UVARINTS, UnsupportedField,
+    ZERO_UUID, array_codecs, check_count, check_tagged_count, null_field, read_uvarint,
+    read_uvarint_tail, skip_tagged_fields, write_uvarint,
 )
 new = object.__new__
 UNSET: Any = object()
@@ -528,6 +548,7 @@ def module_source(message: Message) -> str:
         f"_s = _Struct({form!r}); {name}_pack = _s.pack; {name}_unpack = _s.unpack_from"
         for form, name in out.structs.items()
     ]
+    compiled += [f"{x}_pack, {x}_unpack = array_codecs({x!r})" for x in sorted(out.arrays)]
     return "\n".join([PRELUDE, *classes, *compiled, "", *out.lines, ""])
 
 

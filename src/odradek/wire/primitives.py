@@ -7,6 +7,7 @@ the buffer, and all three become `MalformedMessage` in `Message.decode`.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
@@ -21,8 +22,20 @@ ARRAY_LENGTH_MAX = 1_000_000
 """Longest array accepted, in elements (Apache Kafka 4.4 has the same limit)."""
 TAGGED_FIELDS_MAX = 10_000
 
+SHORT_ARRAY = 17
+"""Arrays of fewer numbers than this have a Struct ready."""
+
 ZERO_UUID = bytes(16)
 UVARINTS = tuple(bytes((n,)) for n in range(128))
+
+
+@functools.cache
+def array_codecs(
+    letter: str,
+) -> tuple[tuple[Callable[..., bytes], ...], tuple[Callable[..., tuple[Any, ...]], ...]]:
+    """`pack` and `unpack_from` of the Structs for 0, 1, ... numbers of one format letter."""
+    structs = [struct.Struct(f">{count}{letter}") for count in range(SHORT_ARRAY)]
+    return tuple(each.pack for each in structs), tuple(each.unpack_from for each in structs)
 
 
 class MalformedMessage(ValueError):
