@@ -59,16 +59,25 @@ class Partition:
         self.bytes_out = 0
         self._wake = wake
 
-    def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Refuse what only the leader of the client's epoch may do.
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuse a client that believes in another leader epoch; -1 believes in none.
 
         Raises:
-            ApiError: NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+            ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
         """
-        if current_leader_epoch >= 0 and current_leader_epoch != self.registration.leader_epoch:
-            if current_leader_epoch < self.registration.leader_epoch:
+        if current_leader_epoch >= 0:
+            epoch = self.registration.leader_epoch
+            if current_leader_epoch < epoch:
                 raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            if current_leader_epoch > epoch:
+                raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def check_leader(self) -> None:
+        """Refuse what only the leader may do.
+
+        Raises:
+            ApiError: NOT_LEADER_OR_FOLLOWER.
+        """
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -35,7 +35,8 @@ def read(
     """
     index = wanted.key[1]
     try:
-        partition.check_leader(wanted.current_leader_epoch)
+        partition.check_epoch(wanted.current_leader_epoch)
+        partition.check_leader()
     except ApiError as error:
         answer = failed(index, error.code)
         if (

@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
 from odradek.core.metadata.delta import MetadataDelta, TopicDelta
-from odradek.core.metadata.image import MetadataImage, PartitionRegistration, TopicImage
+from odradek.core.metadata.image import (
+    EMPTY_IMAGE,
+    MetadataImage,
+    PartitionRegistration,
+    TopicImage,
+)
 from odradek.log import LogManager
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -31,6 +36,8 @@ class ReplicaManager:
         self.logs = logs
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
+        self._image = EMPTY_IMAGE
+        self._offline: set[tuple[str, int]] = set()
         self._loop = loop
         self._woken: dict[DelayedFetch, None] = {}
         self._run_scheduled = False
@@ -45,13 +52,21 @@ class ReplicaManager:
         """The partition by the topic's name.
 
         Raises:
-            ApiError: UNKNOWN_TOPIC_OR_PARTITION, if this broker does not hold it.
+            ApiError: why it is not here (`why_missing`).
         """
         partitions = self.by_name.get(topic)
         partition = partitions.get(index) if partitions is not None else None
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(self.why_missing(topic, index))
         return partition
+
+    def why_missing(self, topic: str, index: int) -> ErrorCode:
+        """The error for a partition that is not here."""
+        if (topic, index) in self._offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self._image.topics.partition(topic, index) is not None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def find_by_id(self, topic_id: bytes, index: int) -> Partition:
         """The partition by the topic's id.
@@ -105,6 +120,7 @@ class ReplicaManager:
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Make the replicas of this broker those that the metadata log says."""
+        self._image = image
         for topic_id, name in delta.topics.deleted:
             self._delete_topic(topic_id, name)
         for topic_id, topic_delta in delta.topics.changed.items():
@@ -129,6 +145,7 @@ class ReplicaManager:
             partition_log = self.logs.get_or_create(name, topic.id)
         except ApiError as error:
             log.error("partition %s is offline: %s", name, error.message)
+            self._offline.add(name)
             return
         if registration.leader == self.node_id:
             partition_log.on_leader_epoch(registration.leader_epoch)

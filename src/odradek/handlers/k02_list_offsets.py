@@ -1,0 +1,87 @@
+"""ListOffsets (2), versions 1-11: offsets by timestamp, and the ends of a partition.
+
+- Special timestamps: latest (-1; the high watermark, or the last stable offset when reading
+  committed), earliest (-2), the record with the largest timestamp (-3, from version 7), earliest
+  local (-4, 8), latest tiered (-5, 9), earliest not yet tiered (-6, 11). One that a version does
+  not have is UNSUPPORTED_VERSION.
+- A timestamp later than every record, or a record that readers may not see yet, answers with
+  offset -1 and no error.
+- A partition named twice is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.partition import Partition
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from odradek.wire.generated.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+EARLIEST_LOCAL = -4
+VERSION_MIN_OF_SPECIAL = {LATEST: 1, EARLIEST: 1, -3: 7, EARLIEST_LOCAL: 8, -5: 9, -6: 11}
+READ_COMMITTED = 1
+CONSUMER_ID = -1
+DEBUGGING_CONSUMER_ID = -2
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    """Answer each partition by itself."""
+    named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        result = ListOffsetsTopicResponse(name=topic.name)
+        for wanted in topic.partitions:
+            try:
+                if named[topic.name, wanted.partition_index] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
+                version_min = VERSION_MIN_OF_SPECIAL.get(wanted.timestamp, 1000)
+                if wanted.timestamp < 0 and context.api_version < version_min:
+                    raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+                partition = broker.replicas.find(topic.name, wanted.partition_index)
+                answer = _look_up(partition, wanted, request)
+            except ApiError as error:
+                answer = ListOffsetsPartitionResponse(error_code=error.code)
+            answer.partition_index = wanted.partition_index
+            result.partitions.append(answer)
+        response.topics.append(result)
+    return response
+
+
+def _look_up(
+    partition: Partition, wanted: ListOffsetsPartition, request: ListOffsetsRequest
+) -> ListOffsetsPartitionResponse:
+    partition.check_epoch(wanted.current_leader_epoch)
+    if request.replica_id != DEBUGGING_CONSUMER_ID:
+        partition.check_leader()
+    log = partition.log
+    limit = log.log_end_offset
+    if request.replica_id == CONSUMER_ID:
+        committed = request.isolation_level == READ_COMMITTED
+        limit = log.last_stable_offset if committed else log.high_watermark
+    if wanted.timestamp == LATEST:
+        return ListOffsetsPartitionResponse(
+            offset=limit, leader_epoch=partition.registration.leader_epoch
+        )
+    found = log.offset_for_timestamp(wanted.timestamp)
+    if found is None:
+        return ListOffsetsPartitionResponse()
+    if found.offset >= limit and wanted.timestamp not in {EARLIEST, EARLIEST_LOCAL}:
+        return ListOffsetsPartitionResponse()
+    return ListOffsetsPartitionResponse(
+        timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
+    )
+
+
+HANDLER = Handler(request=ListOffsetsRequest, versions=(1, 11), handle=handle)

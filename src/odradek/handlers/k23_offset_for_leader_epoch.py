@@ -1,0 +1,39 @@
+"""OffsetForLeaderEpoch (23), versions 2-4: where a leader epoch ends (KIP-320)."""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError
+from odradek.wire.generated.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
+from odradek.wire.generated.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    """For each partition the largest epoch up to the one asked for, and its end."""
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        result = OffsetForLeaderTopicResult(topic=topic.topic)
+        for wanted in topic.partitions:
+            answer = EpochEndOffset(partition=wanted.partition)
+            try:
+                partition = broker.replicas.find(topic.topic, wanted.partition)
+                partition.check_epoch(wanted.current_leader_epoch)
+                partition.check_leader()
+                epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+                answer.leader_epoch, answer.end_offset = epoch, end_offset
+            except ApiError as error:
+                answer.error_code = error.code
+            result.partitions.append(answer)
+        response.topics.append(result)
+    return response
+
+
+HANDLER = Handler(request=OffsetForLeaderEpochRequest, versions=(2, 4), handle=handle)

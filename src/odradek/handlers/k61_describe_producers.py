@@ -1,0 +1,57 @@
+"""DescribeProducers (61), version 0: the producers that wrote to partitions lately (KIP-664)."""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.topic_creation import topic_name_problem
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.describe_producers_request import DescribeProducersRequest
+from odradek.wire.generated.describe_producers_response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    """The producers of each partition, with their open transactions."""
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        result = TopicResponse(name=topic.name)
+        problem = topic_name_problem(topic.name)
+        for index in topic.partition_indexes:
+            try:
+                if problem is not None:
+                    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+                answer = _describe(broker, topic.name, index)
+            except ApiError as error:
+                answer = PartitionResponse(error_code=error.code, error_message=error.message)
+            answer.partition_index = index
+            result.partitions.append(answer)
+        response.topics.append(result)
+    return response
+
+
+def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    partition = broker.replicas.find(topic, index)
+    return PartitionResponse(
+        active_producers=[
+            ProducerState(
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                last_sequence=each.last_sequence,
+                last_timestamp=each.last_timestamp,
+                coordinator_epoch=each.coordinator_epoch,
+                current_txn_start_offset=each.transaction_first_offset,
+            )
+            for each in partition.log.active_producers()
+        ]
+    )
+
+
+HANDLER = Handler(request=DescribeProducersRequest, versions=(0, 0), handle=handle)
