@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.core.metadata.registrations import (
@@ -36,7 +35,6 @@ __all__ = [
     "FeaturesImage",
     "MetadataImage",
     "PartitionRegistration",
-    "ResourceType",
     "ScramCredential",
     "TopicImage",
     "TopicsImage",
@@ -45,19 +43,11 @@ __all__ = [
 ]
 
 
-class ResourceType(IntEnum):
-    """What a setting belongs to, numbered as in ConfigRecord and the config APIs."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
 class ConfigResource(NamedTuple):
-    """One thing that has settings. A broker resource of an empty name is all brokers' default."""
+    """One thing that has settings; `type` is an `odradek.config.alter.Resource`.
+
+    A broker resource of an empty name is the default of all brokers.
+    """
 
     type: int
     name: str

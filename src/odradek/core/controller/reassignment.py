@@ -1,0 +1,61 @@
+"""Moving a partition to other replicas, in steps (KIP-455).
+
+While it lasts, the partition has the new replicas and those to be removed; `adding` and
+`removing` tell which are which. It is complete, and the old replicas go, once the new ones are
+in the ISR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Plan(NamedTuple):
+    """The first step of a reassignment."""
+
+    replicas: tuple[int, ...]
+    removing: tuple[int, ...]
+    adding: tuple[int, ...]
+
+
+def plan(current: Sequence[int], target: Sequence[int]) -> Plan:
+    """What the partition is to be while it moves from `current` to `target`."""
+    removing = tuple(sorted(set(current) - set(target)))
+    adding = tuple(sorted(set(target) - set(current)))
+    return Plan((*target, *removing), removing, adding)
+
+
+def completed(
+    replicas: Sequence[int], isr: Sequence[int], removing: Sequence[int], adding: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int]] | None:
+    """(replicas, ISR) after the last step; None while it cannot be taken, or nothing moves."""
+    if not removing and not adding:
+        return None
+    new_isr = [replica for replica in isr if replica not in removing]
+    new_replicas = [replica for replica in replicas if replica not in removing]
+    if not new_isr or not new_replicas or not set(adding) <= set(new_isr):
+        return None
+    # Fewer replicas than before: wait for all of them, or the ISR shrinks without need.
+    if len(adding) < len(removing) and not set(new_replicas) <= set(new_isr):
+        return None
+    return new_replicas, new_isr
+
+
+class Reversal(NamedTuple):
+    """What the partition is after its reassignment was cancelled."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    is_unclean: bool
+    """No old replica is in sync: data would be lost."""
+
+
+def reverse(replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int]) -> Reversal:
+    """Take out what was being added."""
+    old_replicas = tuple(replica for replica in replicas if replica not in adding)
+    old_isr = tuple(replica for replica in isr if replica not in adding)
+    if old_isr:
+        return Reversal(old_replicas, old_isr, False)
+    assert old_replicas, "a reassignment begins with at least one replica"
+    return Reversal(old_replicas, old_replicas[:1], True)

@@ -1,0 +1,121 @@
+"""What decisions are made of, and what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from odradek.config.alter import Resource
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.topic_config import topic_value
+from odradek.core.metadata.image import MetadataImage
+from odradek.core.metadata.registrations import BrokerRegistration
+from odradek.core.metadata.versions import ELIGIBLE_LEADER_REPLICAS_VERSION
+from odradek.env.randomness import RandomBytes
+from odradek.model import uuids
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.primitives import Message
+
+ResponseT = TypeVar("ResponseT", covariant=True)
+
+RECORDS_MAX = 100_000
+"""Most records of one decision; Apache Kafka stops at 10 000. Above it: POLICY_VIOLATION."""
+
+
+class Decision(NamedTuple, Generic[ResponseT]):
+    """Records to append as one batch, and the answer once they are committed."""
+
+    records: list[Message]
+    response: ResponseT
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerState:
+    """What a decision may know. `image` holds all earlier decisions, committed or not."""
+
+    image: MetadataImage
+    config: BrokerConfig
+    """Of this node, with the dynamic settings of the image."""
+    cluster_id: str
+    next_offset: int
+    """Where the first record of the decision will stand in the log."""
+    random_bytes: RandomBytes
+    supported_features: Mapping[str, tuple[int, int]]
+    """Levels of each feature that this software can run at."""
+    kraft_version: int
+
+    @property
+    def level(self) -> int:
+        """The finalized level of metadata.version."""
+        return self.image.features.metadata_version
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether partitions keep eligible leader replicas (KIP-966)."""
+        return self.image.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether the broker may lead: registered, not fenced, not about to stop."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def default_directory(self, broker_id: int) -> bytes:
+        """The directory id for a new replica; reserved where the broker is to choose."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        if broker is None:
+            return uuids.DIRECTORY_UNASSIGNED
+        if not broker.directories:
+            return uuids.DIRECTORY_MIGRATING
+        return broker.directories[0] if len(broker.directories) == 1 else uuids.DIRECTORY_UNASSIGNED
+
+    def check_broker_epoch(self, broker_id: int, epoch: int) -> BrokerRegistration:
+        """The broker, if it is in that epoch.
+
+        Raises:
+            ApiError: STALE_BROKER_EPOCH, also if it is not registered.
+        """
+        broker = self.image.cluster.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            known = "is not registered" if broker is None else f"is in epoch {broker.epoch}"
+            raise ApiError(
+                ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} {known}, not in epoch {epoch}"
+            )
+        return broker
+
+    def topic_settings(self, name: str) -> Mapping[str, str]:
+        """The settings of a topic's own."""
+        return self.image.configs.of(Resource.TOPIC, name)
+
+    def min_insync_replicas(self, topic: str, replica_count: int) -> int:
+        """min.insync.replicas of a topic, at most its replication factor."""
+        value = topic_value("min.insync.replicas", self.topic_settings(topic), self.config.layers)
+        assert isinstance(value, int)
+        return min(value, replica_count)
+
+    def unclean_election_enabled(self, topic: str) -> bool:
+        """Whether a replica outside of the ISR may lead the topic's partitions."""
+        name = "unclean.leader.election.enable"
+        return topic_value(name, self.topic_settings(topic), self.config.layers) is True
+
+
+def has_online_directory(broker: BrokerRegistration | None, directory: bytes) -> bool:
+    """Whether a replica in that directory can be served by the broker."""
+    if broker is None or directory == uuids.DIRECTORY_LOST:
+        return False
+    if directory in (uuids.DIRECTORY_UNASSIGNED, uuids.DIRECTORY_MIGRATING):
+        return True
+    return not broker.directories or directory in broker.directories
+
+
+def check_record_count(count: int) -> None:
+    """Refuse a decision that is too large to be taken at once.
+
+    Raises:
+        ApiError: POLICY_VIOLATION.
+    """
+    if count > RECORDS_MAX:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"the request would change {count} things at once; at most {RECORDS_MAX} can be",
+        )

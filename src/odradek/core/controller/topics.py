@@ -1,0 +1,314 @@
+"""Creating and deleting topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from odradek.config.alter import Resource, check_topic
+from odradek.config.describe import describe_topic
+from odradek.core.controller.placement import place
+from odradek.core.controller.state import ControllerState, Decision, check_record_count
+from odradek.core.metadata.image import PartitionRegistration, TopicImage
+from odradek.core.metadata.registrations import RECOVERED
+from odradek.core.metadata.snapshot import partition_record
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import METADATA_TOPIC, collision_key, name_problem
+from odradek.model.uuids import ZERO, is_reserved, make, to_text
+from odradek.wire.generated.config_record import ConfigRecord
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.generated.create_topics_response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest
+from odradek.wire.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from odradek.wire.generated.remove_topic_record import RemoveTopicRecord
+from odradek.wire.generated.topic_record import TopicRecord
+from odradek.wire.primitives import Message
+
+DEFAULT = -1
+"""In a request: take the broker's default, or, beside an assignment, that of the assignment."""
+
+
+def create_topics(
+    state: ControllerState, request: CreateTopicsRequest, version: int
+) -> Decision[CreateTopicsResponse]:
+    """Create each topic that can be created, or say why it cannot.
+
+    Raises:
+        ApiError: POLICY_VIOLATION, the request as a whole is too large.
+    """
+    duplicates = _duplicates([topic.name for topic in request.topics])
+    collisions = _collisions(state, request.topics)
+    records: list[Message] = []
+    results: list[CreatableTopicResult] = []
+    for topic in request.topics:
+        if topic.name in duplicates:
+            continue
+        try:
+            _check_name(state, topic.name, collisions)
+            results.append(_create(state, topic, records, with_settings=version >= 5))
+        except ApiError as error:
+            results.append(_failed(topic.name, error))
+    results += [
+        _failed(name, ApiError(ErrorCode.INVALID_REQUEST, "the request names the topic twice"))
+        for name in duplicates
+    ]
+    check_record_count(len(records))
+    response = CreateTopicsResponse(topics=results)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _duplicates(names: list[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _collisions(state: ControllerState, topics: Sequence[CreatableTopic]) -> Mapping[str, str]:
+    """Existing topics by collision key; looked up only if a new name could collide."""
+    if not any("." in topic.name or "_" in topic.name for topic in topics):
+        return {}
+    names = state.image.topics.by_name
+    return {collision_key(name): name for name in names if "." in name or "_" in name}
+
+
+def _check_name(state: ControllerState, name: str, collisions: Mapping[str, str]) -> None:
+    if name == METADATA_TOPIC:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is the cluster's own")
+    if name in state.image.topics.by_name:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    problem = name_problem(name)
+    if problem is None and collision_key(name) in collisions:
+        other = collisions[collision_key(name)]
+        problem = f"'{name}' would collide with the topic '{other}' in the names of metrics"
+    if problem is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+
+
+def _failed(name: str, error: ApiError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
+
+
+def _create(
+    state: ControllerState, topic: CreatableTopic, records: list[Message], with_settings: bool
+) -> CreatableTopicResult:
+    """Append the records of a topic and return its result.
+
+    Raises:
+        ApiError: the topic cannot be created so.
+    """
+    settings = _settings(state, topic)
+    partitions = _partitions(state, topic)
+    topic_id = new_topic_id(state)
+    records.append(TopicRecord(name=topic.name, topic_id=topic_id))
+    records += [
+        ConfigRecord(resource_type=Resource.TOPIC, resource_name=topic.name, name=name, value=value)
+        for name, value in settings.items()
+    ]
+    records += [
+        partition_record(topic_id, index, partition, state.level)
+        for index, partition in partitions.items()
+    ]
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=_described(state, settings) if with_settings else [],
+    )
+
+
+def _described(state: ControllerState, settings: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=each.name,
+            value=each.value,
+            read_only=each.read_only,
+            config_source=each.source,
+            is_sensitive=each.sensitive,
+        )
+        for each in describe_topic(settings, state.config)
+    ]
+
+
+def _settings(state: ControllerState, topic: CreatableTopic) -> dict[str, str]:
+    nulls = [each.name for each in topic.configs if each.value is None]
+    if nulls:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(nulls)}",
+        )
+    settings = {each.name: each.value for each in topic.configs if each.value is not None}
+    if settings:
+        check_topic(settings, state.config)
+    return settings
+
+
+def _partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, PartitionRegistration]:
+    if topic.assignments:
+        return _assigned(state, topic)
+    if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    count, factor = topic.num_partitions, topic.replication_factor
+    if count == DEFAULT:
+        count = state.config.num_partitions
+    if factor == DEFAULT:
+        factor = state.config.default_replication_factor
+    check_record_count(count)
+    placements = place(state, count, factor)
+    return dict(enumerate(new_partitions(state, placements, ErrorCode.INVALID_REPLICATION_FACTOR)))
+
+
+def _assigned(state: ControllerState, topic: CreatableTopic) -> dict[int, PartitionRegistration]:
+    for name, value in (
+        ("replication factor", topic.replication_factor),
+        ("number of partitions", topic.num_partitions),
+    ):
+        if value != DEFAULT:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"with replicas assigned by hand, the {name} must be -1",
+            )
+    replicas: dict[int, tuple[int, ...]] = {}
+    factor: int | None = None
+    for each in topic.assignments:
+        if each.partition_index in replicas:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"partition {each.partition_index} is assigned twice",
+            )
+        check_assignment(state, each.broker_ids, factor)
+        factor = len(each.broker_ids)
+        replicas[each.partition_index] = tuple(each.broker_ids)
+    if sorted(replicas) != list(range(len(replicas))):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    made = new_partitions(state, list(replicas.values()), ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    return dict(zip(replicas, made, strict=True))
+
+
+def check_assignment(state: ControllerState, brokers: Sequence[int], factor: int | None) -> None:
+    """Whether a partition can have these replicas; `factor` is how many, if that is given.
+
+    Raises:
+        ApiError: INVALID_REPLICA_ASSIGNMENT.
+    """
+    problem = ""
+    if not brokers:
+        problem = "a partition is assigned to no broker"
+    for broker in sorted(brokers):
+        if broker not in state.image.cluster.brokers:
+            problem = problem or f"broker {broker} is not registered"
+        elif brokers.count(broker) > 1:
+            problem = problem or f"broker {broker} is named twice for one partition"
+    if not problem and factor is not None and len(brokers) != factor:
+        problem = f"a partition has {len(brokers)} replicas, others have {factor}"
+    if problem:
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+
+
+def new_partitions(
+    state: ControllerState, placements: Sequence[tuple[int, ...]], no_leader: ErrorCode
+) -> list[PartitionRegistration]:
+    """Registrations of new partitions with these replicas.
+
+    Raises:
+        ApiError: `no_leader`, if all brokers of a partition are fenced or about to stop.
+    """
+    made: dict[tuple[int, ...], PartitionRegistration] = {}
+    for replicas in placements:
+        if replicas not in made:
+            isr = tuple(replica for replica in replicas if state.is_active(replica))
+            if not isr:
+                raise ApiError(
+                    no_leader, f"all of the brokers {list(replicas)} are fenced or about to stop"
+                )
+            directories = tuple(state.default_directory(replica) for replica in replicas)
+            made[replicas] = PartitionRegistration(
+                replicas, directories, isr, (), (), (), (), isr[0], RECOVERED, 0, 0
+            )
+    return [made[replicas] for replicas in placements]
+
+
+def new_topic_id(state: ControllerState) -> bytes:
+    """A topic id that no topic has, and whose text does not begin with a dash."""
+    while True:
+        topic_id = make(state.random_bytes(16))
+        taken = is_reserved(topic_id) or topic_id in state.image.topics.by_id
+        if not taken and not to_text(topic_id).startswith("-"):
+            return topic_id
+
+
+def delete_topics(
+    state: ControllerState, request: DeleteTopicsRequest, version: int
+) -> Decision[DeleteTopicsResponse]:
+    """Delete each topic that is named, by name or (from version 6 on) by id.
+
+    Raises:
+        ApiError: deletion is disabled on this cluster.
+    """
+    if not state.config.delete_topic_enable:
+        if version < 3:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "delete.topic.enable is false")
+        raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
+    wanted = [(topic.name, topic.topic_id) for topic in request.topics]
+    wanted += [(name, ZERO) for name in request.topic_names]
+    records: list[Message] = []
+    results: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
+    deleted: set[bytes] = set()
+    counts = Counter(wanted)
+    for name, topic_id in wanted:
+        key = (name, topic_id)
+        try:
+            if counts[key] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
+            topic = _find(state, name, topic_id)
+            if topic.id in deleted:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "the request names the topic by name and by id"
+                )
+        except ApiError as error:
+            results[key] = _deleted(name, topic_id, error)
+            continue
+        deleted.add(topic.id)
+        records.append(RemoveTopicRecord(topic_id=topic.id))
+        results[key] = _deleted(topic.name, topic.id, None)
+    return Decision(records, DeleteTopicsResponse(responses=list(results.values())))
+
+
+def _find(state: ControllerState, name: str | None, topic_id: bytes) -> TopicImage:
+    if name is not None and topic_id != ZERO:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "name a topic by its name or its id, not by both")
+    if name is None and topic_id == ZERO:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "neither a name nor an id of a topic is given")
+    if name is not None:
+        topic = state.image.topics.by_name.get(name)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        topic = state.image.topics.by_id.get(topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    if topic is None:
+        raise ApiError(unknown)
+    return topic
+
+
+def _deleted(name: str | None, topic_id: bytes, error: ApiError | None) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )
