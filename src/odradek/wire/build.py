@@ -15,6 +15,8 @@ from pathlib import Path
 WIRE = Path(__file__).parent
 MESSAGES = WIRE / "messages"
 GENERATED = WIRE / "generated"
+GENERATORS = ("declaration", "source", "decoder", "encoder", "generator")
+"""The modules that what is generated depends on."""
 STAMP = "STAMP"
 BUILT = "built"
 """The stamp of a wheel, whose modules are never out of date."""
@@ -22,7 +24,7 @@ BUILT = "built"
 
 def fingerprint() -> str:
     """Changes whenever a declaration or the generator does (sizes and times, not contents)."""
-    sources = [*MESSAGES.glob("*.msg"), *(WIRE / f"{m}.py" for m in ("generator", "declaration"))]
+    sources = [*MESSAGES.glob("*.msg"), *(WIRE / f"{name}.py" for name in GENERATORS)]
     stats = [(path.name, path.stat()) for path in sorted(sources)]
     parts = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
     return "\n".join(parts)

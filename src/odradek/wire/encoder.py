@@ -1,0 +1,167 @@
+"""Writes the `encode` function of one version of a message.
+
+It appends parts: packed runs of fixed-width fields, lengths, and strings and bytes as they are.
+"""
+
+from __future__ import annotations
+
+from odradek.wire.declaration import Field
+from odradek.wire.source import FIXED, VersionCodec, default_expression, is_shared_default
+
+
+class Encoder(VersionCodec):
+    """Writes statements that append the encodings of fields."""
+
+    def encode_struct(self, source: str, fields: list[Field]) -> None:
+        """Appends the object named `source`."""
+        out = self.out
+        placed, tagged, _ = self.split(fields)
+        end = self.message_flexible and not tagged  # a lone zero byte ends the struct
+        run: list[Field] = []
+        for f in placed:
+            if f.type in FIXED and not f.is_array:
+                run.append(f)
+                continue
+            self._encode_run(source, run, pad=False)
+            run = []
+            self._encode_field(source, f)
+        self._encode_run(source, run, pad=end and bool(run))
+        if end and not run:
+            out("append(ZERO)")
+        elif tagged:
+            self._encode_tagged(source, tagged)
+
+    def _encode_run(self, source: str, run: list[Field], pad: bool) -> None:
+        if not run:
+            return
+        form = ">" + "".join(FIXED[f.type][0] for f in run) + ("x" if pad else "")
+        names = ", ".join(f"{source}.{f.name}" for f in run)
+        self.out(f"append({self.out.struct(form)}_pack({names}))")
+
+    def _encode_length(self, field: Field, form: str, length: str) -> None:
+        out = self.out
+        if self.is_flexible(field):
+            out(f"n = {length} + 1")
+            out("append(UVARINTS[n] if n < 128 else write_uvarint(n))")
+        else:
+            out(f"append({out.struct(form)}_pack({length}))")
+
+    def _encode_null(self, field: Field, value: str, form: str) -> None:
+        """A branch for null, or the refusal of it; the caller goes on in an `else`."""
+        out = self.out
+        if self.is_nullable(field):
+            null = "ZERO" if self.is_flexible(field) else f"{out.struct(form)}_pack(-1)"
+            out(f"if {value} is None: append({null})")
+        else:
+            out(f"if {value} is None: raise UnsupportedField('{field.name} must not be null')")
+        out("else:")
+
+    def _encode_field(self, source: str, field: Field, tagged: bool = False) -> None:
+        out = self.out
+        value = f"{source}.{field.name}"
+        if field.is_struct and not field.is_array:
+            self._encode_nested(value, field, tagged)
+            return
+        form = ">h" if field.type == "string" and not field.is_array else ">i"
+        check = self.is_nullable(field) or field.nullable or field.type == "records"
+        if check:
+            self._encode_null(field, value, form)
+            out.indent += 1
+        if field.is_array:
+            self._encode_array(value, field)
+        elif field.type == "string":
+            self._encode_string(value, field)
+        else:
+            self._encode_length(field, form, f"len({value})")
+            out(f"append({value})")
+        if check:
+            out.indent -= 1
+
+    def _encode_string(self, value: str, field: Field) -> None:
+        self.out(f"s = {value}.encode()")
+        self._encode_length(field, ">h", "len(s)")
+        self.out("append(s)")
+
+    def _encode_nested(self, value: str, field: Field, tagged: bool) -> None:
+        out = self.out
+        assert field.struct is not None
+        if self.is_nullable(field):
+            out(f"if {value} is None: append({'ZERO' if tagged else 'MINUS_ONE'})")
+            out("else:")
+            out.indent += 1
+            out("append(ONE)")
+        self.depth += 1
+        name = f"m{self.depth}"
+        out(f"{name} = {value}")
+        self.encode_struct(name, field.struct.fields)
+        self.depth -= 1
+        if self.is_nullable(field):
+            out.indent -= 1
+
+    def _encode_array(self, value: str, field: Field) -> None:
+        out = self.out
+        self._encode_length(field, ">i", f"len({value})")
+        if field.type in FIXED:
+            if field.type == "uuid":
+                out(f"append(b''.join({value}))")
+            else:
+                letter = FIXED[field.type][0]
+                out.arrays.add(letter)
+                out(f"n = len({value})")
+                out(f"if n < SHORT_ARRAY: append({letter}_pack[n](*{value}))")
+                out(f"else: append(_Struct(f'>{{n}}{letter}').pack(*{value}))")
+            return
+        self.depth += 1
+        name = f"m{self.depth}"
+        out(f"for {name} in {value}:")
+        out.indent += 1
+        if field.struct is not None:
+            before = len(out.lines)
+            self.encode_struct(name, field.struct.fields)
+            if len(out.lines) == before:
+                out("pass")
+        elif field.type == "string":
+            self._encode_string(name, field)
+        else:
+            self._encode_length(field, ">i", f"len({name})")
+            out(f"append({name})")
+        out.indent -= 1
+        self.depth -= 1
+
+    def _encode_tagged(self, source: str, tagged: list[Field]) -> None:
+        """Tagged fields that differ from their defaults, each as (tag, size, value)."""
+        out = self.out
+        list_name = f"g{self.depth}"
+        out(f"{list_name} = None")
+        for f in tagged:
+            out(f"if {self._differs(f'{source}.{f.name}', f)}:")
+            out.indent += 1
+            out(f"if {list_name} is None: {list_name} = []")
+            outer = f"append{self.depth}"
+            out(f"{outer} = append; parts = []; append = parts.append")
+            self.depth += 1
+            if f.type in FIXED and not f.is_array:
+                self._encode_run(source, [f], pad=False)
+            else:
+                self._encode_field(source, f, tagged=True)
+            self.depth -= 1
+            out(f"{list_name}.append(({f.tag}, b''.join(parts))); append = {outer}")
+            out.indent -= 1
+        out(f"if {list_name} is None: append(ZERO)")
+        out("else:")
+        out.indent += 1
+        out(f"append(write_uvarint(len({list_name})))")
+        out(f"for tag, value in {list_name}:")
+        out("    append(write_uvarint(tag)); append(write_uvarint(len(value))); append(value)")
+        out.indent -= 1
+
+    def _differs(self, value: str, field: Field) -> str:
+        """An expression that is true when a tagged field has to be written."""
+        default = default_expression(field)
+        if default in {"None", "True", "False"}:
+            return f"{value} is not {default}"
+        if default == "[]":
+            return f"{value} is None or {value}" if field.nullable else value
+        if is_shared_default(field):
+            return f"{value} is not {default} and {value} != {default}"
+        return f"{value} != {default}"
