@@ -15,8 +15,8 @@ is one statement; indentation nests the fields of a struct:
 
 Other messages begin with `header`, `data`, `metadata N`, `key N` or `value N` and a name. After
 a field's name and type may follow, in any order: a range of versions (without one: all),
-`tag N [range]` (tagged in these versions), `ignorable` (may be dropped by versions that lack
-it), `inflexible` (keeps its old form in flexible versions), `= value` (the default). A `?` after
+`tag N [range]` (tagged in these versions), `ignorable` (a loss of it does not matter; encoders
+leave out what a version lacks in any case), `inflexible` (keeps its old form in flexible versions), `= value` (the default). A `?` after
 the type makes it nullable; `?7+` from version 7 on.
 
 The facts (names, types, versions, defaults, tags) are those of the schemas that Apache Kafka
