@@ -63,7 +63,7 @@ def print_table(
     with console.capture() as capture:
         console.print(Padding(table, (0, 0, 0, indent)) if indent else table)
     for line in capture.get().splitlines():
-        click.echo(line.rstrip() if not on_terminal else line)
+        click.echo(line.rstrip())
 
 
 def print_json(value: Any) -> None:

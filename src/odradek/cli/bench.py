@@ -1,0 +1,206 @@
+"""`odradek bench`: a quick look at what a running broker does with our client.
+
+Three parts, each as long as `--duration`: produce as fast as possible, read it all back, and
+send single records to a waiting consumer for the end-to-end latency. One process, one thread: it
+often measures this client rather than the broker. The comparison with Apache Kafka, by other
+clients, is in `bench/`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import click
+
+from odradek.cli.meter import Meter
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import Column, note, number, print_json, print_table
+from odradek.cli.values import DURATION, duration_text, size_text
+from odradek.client.admin.topics import NewTopic, create_topics, delete_topics
+from odradek.client.cluster import Cluster
+from odradek.client.consumer import Consumer
+from odradek.client.errors import ClientError
+from odradek.client.offsets import LATEST, offsets_at
+from odradek.client.producer import Producer, ProducerOptions
+from odradek.client.producer_batch import ProducerBatch
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.compression import Codec
+
+_PERCENTILES = (50, 95, 99, 100)
+_LATENCY_WAIT_MS = 5_000
+
+
+@click.command()
+@click.option("--topic", metavar="TOPIC", help="An existing topic; else one is made and deleted.")
+@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, metavar="N")
+@click.option(
+    "--size", type=click.IntRange(0), default=1000, show_default=True, metavar="BYTES",
+    help="Of a record's value.",
+)  # fmt: skip
+@click.option(
+    "--batch-size", type=click.IntRange(1), default=65_536, show_default=True, metavar="BYTES"
+)
+@click.option(
+    "--compression",
+    "-z",
+    type=click.Choice([codec.name.lower() for codec in Codec]),
+    default="none",
+    show_default=True,
+)
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option(
+    "--duration", type=DURATION, default=3000, help="Of each part, as 10s.  [default: 3s]"
+)
+@json_option
+@cluster_options
+def bench(
+    topic: str | None,
+    partitions: int,
+    size: int,
+    batch_size: int,
+    compression: str,
+    acks: str,
+    duration: int,
+    as_json: bool,
+) -> None:
+    """Measure a running broker: produce, consume, end-to-end latency.
+
+    \b
+    Examples:
+      odradek bench
+      odradek bench --size 100 --compression lz4 --duration 10s
+    """
+    options = ProducerOptions(
+        acks={"all": -1, "1": 1, "0": 0}[acks],
+        idempotent=acks == "all",
+        compression=Codec[compression.upper()],
+        batch_bytes=batch_size,
+        buffer_bytes_max=10 * batch_size * partitions,
+        create_topics=False,
+    )
+    with connected() as cluster, _topic(cluster, topic, partitions) as name:
+        keys = [TopicPartition(name, index) for index in cluster.topic(name).partitions]
+        starts = offsets_at(cluster, keys, LATEST)
+        results = [
+            _produce(cluster, name, options, size, duration),
+            _consume(cluster, starts),
+            _end_to_end(cluster, keys[0], size, duration),
+        ]
+    if as_json:
+        print_json({result.name: result.as_json() for result in results})
+        return
+    columns = [
+        Column("Part"),
+        number("Records/s"),
+        number("Bytes/s"),
+        *(number("max" if p == 100 else f"p{p}") for p in _PERCENTILES),
+    ]
+    print_table(columns, (result.row() for result in results))
+    note("Latencies: of a batch from its first record to its acknowledgement; end to end.")
+
+
+class _Result:
+    """What a part has measured; `latencies_ms` may be empty."""
+
+    def __init__(
+        self, name: str, records: int, size: int, seconds: float, latencies_ms: Sequence[float]
+    ) -> None:
+        self.name = name
+        self.records_per_second = records / seconds
+        self.bytes_per_second = size / seconds
+        ordered = sorted(latencies_ms)
+        self.percentiles = {p: _percentile(ordered, p) for p in _PERCENTILES if ordered}
+
+    def row(self) -> list[object]:
+        """For people."""
+        return [
+            self.name,
+            f"{self.records_per_second:,.0f}",
+            size_text(round(self.bytes_per_second)),
+            *(
+                duration_text(self.percentiles[p]) if p in self.percentiles else None
+                for p in _PERCENTILES
+            ),
+        ]
+
+    def as_json(self) -> dict[str, object]:
+        """For machines."""
+        return {
+            "records_per_second": round(self.records_per_second, 1),
+            "bytes_per_second": round(self.bytes_per_second),
+            "latency_ms": {f"p{p}": round(v, 3) for p, v in self.percentiles.items()},
+        }
+
+
+def _percentile(ordered: Sequence[float], percent: int) -> float:
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+@contextmanager
+def _topic(cluster: Cluster, name: str | None, partitions: int) -> Iterator[str]:
+    """The topic to work on: the one named, or a new one that is deleted afterwards."""
+    if name is not None:
+        yield name
+        return
+    name = f"odradek-bench-{os.urandom(4).hex()}"
+    created = create_topics(cluster, [NewTopic(name, partitions)])[name]
+    if isinstance(created, ClientError):
+        raise created
+    try:
+        yield name
+    finally:
+        delete_topics(cluster, [name])
+
+
+def _produce(
+    cluster: Cluster, topic: str, options: ProducerOptions, size: int, duration_ms: int
+) -> _Result:
+    latencies: list[float] = []
+
+    def on_batch(batch: ProducerBatch) -> None:
+        latencies.append(time.monotonic_ns() / 1e6 - batch.created_ms)
+
+    value = os.urandom(size)
+    end = time.monotonic() + duration_ms / 1000
+    with Meter() as meter:
+        with Producer(cluster, options, on_batch=on_batch) as producer:
+            while time.monotonic() < end:
+                for _ in range(100):
+                    producer.send(topic, value)
+                meter.add(100, 100 * size)
+        return _Result("produce", meter.records, meter.bytes, meter.seconds, latencies)
+
+
+def _consume(cluster: Cluster, starts: dict[TopicPartition, int]) -> _Result:
+    ends = offsets_at(cluster, starts, LATEST)
+    consumer = Consumer(cluster)
+    consumer.assign({key: start for key, start in starts.items() if start < ends[key]})
+    with Meter(total=sum(ends.values()) - sum(starts.values())) as meter:
+        while any(at < ends[key] for key, at in consumer.positions.items()):
+            for records in consumer.poll(1000).values():
+                meter.add(len(records), sum(len(r.value or b"") for r in records))
+        return _Result("consume", meter.records, meter.bytes, meter.seconds, ())
+
+
+def _end_to_end(cluster: Cluster, key: TopicPartition, size: int, duration_ms: int) -> _Result:
+    """One record at a time to a consumer whose fetch waits at the broker."""
+    latencies: list[float] = []
+    value = os.urandom(size)
+    consumer = Consumer(cluster)
+    consumer.assign_at([key], LATEST)
+    producer = Producer(cluster, ProducerOptions(create_topics=False))
+    consumer.poll(0)
+    end = time.monotonic() + duration_ms / 1000
+    with Meter() as meter:
+        while time.monotonic() < end:
+            sent = time.monotonic_ns()
+            producer.send(key.topic, value, partition=key.partition)
+            producer.flush()
+            if not consumer.poll(_LATENCY_WAIT_MS):
+                raise click.ClickException("a record did not arrive; is someone deleting them?")
+            latencies.append((time.monotonic_ns() - sent) / 1e6)
+            meter.add(1, size)
+        return _Result("end to end", meter.records, meter.bytes, meter.seconds, latencies)

@@ -1,0 +1,23 @@
+"""`odradek completion`: scripts that let a shell complete commands, options and names."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a completion script. It completes topics and groups too, by asking the cluster.
+
+    \b
+    Install it with one line in your shell's start-up file:
+      bash:  eval "$(odradek completion bash)"                      in ~/.bashrc
+      zsh:   eval "$(odradek completion zsh)"                       in ~/.zshrc
+      fish:  odradek completion fish | source         in ~/.config/fish/config.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    root = click.get_current_context().find_root().command
+    click.echo(kind(root, {}, "odradek", "_ODRADEK_COMPLETE").source())

@@ -1,0 +1,217 @@
+"""`odradek config`: describe, set and delete settings."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import click
+
+from odradek.cli.arguments import complete_groups, complete_topics, parse_pairs
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import (
+    end_with_errors,
+    note,
+    plural,
+    print_json,
+    styled,
+)
+from odradek.client.admin.configs import (
+    Change,
+    ConfigEntry,
+    Operation,
+    Resource,
+    ResourceType,
+    Source,
+    alter_configs,
+    describe_configs,
+)
+from odradek.client.errors import ClientError
+
+_KINDS = {
+    "topic": ResourceType.TOPIC,
+    "broker": ResourceType.BROKER,
+    "group": ResourceType.GROUP,
+    "logger": ResourceType.BROKER_LOGGER,
+    "client-metrics": ResourceType.CLIENT_METRICS,
+}
+_DEFAULT_OF_ALL = "default"
+_TEXT_WIDTH = 78
+_NAME_WIDTH_MAX = 40
+_SOURCES = {
+    Source.DEFAULT: "default",
+    Source.STATIC_BROKER: "server.properties",
+    Source.DYNAMIC_BROKER: "this broker",
+    Source.DYNAMIC_DEFAULT_BROKER: "all brokers",
+    Source.DYNAMIC_BROKER_LOGGER: "logger",
+}
+
+
+def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    kind = ctx.params.get("kind")
+    if kind == "topic":
+        return complete_topics(ctx, param, incomplete)
+    return complete_groups(ctx, param, incomplete) if kind == "group" else []
+
+
+_kind_argument = click.argument("kind", type=click.Choice(list(_KINDS)), metavar="KIND")
+_name_argument = click.argument("name", shell_complete=_complete_name)
+
+
+@click.group()
+def config() -> None:
+    """Settings of topics, brokers, groups and loggers.
+
+    KIND is topic, broker, group, logger or client-metrics. The NAME of a broker or a logger is
+    the broker's id; `default` stands for all brokers.
+
+    \b
+    Examples:
+      odradek config describe topic flights
+      odradek config set topic flights retention.ms=86400000
+      odradek config delete topic flights retention.ms
+    """
+
+
+def _resource(kind: str, name: str) -> Resource:
+    resource_type = _KINDS[kind]
+    if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        if resource_type == ResourceType.BROKER and name == _DEFAULT_OF_ALL:
+            name = ""
+        elif not name.isdigit():
+            raise click.UsageError(f"{name!r} is not the id of a broker")
+    return Resource(resource_type, name)
+
+
+@config.command()
+@_kind_argument
+@_name_argument
+@click.argument("settings", nargs=-1)
+@click.option("--all", "-a", "show_all", is_flag=True, help="Show settings at their default too.")
+@click.option("--documentation", "-d", is_flag=True, help="Say what each is for.")
+@json_option
+@cluster_options
+def describe(
+    kind: str,
+    name: str,
+    settings: tuple[str, ...],
+    show_all: bool,
+    documentation: bool,
+    as_json: bool,
+) -> None:
+    """Show settings: those that were set, or all, or the ones named.
+
+    \b
+    Examples:
+      odradek config describe topic flights --all
+      odradek config describe broker 1 log.retention.ms --documentation
+    """
+    resource = _resource(kind, name)
+    with connected() as cluster:
+        if resource.type == ResourceType.TOPIC:
+            cluster.topic(name)
+        result = describe_configs(
+            cluster, [resource], names=settings or None, documentation=documentation
+        )[resource]
+    if isinstance(result, ClientError):
+        raise result
+    entries = [e for e in result if show_all or settings or e.is_set]
+    unknown = sorted(set(settings) - {entry.name for entry in entries})
+    if as_json:
+        print_json([_as_json(entry) for entry in entries])
+    elif documentation:
+        _print_documented(entries)
+    elif entries:
+        _print_lines(entries)
+    elif not settings:
+        note(f"All settings of {resource} are at their default; --all shows them.")
+    if unknown:
+        raise click.ClickException(f"{resource} has no setting {', '.join(unknown)}")
+
+
+def _print_lines(entries: Sequence[ConfigEntry]) -> None:
+    """As a properties file has them, and whose setting each is."""
+    width = min(_NAME_WIDTH_MAX, max(len(entry.name) for entry in entries))
+    for entry in entries:
+        source = styled(f"({_source(entry)})", dim=True)
+        click.echo(f"{styled(entry.name.ljust(width), bold=True)} = {_value(entry)}  {source}")
+
+
+def _print_documented(entries: Sequence[ConfigEntry]) -> None:
+    for entry in entries:
+        click.echo(f"{styled(entry.name, bold=True)} = {_value(entry)}  ({_source(entry)})")
+        kind = entry.value_type + (", read-only" if entry.read_only else "")
+        text = f"[{kind}] {entry.documentation or ''}"
+        click.echo(textwrap.fill(text, _TEXT_WIDTH, initial_indent="  ", subsequent_indent="  "))
+
+
+def _value(entry: ConfigEntry) -> str:
+    if entry.sensitive:
+        return "(secret)"
+    return "(none)" if entry.value is None else entry.value
+
+
+def _source(entry: ConfigEntry) -> str:
+    return _SOURCES.get(entry.source, entry.source.name.lower().replace("_", " "))
+
+
+def _as_json(entry: ConfigEntry) -> dict[str, object]:
+    value: dict[str, object] = {
+        "name": entry.name,
+        "value": entry.value,
+        "source": entry.source.name,
+        "type": entry.value_type,
+        "read_only": entry.read_only,
+        "sensitive": entry.sensitive,
+        "synonyms": [
+            {"name": s.name, "value": s.value, "source": s.source.name} for s in entry.synonyms
+        ],
+    }
+    if entry.documentation is not None:
+        value["documentation"] = entry.documentation
+    return value
+
+
+@config.command("set")
+@_kind_argument
+@_name_argument
+@click.argument("pairs", metavar="SETTING=VALUE…", nargs=-1, required=True)
+@click.option("--validate-only", is_flag=True, help="Only check that it could be set.")
+@cluster_options
+def set_command(kind: str, name: str, pairs: tuple[str, ...], validate_only: bool) -> None:
+    """Set settings, all or none of them.
+
+    \b
+    Examples:
+      odradek config set topic flights retention.ms=86400000 cleanup.policy=compact
+      odradek config set broker default log.retention.hours=24
+      odradek config set logger 1 odradek.log=DEBUG
+    """
+    changes = [Change(setting, value) for setting, value in parse_pairs(pairs).items()]
+    _alter(_resource(kind, name), changes, validate_only, "Set")
+
+
+@config.command()
+@_kind_argument
+@_name_argument
+@click.argument("settings", metavar="SETTING…", nargs=-1, required=True)
+@click.option("--validate-only", is_flag=True, help="Only check that it could be done.")
+@cluster_options
+def delete(kind: str, name: str, settings: tuple[str, ...], validate_only: bool) -> None:
+    """Bring settings back to their default.
+
+    \b
+    Example:
+      odradek config delete topic flights retention.ms
+    """
+    changes = [Change(each, None, Operation.DELETE) for each in dict.fromkeys(settings)]
+    _alter(_resource(kind, name), changes, validate_only, "Reset")
+
+
+def _alter(resource: Resource, changes: Sequence[Change], validate_only: bool, verb: str) -> None:
+    with connected() as cluster:
+        error = alter_configs(cluster, {resource: changes}, validate_only=validate_only)[resource]
+    if error is not None:
+        end_with_errors([error])
+    what = plural(len(changes), "setting")
+    click.echo(f"{'Could ' + verb.lower() if validate_only else verb} {what} of {resource}")

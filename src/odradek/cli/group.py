@@ -1,0 +1,251 @@
+"""`odradek group`: list, describe, delete; resetting offsets is in a file of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import click
+
+from odradek.cli.arguments import group_argument
+from odradek.cli.group_offsets import reset_offsets
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import (
+    Column,
+    end_with_errors,
+    note,
+    number,
+    plural,
+    print_fields,
+    print_json,
+    print_table,
+)
+from odradek.client.admin.groups import Group, Member, delete_groups, describe_groups, list_groups
+from odradek.client.cluster import Cluster
+from odradek.client.commits import CommittedOffset, fetch_offsets
+from odradek.client.errors import ClientError
+from odradek.client.offsets import LATEST, list_offsets
+from odradek.model.topic_partition import TopicPartition
+
+_OFFSETS_TIMEOUT_MS = 2_000
+
+
+@click.group()
+def group() -> None:
+    """Consumer groups: who reads, how far, how far behind.
+
+    \b
+    Examples:
+      odradek group list
+      odradek group describe reports
+      odradek group reset-offsets reports --topic flights --to 15m
+    """
+
+
+group.add_command(reset_offsets)
+
+
+@group.command("list")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="As Stable or Empty.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="As classic or consumer.")
+@click.option("--quiet", "-q", is_flag=True, help="Print ids only.")
+@json_option
+@cluster_options
+def list_command(
+    states: tuple[str, ...], types: tuple[str, ...], quiet: bool, as_json: bool
+) -> None:
+    """List the groups.
+
+    \b
+    Example:
+      odradek group list --state Stable
+    """
+    with connected() as cluster:
+        groups = list_groups(cluster, states=states, types=types)
+    if as_json:
+        print_json(
+            [
+                {
+                    "group": g.id,
+                    "type": g.type,
+                    "state": g.state,
+                    "protocol_type": g.protocol_type,
+                    "coordinator": g.coordinator,
+                }
+                for g in groups
+            ]
+        )
+    elif quiet:
+        for each in groups:
+            click.echo(each.id)
+    elif groups:
+        columns = [Column("Group"), Column("Type"), Column("State"), number("Coordinator")]
+        print_table(columns, ([g.id, g.type, g.state, g.coordinator] for g in groups))
+    else:
+        note("There are no groups.")
+
+
+@group.command()
+@group_argument(nargs=-1, required=True)
+@click.option("--members", "-m", is_flag=True, help="Show the members and what each has.")
+@json_option
+@cluster_options
+def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
+    """Show a group's members, committed offsets and lag.
+
+    Lag is the number of offsets between what is committed and the end of the partition.
+
+    \b
+    Examples:
+      odradek group describe reports
+      odradek group describe reports --members
+    """
+    with connected() as cluster:
+        described = describe_groups(cluster, dict.fromkeys(groups))
+        found = [each for each in described.values() if not isinstance(each, ClientError)]
+        reports = [_Report(cluster, each) for each in found]
+    if as_json:
+        print_json([report.as_json() for report in reports])
+    else:
+        for place, report in enumerate(reports):
+            if place:
+                click.echo()
+            report.print(with_members=members)
+    end_with_errors([each for each in described.values() if isinstance(each, ClientError)])
+
+
+class _Report:
+    """What there is to say about a group."""
+
+    def __init__(self, cluster: Cluster, group: Group) -> None:
+        self.group = group
+        self.committed: Mapping[TopicPartition, CommittedOffset] = fetch_offsets(cluster, group.id)
+        self.owners = {each: member for member in group.members for each in member.partitions}
+        self.partitions = sorted({*self.committed, *self.owners})
+        self.ends: dict[TopicPartition, int] = {}
+        wanted = dict.fromkeys(self.partitions, LATEST)
+        ends = list_offsets(cluster, wanted, timeout_ms=_OFFSETS_TIMEOUT_MS)
+        for key, result in ends.items():
+            if not isinstance(result, ClientError):
+                self.ends[key] = result.offset
+
+    def _committed(self, key: TopicPartition) -> int | None:
+        return self.committed[key].offset if key in self.committed else None
+
+    def _lag(self, key: TopicPartition) -> int | None:
+        committed, end = self._committed(key), self.ends.get(key)
+        return None if committed is None or end is None else max(0, end - committed)
+
+    def print(self, *, with_members: bool) -> None:
+        """For people."""
+        group = self.group
+        lags = [lag for lag in map(self._lag, self.partitions) if lag is not None]
+        unknown = len(self.partitions) - len(lags)
+        beside = f", and {plural(unknown, 'partition')} with nothing committed" if unknown else ""
+        print_fields(
+            [
+                ("Group", group.id),
+                ("Type", group.type),
+                ("State", group.state),
+                *([("Assignor", group.assignor)] if group.assignor else []),
+                ("Members", len(group.members)),
+                ("Lag", f"{sum(lags)}{beside}"),
+            ]
+        )
+        if with_members and group.members:
+            click.echo()
+            self._print_members()
+        elif self.partitions:
+            click.echo()
+            self._print_partitions()
+
+    def _print_partitions(self) -> None:
+        columns = [
+            Column("Topic"),
+            number("Partition"),
+            number("Committed"),
+            number("End"),
+            number("Lag"),
+            Column("Client"),
+            Column("Host"),
+        ]
+        rows = []
+        for key in self.partitions:
+            owner = self.owners.get(key)
+            row = [*key, self._committed(key), self.ends.get(key), self._lag(key)]
+            rows.append([*row, *((owner.client_id, _host(owner)) if owner else (None, None))])
+        print_table(columns, rows)
+
+    def _print_members(self) -> None:
+        columns = [
+            Column("Member", wrap=False),
+            Column("Client"),
+            Column("Host"),
+            Column("Partitions"),
+        ]
+        print_table(
+            columns,
+            (
+                [m.instance_id or m.id, m.client_id, _host(m), " ".join(map(str, m.partitions))]
+                for m in self.group.members
+            ),
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """For machines."""
+        group = self.group
+        return {
+            "group": group.id,
+            "type": group.type,
+            "state": group.state,
+            "assignor": group.assignor or None,
+            "epoch": group.epoch if group.epoch >= 0 else None,
+            "members": [
+                {
+                    "id": m.id,
+                    "instance_id": m.instance_id,
+                    "client_id": m.client_id,
+                    "host": _host(m),
+                    "partitions": [key._asdict() for key in m.partitions],
+                }
+                for m in group.members
+            ],
+            "partitions": [self._partition_json(key) for key in self.partitions],
+        }
+
+    def _partition_json(self, key: TopicPartition) -> dict[str, object]:
+        owner = self.owners.get(key)
+        committed = self.committed.get(key)
+        return {
+            **key._asdict(),
+            "committed": self._committed(key),
+            "metadata": committed.metadata if committed else None,
+            "end": self.ends.get(key),
+            "lag": self._lag(key),
+            "member": owner.id if owner else None,
+        }
+
+
+def _host(member: Member) -> str:
+    return member.host.removeprefix("/")
+
+
+@group.command()
+@group_argument(nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@cluster_options
+def delete(groups: tuple[str, ...], yes: bool) -> None:
+    """Delete groups that have no members, with their offsets. On a terminal it asks first.
+
+    \b
+    Example:
+      odradek group delete reports
+    """
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Delete {', '.join(groups)} with its offsets?", abort=True, err=True)
+    with connected() as cluster:
+        results = delete_groups(cluster, dict.fromkeys(groups))
+    for name, error in results.items():
+        if error is None:
+            click.echo(f"Deleted {name}")
+    end_with_errors([error for error in results.values() if error is not None])

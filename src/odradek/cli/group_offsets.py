@@ -1,0 +1,182 @@
+"""`odradek group reset-offsets`: where a group goes on reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from odradek.cli.arguments import complete_topics, group_argument, select_partitions
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import (
+    Column,
+    end_with_errors,
+    note,
+    number,
+    plural,
+    print_json,
+    print_table,
+)
+from odradek.cli.positions import resolve_position
+from odradek.cli.values import POSITION, POSITION_HELP, Position
+from odradek.client.admin.groups import describe_groups
+from odradek.client.cluster import Cluster
+from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
+from odradek.client.errors import ClientError
+from odradek.client.offsets import EARLIEST, LATEST, offsets_at
+from odradek.model.topic_partition import TopicPartition
+
+Offsets = dict[TopicPartition, int]
+
+
+@click.command("reset-offsets")
+@group_argument()
+@click.option(
+    "--topic",
+    "-t",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,2-4]",
+    shell_complete=complete_topics,
+    help="Repeatable; else all that the group has committed.",
+)
+@click.option("--to", "target", type=POSITION, metavar="POSITION", help=f"{POSITION_HELP}.")
+@click.option(
+    "--shift", type=int, metavar="N", help="By N from what is committed; may be negative."
+)
+@click.option(
+    "--file",
+    "-f",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="To offsets in a file: lines `topic,partition,offset`, or what --json prints.",
+)
+@click.option("--execute", is_flag=True, help="Do it; without this, only show what would be done.")
+@json_option
+@cluster_options
+def reset_offsets(
+    group_id: str,
+    topics: tuple[str, ...],
+    target: Position | None,
+    shift: int | None,
+    path: Path | None,
+    execute: bool,
+    as_json: bool,
+) -> None:
+    """Move a group that has no members to other offsets.
+
+    An offset outside of its partition becomes the nearest one inside.
+
+    \b
+    Examples:
+      odradek group reset-offsets reports --to beginning
+      odradek group reset-offsets reports --topic flights:0 --to 1200 --execute
+      odradek group reset-offsets reports --shift -100 --execute
+      odradek group reset-offsets reports --to 2026-11-20T10:00 --json > plan.json
+      odradek group reset-offsets reports --file plan.json --execute
+    """
+    if sum(each is not None for each in (target, shift, path)) != 1:
+        raise click.UsageError("say where to: one of --to, --shift and --file")
+    with connected() as cluster:
+        _check_is_empty(cluster, group_id)
+        committed = {k: c.offset for k, c in fetch_offsets(cluster, group_id).items()}
+        if path is not None:
+            plan = _clamped(cluster, _read_plan(path))
+        else:
+            partitions = select_partitions(cluster, topics) if topics else list(committed)
+            if not partitions:
+                raise click.ClickException(
+                    f"group {group_id} has committed nothing; choose topics with --topic"
+                )
+            plan = _plan(cluster, partitions, committed, target, shift)
+        errors: Sequence[ClientError] = ()
+        if execute:
+            wanted = {key: CommittedOffset(offset) for key, offset in plan.items()}
+            results = commit_offsets(cluster, group_id, wanted)
+            errors = [error for error in results.values() if error is not None]
+    _print_plan(plan, committed, as_json)
+    if not execute:
+        note("This was a dry run. To do it add --execute")
+    end_with_errors(errors)
+
+
+def _check_is_empty(cluster: Cluster, group_id: str) -> None:
+    found = describe_groups(cluster, [group_id])[group_id]
+    if not isinstance(found, ClientError) and found.members:
+        raise click.ClickException(
+            f"group {group_id} has {plural(len(found.members), 'active member')}; stop them first"
+        )
+
+
+def _plan(
+    cluster: Cluster,
+    partitions: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, int],
+    target: Position | None,
+    shift: int | None,
+) -> Offsets:
+    if target is not None:
+        return resolve_position(cluster, partitions, target, clamped=True)
+    assert shift is not None
+    missing = [str(key) for key in partitions if key not in committed]
+    if missing:
+        raise click.ClickException(f"nothing is committed to shift from: {', '.join(missing)}")
+    return _clamped(cluster, {key: committed[key] + shift for key in partitions})
+
+
+def _clamped(cluster: Cluster, offsets: Offsets) -> Offsets:
+    starts = offsets_at(cluster, offsets, EARLIEST)
+    ends = offsets_at(cluster, offsets, LATEST)
+    return {key: min(max(offset, starts[key]), ends[key]) for key, offset in offsets.items()}
+
+
+def _read_plan(path: Path) -> Offsets:
+    """The offsets in a file.
+
+    Raises:
+        ClickException: it is not of one of the two forms.
+    """
+    text = path.read_text()
+    try:
+        if text.lstrip().startswith("["):
+            rows = [(d["topic"], d["partition"], d["offset"]) for d in json.loads(text)]
+        else:
+            rows = [_csv_row(line) for line in text.splitlines() if line.strip()]
+        plan = {TopicPartition(str(topic), int(p)): int(offset) for topic, p, offset in rows}
+    except (ValueError, KeyError, TypeError) as error:
+        raise click.ClickException(f"{path}: not a list of offsets: {error}") from None
+    if not plan:
+        raise click.ClickException(f"{path}: no offsets in it")
+    return plan
+
+
+def _csv_row(line: str) -> tuple[str, str, str]:
+    parts = line.split(",")
+    if len(parts) != 3:
+        raise ValueError(f"{line!r} is not topic,partition,offset")
+    return parts[0].strip(' "'), parts[1], parts[2]
+
+
+def _print_plan(plan: Offsets, committed: Mapping[TopicPartition, int], as_json: bool) -> None:
+    if as_json:
+        print_json(
+            [
+                {**key._asdict(), "committed": committed.get(key), "offset": offset}
+                for key, offset in sorted(plan.items())
+            ]
+        )
+        return
+    columns = [
+        Column("Topic"),
+        number("Partition"),
+        number("Committed"),
+        number("New"),
+        number("Change"),
+    ]
+    rows = []
+    for key, offset in sorted(plan.items()):
+        before = committed.get(key)
+        rows.append([*key, before, offset, None if before is None else f"{offset - before:+d}"])
+    print_table(columns, rows)
