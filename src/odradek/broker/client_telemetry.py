@@ -14,7 +14,7 @@ from odradek.env.randomness import RandomBytes
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.compression import decompress
-from odradek.records.errors import DecompressionLimit, InvalidRecords
+from odradek.records.errors import InvalidRecords
 from odradek.telemetry import otlp
 from odradek.wire.generated.push_telemetry_request import PushTelemetryRequest
 
@@ -77,7 +77,7 @@ class ClientTelemetry:
         try:
             payload = decompress(request.compression_type, request.metrics, limit)
             points = otlp.points(bytes(payload))
-        except (InvalidRecords, DecompressionLimit, otlp.MalformedTelemetry) as error:
+        except (InvalidRecords, otlp.MalformedTelemetry) as error:
             instance.last_error = ErrorCode.INVALID_RECORD
             raise ApiError(
                 ErrorCode.INVALID_RECORD, f"telemetry cannot be read: {error}"
