@@ -14,6 +14,7 @@ from odradek.config.definition import Setting, SettingType, UpdateMode, Value, v
 from odradek.config.group_config import group_value
 from odradek.config.layers import BrokerLayers, Found, Source
 from odradek.config.registry import (
+    DYNAMIC_ONLY,
     broker_setting,
     broker_settings,
     broker_synonyms,
@@ -117,7 +118,11 @@ def _shown(
 
 def _broker_names(config: BrokerConfig) -> list[str]:
     effective = config.layers.effective
-    known = [name for name, each in broker_settings().items() if not each.internal]
+    known = [
+        name
+        for name, each in broker_settings().items()
+        if not each.internal and name not in DYNAMIC_ONLY
+    ]
     other = [name for name in effective if name not in known]
     return [*known, *other]
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.config.definition import ConfigurationError, UpdateMode, Value
-from odradek.config.registry import broker_setting, broker_settings, broker_synonyms
+from odradek.config.registry import DYNAMIC_ONLY, broker_setting, broker_settings, broker_synonyms
 
 
 class Source(IntEnum):
@@ -93,7 +93,9 @@ class BrokerLayers:
                     yield Found(name, layer[name], source)
         for name in names:
             setting = broker_settings().get(name)
-            if setting is not None and setting.default_text is not None:
+            if setting is None or name in DYNAMIC_ONLY:
+                continue
+            if setting.default_text is not None:
                 yield Found(name, setting.default_text, Source.DEFAULT)
 
 

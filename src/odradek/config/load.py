@@ -98,6 +98,7 @@ def load(
     if "broker.id" in given:
         given.setdefault("node.id", given["broker.id"])
     static = _with_friendly_defaults(given, has_file=file is not None)
+    static.setdefault("broker.id", static["node.id"])
     if data_directory is not None and not {"log.dir", "log.dirs"} & given.keys():
         static["log.dirs"] = data_directory
     wrong, warnings = _review(given)

@@ -96,6 +96,16 @@ BROKER_SYNONYMS = (
 """Settings that say the same in other units; the earlier goes before the later."""
 
 
+DYNAMIC_ONLY = frozenset(
+    (
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+)
+"""Settings that no file can hold; they are shown only where they are set."""
+
+
 @functools.cache
 def broker_synonyms(name: str) -> tuple[str, ...]:
     """The names under which a broker setting's value is looked for, the strongest first."""
