@@ -45,6 +45,20 @@ def definitions() -> list[list[str]]:
     return [line.split("\t") for line in run.stdout.splitlines()]
 
 
+def valid(rows: list[tuple[str, str, str]]) -> list[bool]:
+    """Whether Apache Kafka takes each value, given as kind of setting, name and value.
+
+    Raises:
+        Missing: there is no Java or no Maven here.
+    """
+    command = _command("Definitions.java", [kafka_jars()[0].parent / "*"])
+    text = "".join("\t".join(row) + "\n" for row in rows)
+    run = subprocess.run(
+        [*command, "check"], input=text, check=True, capture_output=True, text=True, timeout=120
+    )
+    return [line == "true" for line in run.stdout.splitlines()]
+
+
 def _command(program: str, class_path: list[Path]) -> list[str | Path]:
     """Compiles and runs one of the programs beside this file."""
     require("javac")

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from compat.lab.toolchain import Missing
-from tests.oracle.jvm import definitions
+from tests.oracle.jvm import definitions, valid
 
+from odradek.config.checks import ConfigurationError
 from odradek.config.definition import Setting
 from odradek.config.registry import (
+    DYNAMIC_ONLY,
     Catalogue,
     broker_settings,
     client_metrics_settings,
@@ -93,3 +95,67 @@ def synonyms() -> Iterator[tuple[str, str, int]]:
 def test_synonyms_of_topic_settings(rows: list[list[str]]) -> None:
     java = {(row[1], row[2], int(row[3])) for row in rows if row[0] == "synonym"}
     assert set(synonyms()) == java
+
+
+SOME_VALUES = (
+    *("", " ", "0", "1", "-1", "-2", "2", "9", "10", "17", "18", "100", "1000", "4000", "600000"),
+    *("0.5", "1.5", "-0.1", "1e3", "32767", "32768", "2147483647", "2147483648", "+5", "0x10"),
+    *("9223372036854775807", "9223372036854775808", "true", "TRUE", "yes", "1_000", "a", "a,b"),
+    *("a,,b", "a,a", " a , b ", ",", "*", "1:2", "1:2,3:4", "*,1:2", "delete", "compact,delete"),
+    *("compact,", "zstd", "ZSTD", "producer", "LogAppendTime", "logappendtime", "classic,consumer"),
+    *("broker", "broker,controller", "SSL", "none", "required", "upgrade", "latest", "EARLIEST"),
+    *("by_duration:PT1H", "by_duration:-PT1H", "by_duration:P1D", "by_duration:P", "by_duration:"),
+    *(
+        "by_duration:PT1.5S",
+        "1@a:1",
+        "1@a",
+        "x@a:1",
+        "1@[::1]:9",
+        "a:1",
+        "a",
+        ":1",
+        "a:b",
+        "[::1]:1",
+    ),
+    *(
+        "read_committed",
+        "READ_COMMITTED",
+        "RS256",
+        "rs256",
+        "PLAINTEXT://:9092",
+        "1048576",
+        "4",
+        "3",
+    ),
+)
+STRICTER = {
+    ("broker", "controller.quorum.bootstrap.servers", ":1"),
+    ("broker", "controller.quorum.bootstrap.servers", "PLAINTEXT://:9092"),
+}
+"""A controller without a host cannot be reached; Kafka takes it and fails later."""
+
+
+def test_the_same_values_are_valid() -> None:
+    rows, ours = [], []
+    for kind, catalogue in CATALOGUES.items():
+        for name, setting in catalogue().items():
+            if name.startswith("odradek.") or name in DYNAMIC_ONLY or setting.type.name == "CLASS":
+                continue
+            for value in SOME_VALUES:
+                rows.append((kind, name, value))
+                ours.append(takes(setting, value))
+    try:
+        java = valid(rows)
+    except Missing as reason:
+        pytest.skip(str(reason))
+    assert len(java) == len(rows)
+    different = {row for row, one, two in zip(rows, ours, java, strict=True) if one != two}
+    assert different == STRICTER
+
+
+def takes(setting: Setting, value: str) -> bool:
+    try:
+        setting.parse(value)
+    except ConfigurationError:
+        return False
+    return True

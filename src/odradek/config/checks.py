@@ -135,7 +135,7 @@ def _non_empty(name: str, value: Value) -> Value:
     return value
 
 
-_ENDPOINT = r"\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)"
+_ENDPOINT = r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)"
 
 
 def host_and_port(name: str, text: str, form: str) -> tuple[str, int]:
@@ -198,8 +198,8 @@ _DURATION = (
 def _check_offset_reset(name: str, value: Value) -> Value:
     assert isinstance(value, str)
     kind, _, duration = value.partition(":")
-    fine = value.lower() in {"latest", "earliest"} or (
-        kind.lower() == "by_duration" and re.fullmatch(_DURATION, duration) and "-" not in duration
+    fine = value in {"latest", "earliest"} or (
+        kind == "by_duration" and re.fullmatch(_DURATION, duration) and "-" not in duration
     )
     if not fine:
         raise ConfigurationError.of(
