@@ -110,7 +110,7 @@ class _Stripes:
         return [self._partition(replication_factor) for _ in range(partition_count)]
 
     def _partition(self, replication_factor: int) -> tuple[int, ...]:
-        if self._round == self._unfenced and self._unfenced > 1:
+        if self._round and self._unfenced > 1 and self._round % self._unfenced == 0:
             self._shuffle()
         count = len(self._racks)
         first = next(
@@ -136,7 +136,6 @@ class _Stripes:
         return tuple(replicas)
 
     def _shuffle(self) -> None:
-        self._round = 0
         _shuffle(self._racks, self._random_bytes)
         for rack in self._racks:
             _shuffle(rack.unfenced.brokers, self._random_bytes)

@@ -40,6 +40,7 @@ def create_topics(
     Raises:
         ApiError: POLICY_VIOLATION, the request as a whole is too large.
     """
+    check_record_count(sum(max(0, _partition_count(state, each)) for each in request.topics))
     duplicates = _duplicates([topic.name for topic in request.topics])
     collisions = _collisions(state, request.topics)
     records: list[Message] = []
@@ -59,6 +60,13 @@ def create_topics(
     check_record_count(len(records))
     response = CreateTopicsResponse(topics=results)
     return Decision([] if request.validate_only else records, response)
+
+
+def _partition_count(state: ControllerState, topic: CreatableTopic) -> int:
+    """How many partitions are asked for; nothing is made for nonsense."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return state.config.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
 
 
 def _duplicates(names: list[str]) -> list[str]:
@@ -165,7 +173,6 @@ def _partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Part
         count = state.config.num_partitions
     if factor == DEFAULT:
         factor = state.config.default_replication_factor
-    check_record_count(count)
     placements = place(state, count, factor)
     return dict(enumerate(new_partitions(state, placements, ErrorCode.INVALID_REPLICATION_FACTOR)))
 

@@ -1,0 +1,77 @@
+"""What a controller writes when it becomes the active one.
+
+Into an empty log: the records with which the cluster was formatted, in a metadata transaction
+if the level of metadata.version has them. Into any other: the end of a transaction that the last
+controller left open. Then it fences the brokers that it cannot hear of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.config.alter import Resource
+from odradek.core.controller.brokers import fence_broker
+from odradek.core.controller.configs import MIN_INSYNC_REPLICAS
+from odradek.core.controller.state import ControllerState
+from odradek.core.metadata.errors import MetadataError
+from odradek.core.metadata.versions import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    LEVEL_TRANSACTIONS,
+    METADATA_VERSION,
+)
+from odradek.wire.generated.abort_transaction_record import AbortTransactionRecord
+from odradek.wire.generated.begin_transaction_record import BeginTransactionRecord
+from odradek.wire.generated.config_record import ConfigRecord
+from odradek.wire.generated.end_transaction_record import EndTransactionRecord
+from odradek.wire.generated.feature_level_record import FeatureLevelRecord
+from odradek.wire.primitives import Message
+
+TRANSACTION_NAME = "Bootstrap records"
+ABORT_REASON = "Controller failover"
+
+
+def bootstrap_records(
+    bootstrap: Sequence[Message], min_insync_replicas: int, in_transaction: bool
+) -> list[Message]:
+    """The first records of a cluster; `bootstrap` are those that formatting wrote.
+
+    `in_transaction`: an earlier attempt was cut off; it is aborted first.
+
+    Raises:
+        MetadataError: the records do not finalize metadata.version.
+    """
+    levels = {
+        each.name: each.feature_level for each in bootstrap if isinstance(each, FeatureLevelRecord)
+    }
+    level = levels.get(METADATA_VERSION, 0)
+    if not level:
+        raise MetadataError(f"the node was formatted without {METADATA_VERSION}; format it again")
+    records: list[Message] = [*bootstrap]
+    if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
+        # With ELR it is one value for all brokers, so it has to be in the log (KIP-966).
+        records.append(
+            ConfigRecord(
+                resource_type=Resource.BROKER,
+                resource_name="",
+                name=MIN_INSYNC_REPLICAS,
+                value=str(min_insync_replicas),
+            )
+        )
+    if level >= LEVEL_TRANSACTIONS:
+        begin = BeginTransactionRecord(name=TRANSACTION_NAME)
+        records = [begin, *records, EndTransactionRecord()]
+    return [*abort_records(in_transaction), *records]
+
+
+def abort_records(in_transaction: bool) -> list[Message]:
+    """What ends a transaction that was left open."""
+    return [AbortTransactionRecord(reason=ABORT_REASON)] if in_transaction else []
+
+
+def fence_unreachable(state: ControllerState, own_id: int) -> list[Message]:
+    """Fence the brokers of an earlier life of the cluster, which cannot reach this controller."""
+    records: list[Message] = []
+    for broker in state.image.cluster.brokers.values():
+        if broker.id != own_id and not broker.fenced:
+            records += fence_broker(state, broker)
+    return records

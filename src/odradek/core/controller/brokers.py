@@ -1,0 +1,239 @@
+"""Brokers join the cluster, are fenced and unfenced, and leave.
+
+A broker's epoch is the offset at which the decision to register it begins. Until it is unfenced
+it is given nothing to lead and clients are not sent to it.
+"""
+
+from __future__ import annotations
+
+from odradek.core.controller.partition_updates import arrive, leave, lose
+from odradek.core.controller.state import ControllerState, Decision
+from odradek.core.metadata.registrations import BrokerRegistration, Endpoint, VersionRange
+from odradek.core.metadata.snapshot import broker_record
+from odradek.core.metadata.versions import (
+    KRAFT_VERSION,
+    LEVEL_CONTROLLER_REGISTRATION,
+    LEVEL_DIRECTORIES,
+    METADATA_VERSION,
+)
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.uuids import is_reserved, to_text
+from odradek.wire.generated.broker_heartbeat_request import BrokerHeartbeatRequest
+from odradek.wire.generated.broker_heartbeat_response import BrokerHeartbeatResponse
+from odradek.wire.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
+from odradek.wire.generated.broker_registration_request import BrokerRegistrationRequest
+from odradek.wire.generated.broker_registration_response import BrokerRegistrationResponse
+from odradek.wire.generated.controller_registration_request import ControllerRegistrationRequest
+from odradek.wire.generated.controller_registration_response import ControllerRegistrationResponse
+from odradek.wire.generated.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
+from odradek.wire.generated.unregister_broker_record import UnregisterBrokerRecord
+from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
+from odradek.wire.generated.unregister_broker_response import UnregisterBrokerResponse
+from odradek.wire.primitives import Message
+
+FENCE = 1
+UNFENCE = -1
+NO_PREVIOUS_EPOCH = -1
+
+
+def register_broker(
+    state: ControllerState, request: BrokerRegistrationRequest, version: int
+) -> Decision[BrokerRegistrationResponse]:
+    """Register an incarnation of a broker, fenced; or change the registration of the present one.
+
+    Raises:
+        ApiError: another cluster, unusable directories, or features that it does not support.
+    """
+    if request.cluster_id != state.cluster_id:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"this is cluster {state.cluster_id}, the broker belongs to {request.cluster_id}",
+        )
+    if request.is_migrating_zk_broker:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers of ZooKeeper are not supported")
+    _check_directories(state, request)
+    _check_features(state, request)
+    before = state.image.cluster.brokers.get(request.broker_id)
+    records: list[Message] = []
+    is_new = before is None or before.incarnation_id != request.incarnation_id
+    if is_new and before is not None:
+        is_clean = before.epoch == request.previous_broker_epoch
+        records += (leave if is_clean else lose)(state, request.broker_id)
+    registration = _registration(state, request, None if is_new else before)
+    records.append(broker_record(registration, state.level))
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=registration.epoch))
+
+
+def _registration(
+    state: ControllerState, request: BrokerRegistrationRequest, before: BrokerRegistration | None
+) -> BrokerRegistration:
+    return BrokerRegistration(
+        id=request.broker_id,
+        epoch=state.next_offset if before is None else before.epoch,
+        incarnation_id=request.incarnation_id,
+        listeners={
+            each.name: Endpoint(each.name, each.host, each.port, each.security_protocol)
+            for each in request.listeners
+        },
+        features={
+            each.name: VersionRange(each.min_supported_version, each.max_supported_version)
+            for each in request.features
+        },
+        rack=request.rack,
+        fenced=before is None or before.fenced,
+        in_controlled_shutdown=before is not None and before.in_controlled_shutdown,
+        is_migrating_zk_broker=False,
+        directories=tuple(sorted(request.log_dirs)),
+        cordoned_directories=None,
+    )
+
+
+def _check_directories(state: ControllerState, request: BrokerRegistrationRequest) -> None:
+    if state.level < LEVEL_DIRECTORIES:
+        return
+    directories = request.log_dirs
+    problem = ""
+    if not directories:
+        problem = "the broker names no log directory"
+    elif any(is_reserved(each) for each in directories):
+        problem = "the broker names a log directory by a reserved id"
+    elif len(set(directories)) != len(directories):
+        problem = "the broker names a log directory twice"
+    for other in state.image.cluster.brokers.values():
+        shared = set(directories).intersection(other.directories)
+        if not problem and other.id != request.broker_id and shared:
+            named = to_text(min(shared))
+            problem = f"log directory {named} is that of broker {other.id}; was it copied?"
+    if problem:
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, problem)
+
+
+def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
+    """The broker runs at every finalized level that this software knows of.
+
+    Levels of features that it does not know (an Apache Kafka cluster may have finalized
+    share.version) are no reason to refuse: what they stand for is not served here.
+    """
+    offered = {each.name: each for each in request.features}
+    if METADATA_VERSION not in offered:
+        raise ApiError(
+            ErrorCode.INVALID_REGISTRATION, f"the broker does not tell its {METADATA_VERSION}"
+        )
+    finalized = {**state.image.features.finalized, KRAFT_VERSION: state.kraft_version}
+    for name, level in finalized.items():
+        if name not in state.supported_features:
+            continue
+        feature = offered.get(name)
+        low = feature.min_supported_version if feature is not None else 0
+        high = feature.max_supported_version if feature is not None else 0
+        if not low <= level <= high:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the cluster runs at {name} {level}; broker {request.broker_id} supports "
+                f"{low} to {high}",
+            )
+
+
+def broker_heartbeat(
+    state: ControllerState, request: BrokerHeartbeatRequest, version: int
+) -> Decision[BrokerHeartbeatResponse]:
+    """The broker says what it wants; fence or unfence it accordingly.
+
+    Raises:
+        ApiError: STALE_BROKER_EPOCH.
+    """
+    broker = state.check_broker_epoch(request.broker_id, request.broker_epoch)
+    is_caught_up = request.current_metadata_offset >= broker.epoch
+    wants_out = request.want_fence or request.want_shut_down
+    records: list[Message] = []
+    fenced = broker.fenced
+    if not fenced and wants_out:
+        fenced = True
+        records += fence_broker(state, broker)
+    elif fenced and not wants_out and is_caught_up:
+        fenced = False
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE
+            )
+        )
+        records += arrive(state, broker.id)
+    response = BrokerHeartbeatResponse(
+        is_caught_up=is_caught_up,
+        is_fenced=fenced,
+        should_shut_down=fenced and request.want_shut_down,
+    )
+    return Decision(records, response)
+
+
+def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Message]:
+    """The records that take everything from a broker and fence it."""
+    return [
+        *leave(state, broker.id),
+        BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE
+        ),
+    ]
+
+
+def unregister_broker(
+    state: ControllerState, request: UnregisterBrokerRequest, version: int
+) -> Decision[UnregisterBrokerResponse]:
+    """Forget a broker that will not come back.
+
+    Raises:
+        ApiError: BROKER_ID_NOT_REGISTERED.
+    """
+    broker = state.image.cluster.brokers.get(request.broker_id)
+    if broker is None:
+        raise ApiError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {request.broker_id} is not currently registered",
+        )
+    records: list[Message] = [
+        *leave(state, broker.id),
+        UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch),
+    ]
+    return Decision(records, UnregisterBrokerResponse(error_message=None))
+
+
+def register_controller(
+    state: ControllerState, request: ControllerRegistrationRequest, version: int
+) -> Decision[ControllerRegistrationResponse]:
+    """Tell the cluster where a controller is reached and what it supports (KIP-919).
+
+    Raises:
+        ApiError: UNSUPPORTED_VERSION, the finalized metadata.version has no such record.
+    """
+    if state.level < LEVEL_CONTROLLER_REGISTRATION:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"controllers register from {METADATA_VERSION} {LEVEL_CONTROLLER_REGISTRATION} on",
+        )
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
+        end_points=[
+            ControllerEndpoint(
+                name=each.name,
+                host=each.host,
+                port=each.port,
+                security_protocol=each.security_protocol,
+            )
+            for each in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=each.name,
+                min_supported_version=each.min_supported_version,
+                max_supported_version=each.max_supported_version,
+            )
+            for each in request.features
+        ],
+    )
+    return Decision([record], ControllerRegistrationResponse())

@@ -1,0 +1,39 @@
+"""Which function decides on which request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from odradek.core.controller import (
+    brokers,
+    configs,
+    elections,
+    features,
+    partitions,
+    producer_ids,
+    reassignments,
+    topics,
+)
+from odradek.core.controller.state import ControllerState, Decision
+
+Decide = Callable[[ControllerState, Any, int], Decision[Any]]
+"""(state, request, version of the API) -> decision; may raise `ApiError` for the whole answer."""
+
+DECISIONS: dict[int, Decide] = {
+    19: topics.create_topics,
+    20: topics.delete_topics,
+    33: configs.alter_configs,
+    37: partitions.create_partitions,
+    43: elections.elect_leaders,
+    44: configs.incremental_alter_configs,
+    45: reassignments.alter_partition_reassignments,
+    46: reassignments.list_partition_reassignments,
+    57: features.update_features,
+    62: brokers.register_broker,
+    63: brokers.broker_heartbeat,
+    64: brokers.unregister_broker,
+    67: producer_ids.allocate_producer_ids,
+    70: brokers.register_controller,
+}
+"""By API key."""

@@ -1,0 +1,89 @@
+"""Elections that somebody asks for (KIP-460)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from odradek.core.controller.partition_change import Election, PartitionChange
+from odradek.core.controller.state import ControllerState, Decision, check_record_count
+from odradek.core.metadata.registrations import NO_LEADER
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.elect_leaders_request import ElectLeadersRequest
+from odradek.wire.generated.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from odradek.wire.primitives import Message
+
+PREFERRED = 0
+UNCLEAN = 1
+
+
+def elect_leaders(
+    state: ControllerState, request: ElectLeadersRequest, version: int
+) -> Decision[ElectLeadersResponse]:
+    """Elect the preferred leader, or an unclean one, of each partition named, or of all.
+
+    Raises:
+        ApiError: INVALID_REQUEST, an unknown kind of election.
+    """
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        problem = f"Unknown election type {request.election_type}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    records: list[Message] = []
+    results: list[ReplicaElectionResult] = []
+    for topic, indexes in _wanted(state, request):
+        outcomes: list[PartitionResult] = []
+        for index in indexes:
+            try:
+                records.append(_elect(state, topic, index, request.election_type))
+                outcomes.append(PartitionResult(partition_id=index, error_message=None))
+            except ApiError as error:
+                # Of all partitions, those that have their leader already are not told.
+                if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
+                    continue
+                outcomes.append(
+                    PartitionResult(
+                        partition_id=index, error_code=error.code, error_message=error.message
+                    )
+                )
+        results.append(ReplicaElectionResult(topic=topic, partition_result=outcomes))
+    check_record_count(len(records))
+    return Decision(records, ElectLeadersResponse(replica_election_results=results))
+
+
+def _wanted(
+    state: ControllerState, request: ElectLeadersRequest
+) -> Iterator[tuple[str, Iterable[int]]]:
+    if request.topic_partitions is None:
+        for topic in state.image.topics.by_name.values():
+            yield topic.name, topic.partitions
+    else:
+        for each in request.topic_partitions:
+            yield each.topic, each.partitions
+
+
+def _elect(state: ControllerState, name: str, index: int, election_type: int) -> Message:
+    topic = state.image.topics.by_name.get(name)
+    partition = None if topic is None else topic.partitions.get(index)
+    if topic is None or partition is None:
+        what = f"topic as {name}" if topic is None else f"partition as {name}-{index}"
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}")
+    is_preferred = election_type == PREFERRED
+    if is_preferred:
+        is_settled = partition.leader == partition.preferred_leader
+    else:
+        is_settled = partition.leader != NO_LEADER
+    if is_settled:
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED)
+    change = PartitionChange(state, name, topic.id, index, partition)
+    change.election = Election.PREFERRED if is_preferred else Election.UNCLEAN
+    record = change.record()
+    if record is None:
+        raise ApiError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            if is_preferred
+            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        )
+    return record

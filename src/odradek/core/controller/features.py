@@ -1,0 +1,160 @@
+"""Finalized features: which levels of optional behaviour the whole cluster runs at (KIP-584)."""
+
+from __future__ import annotations
+
+from odradek.config.alter import Resource
+from odradek.core.controller.configs import MIN_INSYNC_REPLICAS
+from odradek.core.controller.state import ControllerState, Decision
+from odradek.core.metadata.versions import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    KRAFT_VERSION,
+    LEVEL_ELR,
+    METADATA_VERSION,
+)
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.config_record import ConfigRecord
+from odradek.wire.generated.feature_level_record import FeatureLevelRecord
+from odradek.wire.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from odradek.wire.generated.update_features_response import (
+    UpdatableFeatureResult,
+    UpdateFeaturesResponse,
+)
+from odradek.wire.primitives import Message
+
+UPGRADE = 1
+SAFE_DOWNGRADE = 2
+UNSAFE_DOWNGRADE = 3
+
+RECORDS_CHANGED_AT = (8, 11, 13, 14, 15, 17, 23, 30)
+"""Levels of metadata.version that brought records or fields: below one, metadata would be lost."""
+
+
+def update_features(
+    state: ControllerState, request: UpdateFeaturesRequest, version: int
+) -> Decision[UpdateFeaturesResponse]:
+    """Set the level of each feature named, or of none.
+
+    Raises:
+        ApiError: INVALID_UPDATE_VERSION, for the first feature that cannot be at its level.
+    """
+    wanted = {each.feature: each.max_version_level for each in request.feature_updates}
+    records: list[Message] = []
+    for each in request.feature_updates:
+        try:
+            record = _update(state, each, version, wanted)
+        except ApiError as error:
+            raise ApiError(
+                error.code,
+                "The update failed for all features since the following feature had an error: "
+                f"{error.message}",
+            ) from error
+        if record is not None:
+            records.append(record)
+    if wanted.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
+        records = [*_elr_settings(state), *records]
+    results = []
+    if version <= 1:
+        results = [
+            UpdatableFeatureResult(feature=each.feature, error_message=None)
+            for each in request.feature_updates
+        ]
+    response = UpdateFeaturesResponse(error_message=None, results=results)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _update(
+    state: ControllerState, update: FeatureUpdateKey, version: int, wanted: dict[str, int]
+) -> Message | None:
+    name, level = update.feature, update.max_version_level
+    kind = update.upgrade_type
+    if version == 0:
+        kind = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        raise _invalid(name, level, "The controller does not support the given upgrade type.")
+    present = state.kraft_version if name == KRAFT_VERSION else state.image.features.level(name)
+    if level < 0:
+        raise _invalid(name, level, "A feature version cannot be less than 0.")
+    _check_support(state, name, level)
+    if level < present and kind == UPGRADE:
+        raise _invalid(
+            name,
+            level,
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade.",
+        )
+    if level > present and kind != UPGRADE:
+        raise _invalid(name, level, "Can't downgrade to a newer version.")
+    if name == KRAFT_VERSION:
+        if level != present:
+            raise _invalid(name, level, "This node cannot change it; format with another level.")
+        return None
+    if name == METADATA_VERSION:
+        _check_metadata_version(present, level)
+    elif (
+        name == ELIGIBLE_LEADER_REPLICAS_VERSION
+        and level > 0
+        and wanted.get(METADATA_VERSION, state.level) < LEVEL_ELR
+    ):
+        raise _invalid(name, level, f"It needs {METADATA_VERSION} {LEVEL_ELR} or higher.")
+    return FeatureLevelRecord(name=name, feature_level=level)
+
+
+def _check_support(state: ControllerState, name: str, level: int) -> None:
+    """All nodes that are registered, and this one, can run at the level."""
+    cluster = state.image.cluster
+    ranges = [("Local controller", state.supported_features.get(name, (0, 0)))]
+    ranges += [
+        (f"Broker {broker.id}", broker.features.get(name, (0, 0)))
+        for broker in cluster.brokers.values()
+    ]
+    ranges += [
+        (f"Controller {controller.id}", controller.features.get(name, (0, 0)))
+        for controller in cluster.controllers.values()
+    ]
+    for who, (low, high) in ranges:
+        if high == 0:
+            raise _invalid(name, level, f"{who} does not support this feature.")
+        if not low <= level <= high:
+            raise _invalid(name, level, f"{who} only supports versions {low}-{high}")
+
+
+def _check_metadata_version(present: int, level: int) -> None:
+    """Down only where no record or field is between."""
+    lost = [each for each in RECORDS_CHANGED_AT if level < each <= present]
+    if lost:
+        raise ApiError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Unsupported metadata.version downgrade from {present} to {level}. "
+            f"Metadata that level {lost[0]} brought could be lost.",
+        )
+
+
+def _invalid(name: str, level: int, problem: str) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {level} for feature {name}. {problem}",
+    )
+
+
+def _elr_settings(state: ControllerState) -> list[Message]:
+    """With ELR, min.insync.replicas is one value for all brokers (KIP-966)."""
+    records: list[Message] = []
+    configs = state.image.configs
+    if MIN_INSYNC_REPLICAS not in configs.of(Resource.BROKER, ""):
+        static = state.config.layers.static.get(MIN_INSYNC_REPLICAS, "1")
+        records.append(_broker_setting("", static))
+    records += [
+        _broker_setting(resource.name, None)
+        for resource, settings in configs.by_resource.items()
+        if resource.type == Resource.BROKER and resource.name and MIN_INSYNC_REPLICAS in settings
+    ]
+    return records
+
+
+def _broker_setting(broker: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=Resource.BROKER,
+        resource_name=broker,
+        name=MIN_INSYNC_REPLICAS,
+        value=value,
+    )
