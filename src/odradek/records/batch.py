@@ -31,7 +31,8 @@ BASE_OFFSET = Struct(">q")
 LEADER_EPOCH = Struct(">i")
 SIZE = Struct(">i")
 CHECKSUM = Struct(">I")
-ATTRIBUTES_TO_MAX_TIMESTAMP = Struct(">hiqq")
+ATTRIBUTES = Struct(">h")
+TIMESTAMP = Struct(">q")
 
 LENGTH_POSITION = 8
 LOG_OVERHEAD = 12
@@ -41,6 +42,7 @@ MAGIC_POSITION = 16
 CHECKSUM_POSITION = 17
 ATTRIBUTES_POSITION = 21
 """The first byte that the checksum covers."""
+MAX_TIMESTAMP_POSITION = 35
 HEADER_SIZE = 61
 MAGIC = 2
 LEGACY_SIZE_MIN = 26

@@ -1,0 +1,82 @@
+"""Partition logs, in the files and formats of Apache Kafka 4.3.
+
+What others use:
+
+`LogManager(config, file_system, clock, random_bytes, *, topic_configs, background=...,
+on_directory_failure=...)`: all logs of a node.
+    start() · shutdown(broker_epoch) · tick() -> ms until the next call
+    get(partition) · get_or_create(partition, topic_id, is_new=, directory_id=) · delete(partition)
+    iteration over all logs · logs_in(directory) · directories · online_directories
+    update_topic_config(topic, config) · update_all_configs()
+    when_flushed(log, offset, callback): group commit
+
+`PartitionLog`: one partition.
+    topic_partition, topic_id, config, directory
+    log_start_offset, log_end_offset, last_stable_offset, high_watermark (settable), leader_epoch
+    append_as_leader(records, leader_epoch, origin, *, verification_guard, transaction_version)
+        -> AppendInfo(base_offset, last_offset, log_start_offset, log_append_time_ms, is_duplicate)
+    append_as_follower(records, leader_epoch) -> AppendInfo | None
+    read(offset, max_bytes, limit, whole_first, with_aborted)
+        -> FetchData(records: FileRange, aborted_transactions) | None
+    is_resident(file_range) · aborted_transactions(offset, upper)
+    offset_for_timestamp(timestamp) -> TimestampOffset(timestamp, offset, leader_epoch) | None
+    on_leader_epoch(epoch) · end_offset_for_epoch(epoch) -> (epoch, end offset)
+    delete_records_before(offset) -> log start offset · delete_old_segments()
+    truncate_to(offset) · truncate_fully_and_start_at(offset)
+    start_verification(...) -> guard · active_producers() · has_ongoing_transaction(...)
+    roll() · flush() · flush_work() -> FlushWork(run in a thread, then complete) | None · close()
+    size, segments
+
+`open_log(storage, directory, partition, config, ...)`: one log outside of a manager, such as
+that of the metadata quorum (origin `AppendOrigin.RAFT_LEADER`).
+
+Errors are `ApiError`s, ready for an answer: `RecordsRefused` (with `record_errors`),
+`OffsetOutOfRange`, `LogDirectoryOffline` (KAFKA_STORAGE_ERROR), `LogDamaged` (CORRUPT_MESSAGE),
+`InconsistentTopicId`.
+
+Everything is called on one thread, the loop's; `FlushWork.run`, `LogManager.start` (before
+anything else) and what is given to `background` may run on others.
+
+How it works is told where it happens: `partition_log` (the hot path), `appending`, `reading`,
+`segment`, `index`, `producer_state`, `loader` and `recovery`, `flushing`, `retention`,
+`truncation`, `rolling`, `chores`.
+"""
+
+from odradek.log.directory import LogDirectory
+from odradek.log.errors import (
+    DamagedFile,
+    DirectoryInUse,
+    InconsistentTopicId,
+    LogDamaged,
+    LogDirectoryOffline,
+    OffsetOutOfRange,
+    RecordsRefused,
+)
+from odradek.log.flushing import FlushWork
+from odradek.log.log_manager import LogManager
+from odradek.log.origin import AppendOrigin
+from odradek.log.partition_log import PartitionLog
+from odradek.log.results import AppendInfo, FetchData, ProducerDescription, TimestampOffset
+from odradek.log.startup import open_log
+from odradek.log.storage import Storage
+
+__all__ = [
+    "AppendInfo",
+    "AppendOrigin",
+    "DamagedFile",
+    "DirectoryInUse",
+    "FetchData",
+    "FlushWork",
+    "InconsistentTopicId",
+    "LogDamaged",
+    "LogDirectory",
+    "LogDirectoryOffline",
+    "LogManager",
+    "OffsetOutOfRange",
+    "PartitionLog",
+    "ProducerDescription",
+    "RecordsRefused",
+    "Storage",
+    "TimestampOffset",
+    "open_log",
+]

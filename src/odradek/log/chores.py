@@ -1,0 +1,227 @@
+"""What has to be done to the logs from time to time, in small steps.
+
+- retention, every `log.retention.check.interval.ms`;
+- flushes of logs with `flush.ms`;
+- checkpoints of recovery points, log start offsets and high watermarks;
+- producers that have been idle for too long are forgotten;
+- files and directories on their way out are removed when their delay is over.
+
+Rounds over all logs are cut into steps of `LOGS_A_STEP`, so that ten thousand partitions do not
+stop the loop; writing checkpoints and removing files is background work.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from odradek.env.file_system import remove_tree
+from odradek.log.checkpoints import write_offsets
+from odradek.log.directory import LogDirectory
+from odradek.log.errors import LogDirectoryOffline
+from odradek.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.log.log_manager import LogManager
+    from odradek.log.partition_log import PartitionLog
+
+logger = logging.getLogger("odradek.log")
+
+LOGS_A_STEP = 100
+STEP_PAUSE_MS = 5
+TICK_MAX_MS = 1000
+_NEVER_MS = 2**62
+
+
+class Chores:
+    """See the module. All on the loop's thread."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._storage = manager.storage
+        self._removals: list[tuple[int, int, Sequence[str], bool]] = []
+        self._removal_number = 0
+        self._rounds: list[Iterator[None]] = []
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+        config = manager.config
+        start = manager.storage.clock.monotonic_ms() + config.log_initial_task_delay_ms
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        """(when, how often, what)"""
+        for interval_ms, chore in (
+            (config.log_retention_check_interval_ms, self._begin_retention),
+            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            (
+                config.log_flush_start_offset_checkpoint_interval_ms,
+                self._checkpoint_log_start_offsets,
+            ),
+            (
+                config.replica_high_watermark_checkpoint_interval_ms,
+                self._checkpoint_high_watermarks,
+            ),
+            (config.producer_id_expiration_check_interval_ms, self._begin_expiry),
+            (TICK_MAX_MS, self._begin_flush),
+        ):
+            self._due.append((start, interval_ms, chore))
+
+    def tick(self) -> int:
+        """Do what is due; milliseconds until the next call."""
+        now = self._storage.clock.monotonic_ms()
+        for number, (when, interval_ms, chore) in enumerate(self._due):
+            if when <= now:
+                chore()
+                self._due[number] = (now + interval_ms, interval_ms, chore)
+        self._remove_what_is_due(now)
+        self._step()
+        if self._rounds:
+            return STEP_PAUSE_MS
+        next_due = min(when for when, _, _ in self._due)
+        if self._removals:
+            next_due = min(next_due, self._removals[0][0])
+        return max(0, min(next_due - now, TICK_MAX_MS))
+
+    # -- rounds over all logs -----------------------------------------------------------------
+
+    def _step(self) -> None:
+        """Some logs of the oldest round."""
+        if not self._rounds:
+            return
+        for _ in range(LOGS_A_STEP):
+            try:
+                next(self._rounds[0])
+            except StopIteration:
+                del self._rounds[0]
+                return
+
+    def _begin(self, chore: Callable[[PartitionLog], object]) -> None:
+        def round_over(logs: list[PartitionLog]) -> Iterator[None]:
+            for log in logs:
+                if not log.is_deleted and not log.directory.is_offline:
+                    try:
+                        chore(log)
+                    except LogDirectoryOffline:
+                        logger.debug("%s went offline meanwhile", log)
+                yield
+
+        self._rounds.append(round_over(list(self._manager)))
+
+    def _begin_retention(self) -> None:
+        self._begin(lambda log: log.delete_old_segments())
+
+    def _begin_expiry(self) -> None:
+        self._begin(lambda log: log.expire_producers())
+
+    def _begin_flush(self) -> None:
+        """Flush logs whose `flush.ms` has passed since their last flush."""
+        interval_max = self._manager.config.log_flush_scheduler_interval_ms
+        timed = [log for log in self._manager if min(log.config.flush_ms, interval_max) < _NEVER_MS]
+        now = self._storage.clock.now_ms()
+        for log in timed:
+            if now - log.last_flush_ms >= log.config.flush_ms:
+                log.flush_in_background()
+
+    # -- checkpoints --------------------------------------------------------------------------
+
+    def _checkpoint_recovery_points(self) -> None:
+        self._checkpoint(lambda directory: directory.recovery_points, _recovery_points)
+
+    def _checkpoint_log_start_offsets(self) -> None:
+        self._checkpoint(lambda directory: directory.log_start_offsets, _log_start_offsets)
+
+    def _checkpoint_high_watermarks(self) -> None:
+        self._checkpoint(lambda directory: directory.high_watermarks, _high_watermarks)
+
+    def _checkpoint(
+        self,
+        path_in: Callable[[LogDirectory], str],
+        offsets_of: Callable[[Collection[PartitionLog]], dict[TopicPartition, int]],
+    ) -> None:
+        """Write a checkpoint of each directory, if it has changed."""
+        for directory in self._manager.online_directories:
+            path = path_in(directory)
+            offsets = offsets_of(self._manager.logs_in(directory))
+            if self._written.get(path) == offsets:
+                continue
+            self._written[path] = offsets
+            self._write(directory, path, offsets)
+
+    def _write(
+        self, directory: LogDirectory, path: str, offsets: dict[TopicPartition, int]
+    ) -> None:
+        def work() -> None:
+            write_offsets(self._storage.file_system, path, offsets)
+
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                directory.fail("could not write a checkpoint", error)
+
+        self._storage.background(work, done)
+
+    def write_checkpoints(self, directory: LogDirectory, logs: Collection[PartitionLog]) -> None:
+        """Write all checkpoints of a directory, now.
+
+        Raises:
+            OSError: the device failed.
+        """
+        file_system = self._storage.file_system
+        write_offsets(file_system, directory.recovery_points, _recovery_points(logs))
+        write_offsets(file_system, directory.log_start_offsets, _log_start_offsets(logs))
+        write_offsets(file_system, directory.high_watermarks, _high_watermarks(logs))
+
+    # -- removals -----------------------------------------------------------------------------
+
+    def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Remove files after a while."""
+        if paths:
+            self._add_removal(paths, delay_ms, False)
+
+    def remove_directory_later(self, path: str, delay_ms: int) -> None:
+        """Remove a directory and what is in it after a while."""
+        self._add_removal((path,), delay_ms, True)
+
+    def _add_removal(self, paths: Sequence[str], delay_ms: int, is_tree: bool) -> None:
+        due = self._storage.clock.monotonic_ms() + delay_ms
+        self._removal_number += 1
+        heappush(self._removals, (due, self._removal_number, paths, is_tree))
+
+    def _remove_what_is_due(self, now: int) -> None:
+        trees: list[str] = []
+        files: list[str] = []
+        while self._removals and self._removals[0][0] <= now:
+            _, _, paths, is_tree = heappop(self._removals)
+            (trees if is_tree else files).extend(paths)
+        if not trees and not files:
+            return
+
+        def work() -> None:
+            for path in files:
+                try:
+                    self._storage.file_system.remove(path)
+                except FileNotFoundError:
+                    continue  # its directory has gone before it
+            for path in trees:
+                remove_tree(self._storage.file_system, path)
+
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                logger.error("could not remove files: %s", error)
+
+        self._storage.background(work, done)
+
+
+def _recovery_points(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
+    return {log.topic_partition: log.recovery_point for log in logs}
+
+
+def _log_start_offsets(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
+    """Of the logs that start inside a segment; others start where their first segment does."""
+    return {
+        log.topic_partition: log.log_start_offset
+        for log in logs
+        if log.log_start_offset > log.bases[0]
+    }
+
+
+def _high_watermarks(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
+    return {log.topic_partition: log.high_watermark for log in logs}

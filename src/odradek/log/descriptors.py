@@ -1,0 +1,89 @@
+"""Open files, and how many of them there may be.
+
+A file stays open as long as somebody holds its `OpenFile`: the segment that it belongs to, and
+any `FileRange` on its way to a socket. So the pool may forget a file, and a segment may be
+deleted, while a slow reader still sends it. (CPython closes it with the last reference.)
+
+The pool bounds the files that segments hold. When there are too many, it sweeps over them in the
+order in which they were opened, passes by those used since the last sweep, and lets the others
+go (second chance: nothing is moved per access; the user only sets `used`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from odradek.env.file_system import READ_WRITE, FileSystem
+
+POOL_LIMIT_DEFAULT = 4096
+
+
+class OpenFile:
+    """A descriptor that closes itself with the last reference."""
+
+    __slots__ = ("_close", "descriptor", "used")
+
+    def __init__(self, descriptor: int, close: Callable[[int], None]) -> None:
+        self.descriptor = descriptor
+        self.used = True
+        self._close = close
+
+    def __del__(self) -> None:
+        self._close(self.descriptor)
+
+
+class FileHolder(Protocol):
+    """What holds one file of the pool; `file` is None while it is not open."""
+
+    file: OpenFile | None
+
+
+class DescriptorPool:
+    """See the module. Thread-safe."""
+
+    def __init__(self, file_system: FileSystem, limit: int = POOL_LIMIT_DEFAULT) -> None:
+        self._file_system = file_system
+        self._limit = limit
+        self._holders: OrderedDict[FileHolder, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def open(self, holder: FileHolder, path: str, flags: int = READ_WRITE) -> OpenFile:
+        """Open the holder's file, if it is not, and let others go if there are too many.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        with self._lock:
+            file = holder.file
+            if file is None:
+                descriptor = self._file_system.open(path, flags)
+                file = OpenFile(descriptor, self._file_system.close)
+                if len(self._holders) >= self._limit:
+                    self._sweep()
+                holder.file = file
+                self._holders[holder] = None
+            return file
+
+    def _sweep(self) -> None:
+        """Let the first file go that was not used since the last look; at worst the oldest."""
+        for _ in range(len(self._holders)):
+            holder = next(iter(self._holders))
+            file = holder.file
+            if file is None or not file.used:
+                break
+            file.used = False
+            self._holders.move_to_end(holder)
+        holder, _ = self._holders.popitem(last=False)
+        holder.file = None
+
+    def release(self, holder: FileHolder) -> None:
+        """The holder needs its file no more."""
+        with self._lock:
+            self._holders.pop(holder, None)
+            holder.file = None

@@ -1,0 +1,61 @@
+"""One of the node's log directories (`log.dirs`), and whether its disk works."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from odradek.log import names
+from odradek.log.errors import LogDirectoryOffline
+
+logger = logging.getLogger("odradek.log")
+
+
+class LogDirectory:
+    """See the module. `id` is the directory's in `meta.properties`; None before it has one.
+
+    After the first error of its device a directory is offline until the node is started anew:
+    what is on the device is not known any more. `on_failure` is told once.
+    """
+
+    __slots__ = ("id", "is_offline", "lock", "on_failure", "path")
+
+    def __init__(self, path: str, directory_id: bytes | None = None) -> None:
+        self.path = path
+        self.id = directory_id
+        self.is_offline = False
+        self.lock: int | None = None
+        """The descriptor of the `.lock` file, while it is held."""
+        self.on_failure: Callable[[LogDirectory], None] | None = None
+
+    def file(self, name: str) -> str:
+        """The path of a file or directory in it."""
+        return f"{self.path}/{name}"
+
+    @property
+    def recovery_points(self) -> str:
+        """The checkpoint of what is known to be on the device."""
+        return self.file(names.RECOVERY_POINT_CHECKPOINT)
+
+    @property
+    def log_start_offsets(self) -> str:
+        """The checkpoint of log start offsets that are inside a segment."""
+        return self.file(names.LOG_START_OFFSET_CHECKPOINT)
+
+    @property
+    def high_watermarks(self) -> str:
+        """The checkpoint of high watermarks."""
+        return self.file(names.HIGH_WATERMARK_CHECKPOINT)
+
+    def fail(self, what: str, error: OSError) -> LogDirectoryOffline:
+        """The device failed: go offline, tell, and give the exception to raise."""
+        message = f"{what}: {error}"
+        if not self.is_offline:
+            self.is_offline = True
+            logger.error("log directory %s goes offline: %s", self.path, message)
+            if self.on_failure is not None:
+                self.on_failure(self)
+        return LogDirectoryOffline(message)
+
+    def __repr__(self) -> str:
+        return f"LogDirectory({self.path}{', offline' if self.is_offline else ''})"

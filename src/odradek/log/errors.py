@@ -1,0 +1,58 @@
+"""What can go wrong with logs.
+
+What a client has to know is an `ApiError`, so that a handler may put it into the answer as it
+is. The rest is damage found in files.
+"""
+
+from __future__ import annotations
+
+from odradek.model.errors import ApiError, ErrorCode
+
+
+class OffsetOutOfRange(ApiError):
+    """The offset lies before the log's start or after its end."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+
+
+class LogDirectoryOffline(ApiError):
+    """The log's directory has failed; its other logs are unusable too, the node is not."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class LogDamaged(ApiError):
+    """A file of the log holds something else than batches; the message names the place."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
+
+
+class RecordsRefused(ApiError):
+    """Nothing of the payload was appended.
+
+    `record_errors` names records at fault: (index in the batch, message), as Produce answers do.
+    """
+
+    def __init__(
+        self, code: ErrorCode, message: str, record_errors: tuple[tuple[int, str], ...] = ()
+    ) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+class InconsistentTopicId(ApiError):
+    """The directory of the partition belongs to another topic of the same name."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INCONSISTENT_TOPIC_ID, message)
+
+
+class DamagedFile(Exception):
+    """A file does not hold what its name says; the message names the place."""
+
+
+class DirectoryInUse(Exception):
+    """Another process works in the log directory."""

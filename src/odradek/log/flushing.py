@@ -1,0 +1,202 @@
+"""What makes a log survive a crash of the machine, and how it is closed.
+
+A flush syncs, of the segments from the recovery point on: the `.log`; of closed ones also the
+indexes and the snapshot that was taken when they were rolled, because recovery begins at the
+recovery point and believes what lies before it; the leader epochs; and the directory, if names
+in it changed. Then the recovery point moves up.
+
+The indexes of the active segment need no sync: it is always recovered.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from odradek.env.file_system import READ_ONLY, FileSystem, replace_file
+from odradek.log import names, snapshots
+from odradek.log.checkpoints import leader_epochs_text
+from odradek.log.descriptors import OpenFile
+from odradek.log.errors import LogDirectoryOffline
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+
+NEVER = 2**63
+_LONG_MAX = 2**63 - 1
+
+
+class FlushWork:
+    """One flush of one log: `run` in any thread, then `complete` on the loop's."""
+
+    __slots__ = (
+        "_directories",
+        "_epochs",
+        "_file_system",
+        "_files",
+        "_generation",
+        "_log",
+        "_paths",
+        "offset",
+    )
+
+    def __init__(self, log: PartitionLog, offset: int, is_last: bool = False) -> None:
+        """Collect what is to be synced, so that `run` needs nothing of the log.
+
+        `is_last`: the log is being closed, so that the active segment will not be recovered.
+
+        Raises:
+            OSError: a file cannot be opened or written.
+        """
+        self.offset = offset
+        """All before it will survive a crash."""
+        self._log = log
+        self._generation = log.generation
+        self._file_system: FileSystem = log.storage.file_system
+        self._files: list[OpenFile] = []
+        self._paths: list[str] = []
+        self._directories: list[str] = []
+        self._epochs: bytes | None = None
+        first = max(0, log.segment_of(log.recovery_point))
+        for segment in log.segments[first:]:
+            self._files.append(segment.file or segment.open_file())
+            self._paths.append(segment.path(names.TRANSACTION_INDEX))
+            if is_last or segment is not log.active:
+                self._paths.append(segment.path(names.OFFSET_INDEX))
+                self._paths.append(segment.path(names.TIME_INDEX))
+        for snapshot in log.snapshots:
+            if snapshot >= log.recovery_point:
+                self._paths.append(snapshots.path_of(log.path, snapshot))
+        if log.leader_epochs.is_dirty:
+            self._epochs = leader_epochs_text(log.leader_epochs.entries)
+            log.leader_epochs.is_dirty = False
+        if log.is_unsynced:
+            self._paths.append(f"{log.path}/{names.PARTITION_METADATA}")
+            self._directories += (log.path, os.path.dirname(log.path))
+            log.is_unsynced = False
+
+    def run(self) -> None:
+        """Sync. Thread-safe.
+
+        Raises:
+            OSError: the device failed: what is on it is not known any more.
+        """
+        file_system = self._file_system
+        for file in self._files:
+            file_system.fdatasync(file.descriptor)
+        for path in self._paths:
+            try:
+                descriptor = file_system.open(path, READ_ONLY)
+            except FileNotFoundError:
+                continue  # never made, or its segment was deleted meanwhile
+            try:
+                file_system.fdatasync(descriptor)
+            finally:
+                file_system.close(descriptor)
+        if self._epochs is not None:
+            replace_file(
+                file_system, f"{self._log.path}/{names.LEADER_EPOCH_CHECKPOINT}", self._epochs
+            )
+        for path in self._directories:
+            file_system.sync_directory(path)
+
+    def complete(self) -> None:
+        """The work is done: the recovery point moves up, unless the log was truncated since."""
+        log = self._log
+        if self._generation == log.generation:
+            log.recovery_point = max(log.recovery_point, self.offset)
+        log.last_flush_ms = log.storage.clock.now_ms()
+        set_flush_offset(log)
+
+    def failed(self, error: OSError) -> LogDirectoryOffline:
+        """The work raised: the log directory goes offline; the exception to raise."""
+        return self._log.fail("flush", error)
+
+
+def flush_work(log: PartitionLog, offset: int) -> FlushWork | None:
+    """The work that flushes the log up to `offset`; None if that was done."""
+    if log.directory.is_offline or (
+        offset <= log.recovery_point and not log.is_unsynced and not log.leader_epochs.is_dirty
+    ):
+        return None
+    try:
+        return FlushWork(log, offset)
+    except OSError as error:
+        raise log.fail("flush", error) from error
+
+
+def set_flush_offset(log: PartitionLog) -> None:
+    """After the record of that offset a flush is due (`flush.messages`)."""
+    interval = log.config.flush_messages
+    log.flush_offset = log.recovery_point + interval - 1 if interval < _LONG_MAX else NEVER
+
+
+def flush_in_background(log: PartitionLog) -> None:
+    """Begin a flush, unless one is under way; that one is followed by another if need be."""
+    if log.is_flushing:
+        return
+    work = flush_work(log, log.log_end_offset)
+    if work is None:
+        return
+    log.is_flushing = True
+
+    def done(error: OSError | None) -> None:
+        log.is_flushing = False
+        if log.is_deleted:
+            return
+        if error is not None:
+            log.fail("flush", error)
+            return
+        work.complete()
+        if log.log_end_offset > log.flush_offset:
+            flush_in_background(log)
+
+    log.storage.background(work.run, done)
+
+
+def flush_now(log: PartitionLog) -> None:
+    """Flush on this thread.
+
+    Raises:
+        LogDirectoryOffline: the disk failed.
+    """
+    work = flush_work(log, log.log_end_offset)
+    if work is not None:
+        _run(log, work)
+
+
+def _run(log: PartitionLog, work: FlushWork) -> None:
+    try:
+        work.run()
+    except OSError as error:
+        raise log.fail("flush", error) from error
+    work.complete()
+
+
+def close(log: PartitionLog) -> None:
+    """Flush, leave everything for a quick start, and let go of the files.
+
+    A log that was not touched since it was loaded costs nothing here.
+
+    Raises:
+        LogDirectoryOffline: the disk failed.
+    """
+    if log.directory.is_offline:
+        return
+    try:
+        active = log.active
+        was_touched = active.offset_index is not None
+        if was_touched:
+            active.finish_indexes()
+            if log.config.preallocate:
+                active.trim()
+        snapshots.take(log, log.log_end_offset)
+        work = FlushWork(log, log.log_end_offset, is_last=True) if was_touched else None
+    except OSError as error:
+        raise log.fail("close", error) from error
+    if work is None:
+        work = flush_work(log, log.log_end_offset)
+    if work is not None:
+        _run(log, work)
+    for segment in log.segments:
+        segment.close_file()

@@ -1,0 +1,78 @@
+"""Appends that are answered only once they survive a crash: one flush for all that wait.
+
+The logs of a directory share a disk. While a flush of some of them runs, others gather; the next
+flush takes all of them. So the number of syncs follows the speed of the disk, not the number of
+requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.log.errors import LogDirectoryOffline
+from odradek.log.flushing import FlushWork
+from odradek.log.storage import Background
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+
+Flushed = Callable[[LogDirectoryOffline | None], None]
+"""Called on the loop's thread: the records survive a crash, or the disk failed."""
+
+
+class GroupCommit:
+    """The flushes of the logs of one directory."""
+
+    __slots__ = ("_background", "_is_running", "_waiting")
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._waiting: dict[PartitionLog, list[Flushed]] = {}
+        self._is_running = False
+
+    def wait(self, log: PartitionLog, offset: int, flushed: Flushed) -> None:
+        """Call `flushed` once all records below `offset` survive a crash."""
+        if log.recovery_point >= offset:
+            flushed(None)
+            return
+        self._waiting.setdefault(log, []).append(flushed)
+        if not self._is_running:
+            self._run()
+
+    def _run(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        works: list[FlushWork] = []
+        served: list[Flushed] = []
+        for log, callbacks in waiting.items():
+            try:
+                work = log.flush_work()
+            except LogDirectoryOffline as error:
+                _call(callbacks, error)
+                continue
+            served += callbacks
+            if work is not None:
+                works.append(work)
+
+        def run() -> None:
+            for work in works:
+                work.run()
+
+        def done(error: OSError | None) -> None:
+            self._is_running = False
+            if error is None:
+                for work in works:
+                    work.complete()
+                _call(served, None)
+            else:
+                _call(served, works[0].failed(error))
+            if self._waiting and not self._is_running:
+                self._run()
+
+        self._is_running = True
+        self._background(run, done)
+
+
+def _call(callbacks: list[Flushed], error: LogDirectoryOffline | None) -> None:
+    for callback in callbacks:
+        callback(error)

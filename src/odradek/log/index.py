@@ -1,0 +1,146 @@
+"""Sparse indexes of a segment: `.index` by offset, `.timeindex` by timestamp.
+
+Entries have a fixed size and grow in both fields. Offsets are int32, relative to the segment's
+base offset.
+
+    .index      last offset of a batch int32 | position of that batch in the .log int32
+    .timeindex  timestamp int64 | last offset of the batch that first had it int32
+
+There is no checksum: what an index says is only where to begin to search, and an index is made
+anew from its log when in doubt. So entries are first kept in memory (`tail`) and written in
+pieces, at the latest when the segment is flushed, rolled or closed; no file stays open.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from struct import Struct
+from typing import ClassVar
+
+from odradek.env.file_system import CREATE, READ_ONLY, FileSystem, write_fully
+
+TAIL_SIZE_MAX = 4096
+"""Bytes of entries after which an index is written."""
+_BLOCK_ENTRIES = 256
+"""A search in the file reads this many entries at once when it has come so close."""
+
+
+class Index:
+    """The entries of one index; `file_system` and `path` come with each call that needs them."""
+
+    __slots__ = ("stored", "tail")
+
+    ENTRY: ClassVar[Struct]
+
+    def __init__(self, stored: int = 0) -> None:
+        self.stored = stored
+        """Entries in the file."""
+        self.tail = bytearray()
+        """Entries after those of the file."""
+
+    def __len__(self) -> int:
+        return self.stored + len(self.tail) // self.ENTRY.size
+
+    def append(self, key: int, value: int) -> None:
+        """Add an entry above all others."""
+        self.tail += self.ENTRY.pack(key, value)
+
+    def write(self, file_system: FileSystem, path: str) -> None:
+        """Put the tail into the file, which is made if it is not there.
+
+        Raises:
+            OSError: the device failed.
+        """
+        descriptor = file_system.open(path, CREATE)
+        try:
+            if self.tail:
+                position = self.stored * self.ENTRY.size
+                write_fully(file_system, descriptor, self.tail, position)
+                self.stored = len(self)
+                self.tail.clear()
+        finally:
+            file_system.close(descriptor)
+
+    def entry(self, file_system: FileSystem, path: str, number: int) -> tuple[int, int]:
+        """The entry of that number, from 0 on."""
+        size = self.ENTRY.size
+        if number >= self.stored:
+            return self._unpack(self.tail, (number - self.stored) * size)
+        descriptor = file_system.open(path, READ_ONLY)
+        try:
+            return self._unpack(file_system.pread(descriptor, size, number * size), 0)
+        finally:
+            file_system.close(descriptor)
+
+    def last(self, file_system: FileSystem, path: str) -> tuple[int, int] | None:
+        """The last entry."""
+        count = len(self)
+        return self.entry(file_system, path, count - 1) if count else None
+
+    def floor(self, file_system: FileSystem, path: str, key: int) -> tuple[int, int] | None:
+        """The last entry whose key is not above `key`."""
+        number = self.count_to(file_system, path, key)
+        return self.entry(file_system, path, number - 1) if number else None
+
+    def count_to(self, file_system: FileSystem, path: str, key: int, field: int = 0) -> int:
+        """How many entries have no more than `key` in the field 0 or 1."""
+        in_tail = self._count_in(self.tail, key, field)
+        if in_tail or not self.stored:
+            return self.stored + in_tail
+        size = self.ENTRY.size
+        descriptor = file_system.open(path, READ_ONLY)
+        try:
+            low, high = 0, self.stored
+            while high - low > _BLOCK_ENTRIES:
+                middle = (low + high) // 2
+                entry = self._unpack(file_system.pread(descriptor, size, middle * size), 0)
+                if entry[field] <= key:
+                    low = middle
+                else:
+                    high = middle
+            block = file_system.pread(descriptor, (high - low) * size, low * size)
+            return low + self._count_in(block, key, field)
+        finally:
+            file_system.close(descriptor)
+
+    def truncate(self, file_system: FileSystem, path: str, count: int) -> None:
+        """Keep the first `count` entries.
+
+        Raises:
+            OSError: the device failed.
+        """
+        size = self.ENTRY.size
+        if count >= self.stored:
+            del self.tail[(count - self.stored) * size :]
+            return
+        self.tail.clear()
+        self.stored = count
+        descriptor = file_system.open(path, CREATE)
+        try:
+            file_system.truncate(descriptor, count * size)
+        finally:
+            file_system.close(descriptor)
+
+    def _count_in(self, block: bytes | bytearray, key: int, field: int) -> int:
+        unpack = self.ENTRY.unpack_from
+        size = self.ENTRY.size
+        entries = range(0, len(block) - size + 1, size)
+        return bisect_right(entries, key, key=lambda position: unpack(block, position)[field])
+
+    def _unpack(self, block: bytes | bytearray, position: int) -> tuple[int, int]:
+        first, second = self.ENTRY.unpack_from(block, position)
+        return first, second
+
+
+class OffsetIndex(Index):
+    """(relative last offset of a batch, position of the batch)."""
+
+    __slots__ = ()
+    ENTRY = Struct(">ii")
+
+
+class TimeIndex(Index):
+    """(timestamp, relative last offset of the batch that first had it)."""
+
+    __slots__ = ()
+    ENTRY = Struct(">qi")

@@ -1,0 +1,93 @@
+"""Where each leader epoch begins in a log (`LeaderEpochFileCache`).
+
+A follower, or a consumer that fears truncation, asks where an epoch ended; the answer tells from
+where on two logs may differ. Both columns grow. The checkpoint file is written when the log is
+flushed: what a crash takes away is found again in the batches after the recovery point.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class LeaderEpochs:
+    """The epochs of one log, oldest first."""
+
+    __slots__ = ("epochs", "is_dirty", "start_offsets")
+
+    def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
+        self.epochs: list[int] = []
+        self.start_offsets: list[int] = []
+        self.is_dirty = False
+        """Whether the checkpoint file is behind."""
+        for epoch, start_offset in entries or ():
+            self.assign(epoch, start_offset)
+        self.is_dirty = False
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), oldest first."""
+        return list(zip(self.epochs, self.start_offsets, strict=True))
+
+    @property
+    def latest(self) -> int:
+        """The latest epoch; -1 if there is none."""
+        return self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """An epoch begins, unless it is the latest anyway; entries that contradict it go."""
+        assert epoch >= 0
+        assert start_offset >= 0
+        epochs, offsets = self.epochs, self.start_offsets
+        if epochs and epochs[-1] == epoch and start_offset >= offsets[-1]:
+            return
+        while epochs and (epochs[-1] >= epoch or offsets[-1] >= start_offset):
+            epochs.pop()
+            offsets.pop()
+        epochs.append(epoch)
+        offsets.append(start_offset)
+        self.is_dirty = True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest known epoch not above `epoch`, and the offset where it ends.
+
+        (-1, -1) if nothing is known of it: there is no such epoch, or it is above the latest.
+        """
+        if epoch == UNDEFINED_EPOCH or not self.epochs or epoch > self.epochs[-1]:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self.epochs[-1]:
+            return epoch, log_end_offset
+        higher = bisect_right(self.epochs, epoch)
+        found = self.epochs[higher - 1] if higher else epoch
+        return found, self.start_offsets[higher]
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch in which the offset was written; -1 if it is before all that is known."""
+        found = bisect_right(self.start_offsets, offset)
+        return self.epochs[found - 1] if found else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log ends at `end_offset` now: forget epochs that begin there or later."""
+        kept = bisect_left(self.start_offsets, end_offset)
+        if kept < len(self.epochs):
+            del self.epochs[kept:]
+            del self.start_offsets[kept:]
+            self.is_dirty = True
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log starts at `start_offset` now: the epoch of that offset begins there."""
+        passed = bisect_right(self.start_offsets, start_offset)
+        if passed and (passed > 1 or self.start_offsets[0] != start_offset):
+            del self.epochs[: passed - 1]
+            del self.start_offsets[: passed - 1]
+            self.start_offsets[0] = start_offset
+            self.is_dirty = True
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.is_dirty = self.is_dirty or bool(self.epochs)
+        self.epochs.clear()
+        self.start_offsets.clear()

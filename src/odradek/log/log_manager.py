@@ -1,0 +1,297 @@
+"""All logs of a node, in one or several log directories.
+
+The node makes a `LogManager`, calls `start` (which loads and, after a crash, recovers), then
+`tick` whenever it said to, and at the end `shutdown`. In between, logs are found, made and
+deleted by name.
+
+When a disk fails, its directory goes offline: its logs are forgotten here (`on_directory_failure`
+is told), those of other directories go on. A partition that may lie in an offline directory is
+not made anew elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.env.clock import Clock
+from odradek.env.file_system import FileSystem, replace_file
+from odradek.env.randomness import RandomBytes
+from odradek.log import names
+from odradek.log.checkpoints import (
+    clean_shutdown_text,
+    write_partition_metadata,
+)
+from odradek.log.chores import Chores
+from odradek.log.descriptors import POOL_LIMIT_DEFAULT
+from odradek.log.directory import LogDirectory
+from odradek.log.errors import (
+    InconsistentTopicId,
+    LogDirectoryOffline,
+)
+from odradek.log.group_commit import Flushed, GroupCommit
+from odradek.log.partition_log import PartitionLog
+from odradek.log.startup import TopicConfigs, load_directory, open_directory, open_log
+from odradek.log.storage import Background, Storage, run_now
+from odradek.model import uuids
+from odradek.model.topic_partition import TopicPartition
+
+logger = logging.getLogger("odradek.log")
+
+DirectoryFailure = Callable[[LogDirectory, list[PartitionLog]], None]
+
+
+class LogManager:
+    """See the module.
+
+    `topic_configs(topic)` gives a topic's settings; `background` moves work off the thread (see
+    `Storage`); `open_files_max` bounds the `.log` files that are open at a time.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        file_system: FileSystem,
+        clock: Clock,
+        random_bytes: RandomBytes,
+        *,
+        topic_configs: TopicConfigs,
+        background: Background = run_now,
+        on_directory_failure: DirectoryFailure | None = None,
+        open_files_max: int = POOL_LIMIT_DEFAULT,
+    ) -> None:
+        self.config = config
+        self.storage = Storage(
+            file_system,
+            clock,
+            random_bytes,
+            background=background,
+            open_files_max=open_files_max,
+            producer_expiration_ms=config.producer_id_expiration_ms,
+            verify_transactions=config.transaction_partition_verification_enable,
+        )
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.directories: list[LogDirectory] = []
+        self.broker_epoch = -1
+        """That of the last clean shutdown, if all directories say the same; else -1."""
+        self._topic_configs = topic_configs
+        self._on_directory_failure = on_directory_failure
+        self._group_commits: dict[str, GroupCommit] = {}
+        self._chores = Chores(self)
+        self.storage.remove_later = self._chores.remove_later
+
+    # -- start and end ------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the log directories and load what is in them.
+
+        Takes long after a crash; may run in another thread as long as nothing else uses this.
+
+        Raises:
+            DirectoryInUse: another process has one of the directories.
+            LogDirectoryOffline: no directory works.
+        """
+        file_system = self.storage.file_system
+        epochs = set()
+        for path in self.config.log_dirs:
+            directory = open_directory(file_system, path)
+            directory.on_failure = self._directory_failed
+            self.directories.append(directory)
+            if not directory.is_offline:
+                epochs.add(self._load(directory))
+        self._check_directories()
+        all_work = len(self.online_directories) == len(self.directories)
+        self.broker_epoch = epochs.pop() if all_work and len(epochs) == 1 else -1
+
+    def _load(self, directory: LogDirectory) -> int:
+        threads = self.config.num_recovery_threads_per_data_dir
+        try:
+            contents = load_directory(self.storage, directory, self._topic_configs, threads)
+        except OSError as error:
+            directory.fail("could not load it", error)
+            return -1
+        for log in contents.logs:
+            other = self.logs.setdefault(log.topic_partition, log)
+            assert other is log, f"{log.path} and {other.path} are of one partition"
+        for path in contents.retired:
+            self._chores.remove_directory_later(path, 0)
+        return contents.broker_epoch
+
+    def _check_directories(self) -> None:
+        if not self.online_directories:
+            paths = ", ".join(directory.path for directory in self.directories)
+            raise LogDirectoryOffline(f"no log directory can be used: {paths}")
+
+    def shutdown(self, broker_epoch: int = -1) -> None:
+        """Flush and close all logs, and mark the directories as shut down cleanly.
+
+        No background work may be under way.
+        """
+        for directory in self.online_directories:
+            logs = self.logs_in(directory)
+            try:
+                for log in logs:
+                    log.close()
+                self._chores.write_checkpoints(directory, logs)
+                marker = directory.file(names.CLEAN_SHUTDOWN)
+                replace_file(self.storage.file_system, marker, clean_shutdown_text(broker_epoch))
+            except LogDirectoryOffline as error:
+                logger.error("%s is not shut down cleanly: %s", directory.path, error.message)
+            except OSError as error:
+                directory.fail("could not close it", error)
+        self.logs.clear()
+        for directory in self.directories:
+            if directory.lock is not None:
+                self.storage.file_system.close(directory.lock)
+                directory.lock = None
+
+    def tick(self) -> int:
+        """Do what is due; milliseconds until the next call."""
+        return self._chores.tick()
+
+    # -- logs ---------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter(self.logs.values())
+
+    def __len__(self) -> int:
+        return len(self.logs)
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition, if it is here."""
+        return self.logs.get(partition)
+
+    def get_or_create(
+        self,
+        partition: TopicPartition,
+        topic_id: bytes,
+        *,
+        is_new: bool = False,
+        directory_id: bytes = uuids.DIRECTORY_UNASSIGNED,
+    ) -> PartitionLog:
+        """The log of a partition, made if it is not here.
+
+        `is_new`: the partition has just been created, so that it cannot lie in a directory that
+        is offline. `directory_id` names the directory that it is assigned to.
+
+        Raises:
+            InconsistentTopicId: there is a log of another topic of that name.
+            LogDirectoryOffline: a disk failed, or the log may be on one that has.
+        """
+        log = self.logs.get(partition)
+        if log is not None:
+            if log.topic_id is None:
+                self._assign_topic_id(log, topic_id)
+            elif log.topic_id != topic_id:
+                raise InconsistentTopicId(
+                    f"the log of {partition} is of the topic id {uuids.to_text(log.topic_id)}, "
+                    f"not {uuids.to_text(topic_id)}"
+                )
+            return log
+        directory = self._directory_for(is_new, directory_id)
+        try:
+            log = open_log(
+                self.storage,
+                directory,
+                partition,
+                self._topic_configs(partition.topic),
+                topic_id=topic_id,
+            )
+            self._assign_topic_id(log, topic_id)
+        except OSError as error:
+            raise directory.fail(f"could not make the log of {partition}", error) from error
+        self.logs[partition] = log
+        return log
+
+    def _assign_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
+        path = f"{log.path}/{names.PARTITION_METADATA}"
+        write_partition_metadata(self.storage.file_system, path, topic_id, sync=False)
+        log.topic_id = topic_id
+        log.is_unsynced = True
+
+    def _directory_for(self, is_new: bool, directory_id: bytes) -> LogDirectory:
+        online = self.online_directories
+        if not online or (not is_new and len(online) < len(self.directories)):
+            offline = [each.path for each in self.directories if each.is_offline]
+            raise LogDirectoryOffline(f"log directories are offline: {', '.join(offline)}")
+        for directory in online:
+            if directory.id is not None and directory.id == directory_id:
+                return directory
+        counts = dict.fromkeys(online, 0)
+        for log in self.logs.values():
+            counts[log.directory] += 1
+        return min(online, key=counts.__getitem__)
+
+    def delete(self, partition: TopicPartition, *, is_stray: bool = False) -> bool:
+        """Forget a log and delete its files after a while; False if it was not here.
+
+        A stray one, which the cluster does not know, is only moved aside.
+
+        Raises:
+            LogDirectoryOffline: the disk failed.
+        """
+        log = self.logs.pop(partition, None)
+        if log is None:
+            return False
+        log.is_deleted = True
+        kind = names.STRAY_DIRECTORY if is_stray else names.DELETE_DIRECTORY
+        name = names.retired_directory(partition, kind, self.storage.random_bytes(16))
+        path = log.directory.file(name)
+        log.go_offline()
+        try:
+            self.storage.file_system.rename(log.path, path)
+        except OSError as error:
+            raise log.fail("delete", error) from error
+        logger.info("%s: its directory is %s now", partition, path)
+        if not is_stray:
+            self._chores.remove_directory_later(path, log.config.file_delete_delay_ms)
+        return True
+
+    def update_topic_config(self, topic: str, config: TopicConfig) -> None:
+        """A topic has these settings from now on."""
+        for partition, log in self.logs.items():
+            if partition.topic == topic:
+                log.update_config(config)
+
+    def update_all_configs(self) -> None:
+        """The broker's defaults have changed: ask for the settings of every topic again."""
+        configs: dict[str, TopicConfig] = {}
+        for (topic, _), log in self.logs.items():
+            if topic not in configs:
+                configs[topic] = self._topic_configs(topic)
+            log.update_config(configs[topic])
+
+    def when_flushed(self, log: PartitionLog, offset: int, flushed: Flushed) -> None:
+        """Call `flushed` on this thread once all records below `offset` survive a crash.
+
+        One flush serves all that wait for logs of the same directory.
+        """
+        group = self._group_commits.get(log.directory.path)
+        if group is None:
+            group = GroupCommit(self.storage.background)
+            self._group_commits[log.directory.path] = group
+        group.wait(log, offset, flushed)
+
+    # -- directories --------------------------------------------------------------------------
+
+    @property
+    def online_directories(self) -> list[LogDirectory]:
+        """Those whose disk works."""
+        return [directory for directory in self.directories if not directory.is_offline]
+
+    def logs_in(self, directory: LogDirectory) -> Collection[PartitionLog]:
+        """The logs of a directory."""
+        return [log for log in self.logs.values() if log.directory is directory]
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        lost = list(self.logs_in(directory))
+        for log in lost:
+            log.go_offline()
+            del self.logs[log.topic_partition]
+        if directory.lock is not None:
+            self.storage.file_system.close(directory.lock)
+            directory.lock = None
+        if self._on_directory_failure is not None:
+            self._on_directory_failure(directory, lost)

@@ -1,0 +1,76 @@
+"""Names of files and directories, as Apache Kafka's log has them.
+
+A partition's directory is `topic-partition`; one to be deleted `topic-partition.<32 hex>-delete`,
+one found to belong to nobody `...-stray`, one being moved `...-future`. In it, files are named by
+the first offset they may hold, in 20 digits, and their kind.
+"""
+
+from __future__ import annotations
+
+import re
+
+from odradek.model.topic_partition import TopicPartition
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TRANSACTION_INDEX = ".txnindex"
+PRODUCER_SNAPSHOT = ".snapshot"
+SEGMENT_KINDS = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+DELETED = ".deleted"
+"""Appended to the names of files that are removed after a while."""
+CLEANED = ".cleaned"
+"""Appended while a replacement is being written: worthless after a crash."""
+SWAP = ".swap"
+"""Appended once the replacement is whole: after a crash it takes the place of the old files."""
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+
+METADATA_TOPIC = "__cluster_metadata"
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+
+DELETE_DIRECTORY = "-delete"
+STRAY_DIRECTORY = "-stray"
+FUTURE_DIRECTORY = "-future"
+
+_DIRECTORY = re.compile(
+    r"(?P<topic>.+)-(?P<partition>\d{1,10})(?:\.[0-9a-f]{32}(?P<kind>-delete|-stray|-future))?",
+    re.ASCII,
+)
+_NAME_LENGTH_MAX = 255
+
+
+def file_name(offset: int, kind: str) -> str:
+    """`00000000000000000042.log`"""
+    return f"{offset:020d}{kind}"
+
+
+def offset_of(name: str) -> int | None:
+    """The offset that a file is named by; None for other files."""
+    digits = name.partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+
+
+def parse_directory(name: str) -> tuple[TopicPartition, str] | None:
+    """The partition that a directory is for, and what is special of it (`-delete`, ... or empty).
+
+    None: not the directory of a partition.
+    """
+    found = _DIRECTORY.fullmatch(name)
+    if found is None:
+        return None
+    return TopicPartition(found["topic"], int(found["partition"])), found["kind"] or ""
+
+
+def retired_directory(partition: TopicPartition, kind: str, unique: bytes) -> str:
+    """The name of a directory on its way out; `unique` is 16 random bytes."""
+    suffix = f"-{partition.partition}.{unique.hex()}{kind}"
+    return partition.topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix

@@ -1,0 +1,18 @@
+"""Who appends."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+
+class AppendOrigin(Enum):
+    """Decides how much of a payload is checked (`AppendOrigin` in Apache Kafka)."""
+
+    CLIENT = auto()
+    """A producer: everything is checked."""
+    COORDINATOR = auto()
+    """A coordinator of this broker: its batches are well made; producers' epochs are checked."""
+    REPLICATION = auto()
+    """The leader, whose batches are taken as they are."""
+    RAFT_LEADER = auto()
+    """The metadata log of this controller: offsets and epochs are in the batches already."""

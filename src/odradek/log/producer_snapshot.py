@@ -1,0 +1,85 @@
+"""The `.snapshot` files: the producers' state as it was at an offset, the file's name.
+
+    version int16 (1) | CRC-32C of what follows uint32 | count int32, then each:
+    producer id int64 | epoch int16 | last sequence int32 | last offset int64
+    | offset delta of the last batch int32 | last timestamp int64 | coordinator epoch int32
+    | first offset of the open transaction int64 (-1: none)
+
+Only the newest batch of a producer is kept, so a duplicate of an older one is out of order after
+a restart (as with Apache Kafka).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+from odradek.log.errors import DamagedFile
+from odradek.log.producer_state import ProducerEntry
+from odradek.records.checksum import crc32c
+
+_HEADER = Struct(">hI")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+_VERSION = 1
+
+
+def snapshot_content(entries: Iterable[ProducerEntry]) -> bytes:
+    """The bytes of a snapshot."""
+    packed = []
+    for entry in entries:
+        last = entry.batches[-1] if entry.batches else None
+        packed.append(
+            _ENTRY.pack(
+                entry.producer_id,
+                entry.epoch,
+                last.last_sequence if last else -1,
+                last.last_offset if last else -1,
+                last.offset_delta if last else 0,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+        )
+    body = _COUNT.pack(len(packed)) + b"".join(packed)
+    return _HEADER.pack(_VERSION, crc32c(body)) + body
+
+
+def read_snapshot(path: str, data: bytes) -> list[ProducerEntry]:
+    """The producers of a snapshot.
+
+    Raises:
+        DamagedFile: not a whole snapshot.
+    """
+    if len(data) < _HEADER.size + _COUNT.size:
+        raise DamagedFile(f"{path} has {len(data)} bytes: no snapshot of producers")
+    version, crc = _HEADER.unpack_from(data)
+    if version != _VERSION:
+        raise DamagedFile(f"{path} has version {version}, not {_VERSION}")
+    body = data[_HEADER.size :]
+    if crc32c(body) != crc:
+        raise DamagedFile(f"{path} has checksum {crc:#010x}, its bytes {crc32c(body):#010x}")
+    count = _COUNT.unpack_from(body)[0]
+    rows = body[_COUNT.size :]
+    if count * _ENTRY.size != len(rows):
+        raise DamagedFile(f"{path} says {count} producers in {len(rows)} bytes")
+    return [_entry(*fields) for fields in _ENTRY.iter_unpack(rows)]
+
+
+def _entry(
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    transaction_first_offset: int,
+) -> ProducerEntry:
+    entry = ProducerEntry(producer_id, epoch)
+    if last_offset >= 0:
+        entry.add_batch(epoch, last_sequence, last_offset, offset_delta, timestamp)
+    entry.last_timestamp = timestamp
+    entry.coordinator_epoch = coordinator_epoch
+    entry.transaction_first_offset = transaction_first_offset
+    return entry

@@ -1,0 +1,421 @@
+"""What a log knows of the producers that number their batches (`ProducerStateManager`).
+
+Of each producer id: its epoch, its last five batches, and the first offset of its open
+transaction. From these follow the checks of an append: a batch that was appended before is a
+duplicate and answered with its old offsets; one that does not continue the sequence is out of
+order; one of an older epoch is fenced.
+
+Transactions:
+
+- `ongoing`: begun, without a marker yet.
+- `unreplicated`: ended by a marker that is not below the high watermark yet.
+
+The smallest first offset of both is the first unstable offset; the last stable offset is it or
+the high watermark, whichever is lower.
+
+`ProducerUpdates` collects what a payload will do; nothing is changed until it has been written.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.log.errors import RecordsRefused
+from odradek.log.origin import AppendOrigin
+from odradek.model.errors import ErrorCode
+from odradek.records.batch import SEQUENCE_MAX, RecordBatch, add_to_sequence
+from odradek.records.control import EndOfTransaction, read_end_of_transaction
+
+BATCHES_KEPT = 5
+NONE = -1
+EPOCH_MAX = 2**15 - 1
+
+
+class BatchMetadata(NamedTuple):
+    """One remembered batch of a producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of its first record."""
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        """The sequence of its first record."""
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+
+class ProducerEntry:
+    """What is known of one producer id."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "next_sequence",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(self, producer_id: int, epoch: int = NONE) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches: list[BatchMetadata] = []
+        """The last `BATCHES_KEPT` of this epoch, oldest first."""
+        self.next_sequence = NONE
+        """That a batch of this epoch has to begin with; -1 while there is no batch."""
+        self.coordinator_epoch = NONE
+        self.last_timestamp = NONE
+        self.transaction_first_offset = NONE
+        """Where the open transaction begins; -1 if none is open."""
+
+    def copy(self) -> ProducerEntry:
+        """Another entry with the same content."""
+        other = ProducerEntry(self.producer_id, self.epoch)
+        other.batches = self.batches.copy()
+        other.next_sequence = self.next_sequence
+        other.coordinator_epoch = self.coordinator_epoch
+        other.last_timestamp = self.last_timestamp
+        other.transaction_first_offset = self.transaction_first_offset
+        return other
+
+    def set_epoch(self, epoch: int) -> None:
+        """A new epoch begins without batches."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches = []
+            self.next_sequence = NONE
+
+    def add_batch(
+        self, epoch: int, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int
+    ) -> None:
+        """A batch was appended."""
+        if epoch != self.epoch:
+            self.set_epoch(epoch)
+        batches = self.batches
+        batches.append(BatchMetadata(last_sequence, last_offset, offset_delta, timestamp))
+        if len(batches) > BATCHES_KEPT:
+            del batches[0]
+        self.next_sequence = (last_sequence + 1) & SEQUENCE_MAX if last_sequence >= 0 else NONE
+        self.last_timestamp = timestamp
+
+    def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
+        """The remembered batch with the same epoch and sequences."""
+        if batch.producer_epoch != self.epoch:
+            return None
+        first, last = batch.base_sequence, batch.last_sequence
+        for known in self.batches:
+            if known.last_sequence == last and known.first_sequence == first:
+                return known
+        return None
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction whose marker was read or written."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class Verification:
+    """A transaction's first batch waits for the coordinator to confirm it (KIP-890)."""
+
+    __slots__ = ("created_ms", "epoch", "guard", "lowest_sequence", "supports_epoch_bump")
+
+    def __init__(
+        self, created_ms: int, guard: int, sequence: int, epoch: int, supports_epoch_bump: bool
+    ) -> None:
+        self.created_ms = created_ms
+        self.guard = guard
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+        self.supports_epoch_bump = supports_epoch_bump
+
+    def saw(self, sequence: int, epoch: int) -> None:
+        """Another batch of the producer came while it waits."""
+        if epoch == self.epoch:
+            self.lowest_sequence = min(self.lowest_sequence, sequence)
+        elif epoch > self.epoch:
+            self.epoch = epoch
+            self.lowest_sequence = sequence
+
+
+class ProducerState:
+    """The producers of one log."""
+
+    __slots__ = ("entries", "last_guard", "ongoing", "unreplicated", "verifications")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self.ongoing: dict[int, int] = {}
+        """First offset of an open transaction -> producer id."""
+        self.unreplicated: dict[int, int] = {}
+        """First offset of an ended transaction -> offset of its marker."""
+        self.verifications: dict[int, Verification] = {}
+        self.last_guard = 0
+
+    # -- transactions -------------------------------------------------------------------------
+
+    @property
+    def first_unstable_offset(self) -> int:
+        """Where the first transaction begins that is open or not replicated; -1 if there is none."""
+        return min((*self.ongoing, *self.unreplicated), default=NONE)
+
+    @property
+    def first_undecided_offset(self) -> int:
+        """Where the first open transaction begins; -1 if there is none."""
+        return min(self.ongoing, default=NONE)
+
+    def on_high_watermark(self, high_watermark: int) -> bool:
+        """Markers below it are replicated; True if the first unstable offset may have changed."""
+        replicated = [
+            first for first, marker in self.unreplicated.items() if marker < high_watermark
+        ]
+        for first in replicated:
+            del self.unreplicated[first]
+        return bool(replicated)
+
+    def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """What the last stable offset will be once this transaction has ended."""
+        others = (
+            first
+            for first, producer_id in self.ongoing.items()
+            if producer_id != completed.producer_id
+        )
+        return min(others, default=completed.last_offset + 1)
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        """The transaction has its marker."""
+        del self.ongoing[completed.first_offset]
+        self.unreplicated[completed.first_offset] = completed.last_offset
+
+    def has_ongoing(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has an open transaction here in that epoch."""
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.epoch == epoch and entry.transaction_first_offset >= 0
+
+    # -- verification -------------------------------------------------------------------------
+
+    def start_verification(
+        self, now_ms: int, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
+    ) -> int:
+        """A guard that the first batch of a transaction has to bring along; 0 if none is needed.
+
+        Raises:
+            RecordsRefused: INVALID_PRODUCER_EPOCH.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise _fenced(producer_id, epoch, entry.epoch)
+        if self.has_ongoing(producer_id, epoch):
+            return 0
+        verification = self.verifications.get(producer_id)
+        if verification is None:
+            self.last_guard += 1
+            verification = Verification(
+                now_ms, self.last_guard, sequence, epoch, supports_epoch_bump
+            )
+            self.verifications[producer_id] = verification
+        verification.saw(sequence, epoch)
+        return verification.guard
+
+    # -- life of entries ----------------------------------------------------------------------
+
+    def add_entry(self, entry: ProducerEntry) -> None:
+        """A producer from a snapshot."""
+        self.entries[entry.producer_id] = entry
+        if entry.transaction_first_offset >= 0:
+            self.ongoing[entry.transaction_first_offset] = entry.producer_id
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers without an open transaction that have been idle that long."""
+        idle = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in idle:
+            del self.entries[producer_id]
+        stale = [
+            producer_id
+            for producer_id, verification in self.verifications.items()
+            if now_ms - verification.created_ms >= expiration_ms
+        ]
+        for producer_id in stale:
+            del self.verifications[producer_id]
+
+    def on_log_start_offset(self, offset: int) -> bool:
+        """The log starts at `offset`; True if the first unstable offset may have changed."""
+        return self.on_high_watermark(offset)
+
+    def replay(self, batch: RecordBatch) -> tuple[CompletedTransaction, int] | None:
+        """Take in the next batch of the log, whose appending was checked long ago.
+
+        If it ends a transaction: that, and the last stable offset after it.
+
+        Raises:
+            InvalidRecords: a control batch that holds something else.
+        """
+        updates = ProducerUpdates(self, AppendOrigin.REPLICATION)
+        completed = updates.add(batch, batch.base_offset)
+        updates.apply()
+        if completed is None:
+            return None
+        last_stable_offset = self.last_stable_offset_after(completed)
+        self.complete(completed)
+        return completed, last_stable_offset
+
+
+class ProducerUpdates:
+    """What a payload of batches does to the producers, once it has been written."""
+
+    __slots__ = ("_entries", "_ongoing", "_origin", "_state", "_transaction_version", "_verified")
+
+    def __init__(
+        self, state: ProducerState, origin: AppendOrigin, transaction_version: int = 0
+    ) -> None:
+        self._state = state
+        self._origin = origin
+        self._transaction_version = transaction_version
+        self._entries: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}
+        self._verified: list[int] = []
+
+    def add(self, batch: RecordBatch, first_offset: int) -> CompletedTransaction | None:
+        """A batch that will begin at `first_offset`; what it ends, if it is a marker.
+
+        Raises:
+            RecordsRefused: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
+                INVALID_TXN_STATE or TRANSACTION_COORDINATOR_FENCED.
+            InvalidRecords: a control batch that holds something else.
+        """
+        producer_id = batch.producer_id
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            known = self._state.entries.get(producer_id)
+            entry = ProducerEntry(producer_id) if known is None else known.copy()
+            self._entries[producer_id] = entry
+        if batch.is_transactional:
+            verification = self._state.verifications.get(producer_id)
+            awaits_next = (
+                verification is not None
+                and verification.supports_epoch_bump
+                and batch.is_control
+                and batch.producer_epoch == verification.epoch
+            )
+            if verification is not None and not awaits_next:
+                self._verified.append(producer_id)
+        if not batch.is_control:
+            self._add_data(entry, batch, first_offset)
+            return None
+        marker = read_end_of_transaction(batch)
+        return None if marker is None else self._end(entry, batch, marker, first_offset)
+
+    def _add_data(self, entry: ProducerEntry, batch: RecordBatch, first_offset: int) -> None:
+        self._check_epoch(entry, batch.producer_epoch, 0)
+        if self._origin is AppendOrigin.CLIENT:
+            self._check_sequence(entry, batch, first_offset)
+        last_offset = first_offset + batch.last_offset_delta
+        entry.add_batch(
+            batch.producer_epoch,
+            batch.last_sequence,
+            last_offset,
+            batch.last_offset_delta,
+            batch.max_timestamp,
+        )
+        if entry.transaction_first_offset < 0 and batch.is_transactional:
+            entry.transaction_first_offset = first_offset
+            self._ongoing[first_offset] = entry.producer_id
+        elif entry.transaction_first_offset >= 0 and not batch.is_transactional:
+            raise RecordsRefused(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {entry.producer_id} has an open transaction; "
+                f"its batch at offset {first_offset} is outside of it",
+            )
+
+    def _check_epoch(self, entry: ProducerEntry, epoch: int, transaction_version: int) -> None:
+        current = entry.epoch
+        # In version 2 the coordinator raises the epoch before it writes the marker.
+        if epoch > current or (epoch == current and transaction_version < 2):
+            return
+        if (
+            transaction_version >= 2
+            and epoch == current
+            and (entry.transaction_first_offset < 0 or epoch == EPOCH_MAX)
+        ):
+            return  # the marker of an ended transaction, sent again
+        if self._origin is not AppendOrigin.REPLICATION:
+            raise _fenced(entry.producer_id, epoch, current)
+
+    def _check_sequence(self, entry: ProducerEntry, batch: RecordBatch, first_offset: int) -> None:
+        first = batch.base_sequence
+        verification = self._state.verifications.get(entry.producer_id)
+        expected: int | str | None = None
+        if verification is not None and first > verification.lowest_sequence:
+            expected = verification.lowest_sequence
+        elif (
+            verification is not None
+            and verification.supports_epoch_bump
+            and first != 0
+            and not entry.batches
+        ):
+            expected = 0
+        elif batch.producer_epoch != entry.epoch:
+            # Without any known epoch the state was lost, or expired: any sequence begins it anew.
+            if first != 0 and entry.epoch != NONE:
+                expected = "0 in a new epoch"
+        elif first != add_to_sequence(
+            entry.batches[-1].last_sequence if entry.batches else NONE, 1
+        ):
+            expected = entry.next_sequence if entry.batches else 0
+        if expected is not None:
+            raise RecordsRefused(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {entry.producer_id} sent sequence number {first} for offset "
+                f"{first_offset}; the next one is {expected}",
+            )
+
+    def _end(
+        self, entry: ProducerEntry, batch: RecordBatch, marker: EndOfTransaction, offset: int
+    ) -> CompletedTransaction | None:
+        self._check_epoch(entry, batch.producer_epoch, self._transaction_version)
+        if (
+            entry.coordinator_epoch > marker.coordinator_epoch
+            and self._origin is not AppendOrigin.REPLICATION
+        ):
+            raise RecordsRefused(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of producer {entry.producer_id} comes from coordinator epoch "
+                f"{marker.coordinator_epoch}; {entry.coordinator_epoch} was seen",
+            )
+        first_offset = entry.transaction_first_offset
+        entry.set_epoch(batch.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = batch.max_timestamp
+        entry.transaction_first_offset = NONE
+        if first_offset < 0:
+            return None  # nothing was written here: the last stable offset does not care
+        return CompletedTransaction(entry.producer_id, first_offset, offset, not marker.committed)
+
+    def apply(self) -> None:
+        """The payload was written: change the state."""
+        state = self._state
+        state.entries.update(self._entries)
+        state.ongoing.update(self._ongoing)
+        for producer_id in self._verified:
+            state.verifications.pop(producer_id, None)
+
+
+def _fenced(producer_id: int, epoch: int, current: int) -> RecordsRefused:
+    return RecordsRefused(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {producer_id} has epoch {epoch}; {current} was seen",
+    )

@@ -1,0 +1,124 @@
+"""Goes through the headers of the batches in a `.log` file, reading it in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from odradek.env.file_system import FileSystem
+from odradek.log.descriptors import OpenFile
+from odradek.log.errors import DamagedFile
+from odradek.records.batch import (
+    HEADER_SIZE,
+    LEGACY_SIZE_MIN,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    RecordBatch,
+)
+from odradek.records.errors import CorruptBatch
+from odradek.records.legacy import LegacyMessage
+
+_PIECE = 16_384
+"""Bytes read at a time; a batch that is larger is passed by without reading it."""
+_HEADER = Struct(">qiibIhiqq")
+_MIN = 17
+
+
+class BatchAt:
+    """A batch's place in a file, and what searches need of its header."""
+
+    __slots__ = ("base_offset", "last_offset", "leader_epoch", "max_timestamp", "position", "size")
+
+    def __init__(
+        self,
+        position: int,
+        size: int,
+        base_offset: int,
+        last_offset: int,
+        leader_epoch: int,
+        max_timestamp: int,
+    ) -> None:
+        self.position = position
+        self.size = size
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.leader_epoch = leader_epoch
+        self.max_timestamp = max_timestamp
+
+    def __repr__(self) -> str:
+        return f"BatchAt({self.position}, {self.base_offset}..{self.last_offset})"
+
+
+def scan_batches(
+    file_system: FileSystem, file: OpenFile, position: int, end: int
+) -> Iterator[BatchAt]:
+    """The batches from `position` to `end`; one that is cut off at the end is left out.
+
+    Raises:
+        DamagedFile: a length or format that no batch has.
+        OSError: the device failed.
+    """
+    pread = file_system.pread
+    data = b""
+    start = position  # where `data` begins in the file
+    while end - position >= _MIN:
+        inner = position - start
+        if inner < 0 or inner + HEADER_SIZE > len(data):
+            data = pread(file.descriptor, min(_PIECE, end - position), position)
+            start = position
+            inner = 0
+            if len(data) < min(HEADER_SIZE, end - position):
+                raise DamagedFile(f"the file ends at {position + len(data)}, not at {end}")
+        batch = _batch_at(data, inner, position, end)
+        if batch is None:
+            return
+        yield batch
+        position += batch.size
+
+
+def _batch_at(data: bytes, inner: int, position: int, end: int) -> BatchAt | None:
+    magic = data[inner + MAGIC_POSITION]
+    if magic == MAGIC and inner + _HEADER.size <= len(data):
+        base, length, epoch, _, _, _, delta, _, timestamp = _HEADER.unpack_from(data, inner)
+        size = length + LOG_OVERHEAD
+        if size < HEADER_SIZE or delta < 0:
+            raise DamagedFile(f"the batch at byte {position} says that it has {size} bytes")
+        if size > end - position:
+            return None
+        return BatchAt(position, size, base, base + delta, epoch, timestamp)
+    return _legacy_at(data, inner, position, end)
+
+
+def _legacy_at(data: bytes, inner: int, position: int, end: int) -> BatchAt | None:
+    offset, length = Struct(">qi").unpack_from(data, inner)
+    magic = data[inner + MAGIC_POSITION]
+    size = length + LOG_OVERHEAD
+    if size < LEGACY_SIZE_MIN or magic > MAGIC:
+        raise DamagedFile(f"there is no batch at byte {position} (format {magic}, {size} bytes)")
+    if size > end - position:
+        return None
+    timestamp = -1
+    if magic == 1:
+        timestamp = Struct(">q").unpack_from(data, inner + 18)[0]
+    return BatchAt(position, size, offset, offset, -1, timestamp)
+
+
+def read_batch(
+    file_system: FileSystem, file: OpenFile, place: BatchAt
+) -> RecordBatch | LegacyMessage:
+    """The whole batch.
+
+    Raises:
+        DamagedFile: it is not there, or its checksum is wrong.
+        OSError: the device failed.
+    """
+    data = file_system.pread(file.descriptor, place.size, place.position)
+    try:
+        is_new = len(data) > MAGIC_POSITION and data[MAGIC_POSITION] == MAGIC
+        batch = RecordBatch(data) if is_new else LegacyMessage(data)
+    except CorruptBatch as error:
+        raise DamagedFile(f"at byte {place.position}: {error}") from None
+    if not batch.is_valid:
+        raise DamagedFile(f"the batch at byte {place.position} has a wrong checksum")
+    return batch

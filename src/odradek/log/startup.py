@@ -1,0 +1,224 @@
+"""Opens the log directories of a node and loads the logs in them.
+
+The work on one partition depends on no other, so the partitions of a directory that was not shut
+down cleanly are recovered by `num.recovery.threads.per.data.dir` threads. After a clean shutdown
+there is little to do per partition, and one thread does it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from odradek.config.topic_config import TopicConfig
+from odradek.env.file_system import CREATE, FileSystem, read_file
+from odradek.log import loader, names
+from odradek.log.checkpoints import (
+    read_clean_shutdown,
+    read_offsets,
+    read_partition_metadata,
+)
+from odradek.log.directory import LogDirectory
+from odradek.log.errors import DamagedFile, DirectoryInUse
+from odradek.log.partition_log import PartitionLog
+from odradek.log.storage import Storage
+from odradek.model import uuids
+from odradek.model.topic_partition import TopicPartition
+
+logger = logging.getLogger("odradek.log")
+
+TopicConfigs = Callable[[str], TopicConfig]
+_PROGRESS_STEP = 1000
+
+
+def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
+    """Make the directory if need be, lock it, and read its id; offline if its disk does not work.
+
+    Raises:
+        DirectoryInUse: another process has it.
+    """
+    directory = LogDirectory(path)
+    try:
+        file_system.make_directory(path)
+        lock = file_system.open(directory.file(names.LOCK), CREATE)
+        if not file_system.lock(lock):
+            file_system.close(lock)
+            raise DirectoryInUse(
+                f"another process works in {path}: stop it, or choose another directory (log.dirs)"
+            )
+        directory.lock = lock
+        directory.id = _directory_id(file_system, directory.file(names.META_PROPERTIES))
+    except OSError as error:
+        directory.fail("could not open it", error)
+    return directory
+
+
+def _directory_id(file_system: FileSystem, path: str) -> bytes | None:
+    try:
+        lines = read_file(file_system, path).decode().splitlines()
+    except FileNotFoundError:
+        return None
+    for line in lines:
+        name, _, value = line.partition("=")
+        if name.strip() == "directory.id":
+            return uuids.from_text(value.strip())
+    return None
+
+
+class Contents(NamedTuple):
+    """What a log directory was found to hold."""
+
+    logs: list[PartitionLog]
+    retired: list[str]
+    """Paths of directories that were to be deleted."""
+    was_clean: bool
+    broker_epoch: int
+    """Of the clean shutdown; -1 if there was none, or it did not say."""
+
+
+def load_directory(
+    storage: Storage, directory: LogDirectory, topic_configs: TopicConfigs, threads: int
+) -> Contents:
+    """Load all logs of a directory.
+
+    Raises:
+        OSError: the device failed.
+    """
+    file_system = storage.file_system
+    marker = directory.file(names.CLEAN_SHUTDOWN)
+    epoch = read_clean_shutdown(file_system, marker)
+    if epoch is not None:
+        # A crash from here on is one: the marker must not speak for it.
+        file_system.remove(marker)
+        file_system.sync_directory(directory.path)
+    found: list[tuple[TopicPartition, str]] = []
+    retired: list[str] = []
+    for entry in file_system.scan(directory.path):
+        if entry.is_directory:
+            _sort(directory, entry.name, found, retired)
+    one = _Loading(storage, directory, topic_configs, epoch is not None)
+    logger.info(
+        "%s: %s %d partitions",
+        directory.path,
+        "loading" if one.was_clean else "recovering, after no clean shutdown,",
+        len(found),
+    )
+    if one.was_clean or threads <= 1:
+        logs = list(_with_progress(directory, len(found), map(one.load, found)))
+    else:
+        with ThreadPoolExecutor(threads, "odradek-recovery") as executor:
+            loaded = executor.map(one.load, found)
+            logs = list(_with_progress(directory, len(found), loaded))
+    return Contents(logs, retired, one.was_clean, -1 if epoch is None else epoch)
+
+
+def _sort(
+    directory: LogDirectory,
+    name: str,
+    found: list[tuple[TopicPartition, str]],
+    retired: list[str],
+) -> None:
+    parsed = names.parse_directory(name)
+    if parsed is None:
+        if name != names.REMOTE_INDEX_CACHE:
+            logger.warning("%s/%s is no directory of a partition: left alone", directory.path, name)
+    elif parsed[0].topic == names.METADATA_TOPIC:
+        pass  # the quorum's own
+    elif parsed[1] == names.DELETE_DIRECTORY:
+        retired.append(directory.file(name))
+    elif parsed[1]:
+        logger.warning("%s/%s is left alone", directory.path, name)
+    else:
+        found.append((parsed[0], name))
+
+
+def _with_progress(
+    directory: LogDirectory, total: int, loaded: Iterable[PartitionLog]
+) -> Iterator[PartitionLog]:
+    for number, log in enumerate(loaded, 1):
+        if number % _PROGRESS_STEP == 0:
+            logger.info("%s: %d of %d partitions are loaded", directory.path, number, total)
+        yield log
+
+
+class _Loading:
+    """Loads the logs of one directory, one at a time or several in threads."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        directory: LogDirectory,
+        topic_configs: TopicConfigs,
+        was_clean: bool,
+    ) -> None:
+        self.storage = storage
+        self.directory = directory
+        self.topic_configs = topic_configs
+        self.was_clean = was_clean
+        self.recovery_points = self._offsets(directory.recovery_points)
+        self.log_start_offsets = self._offsets(directory.log_start_offsets)
+        self.high_watermarks = self._offsets(directory.high_watermarks)
+
+    def _offsets(self, path: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self.storage.file_system, path)
+        except DamagedFile as error:
+            logger.error("a checkpoint is not usable, all logs start from 0: %s", error)
+            return {}
+
+    def load(self, found: tuple[TopicPartition, str]) -> PartitionLog:
+        partition, name = found
+        log = open_log(
+            self.storage,
+            self.directory,
+            partition,
+            self.topic_configs(partition.topic),
+            recovery_point=self.recovery_points.get(partition, 0),
+            log_start_offset=self.log_start_offsets.get(partition, 0),
+            was_clean=self.was_clean,
+            name=name,
+        )
+        log.high_watermark = self.high_watermarks.get(partition, log.log_start_offset)
+        return log
+
+
+def open_log(
+    storage: Storage,
+    directory: LogDirectory,
+    partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    topic_id: bytes | None = None,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    was_clean: bool = False,
+    name: str | None = None,
+) -> PartitionLog:
+    """Load one log from its directory, or make it there.
+
+    `topic_id` is for a new log; that of an old one is in its `partition.metadata`.
+
+    Raises:
+        OSError: the device failed.
+    """
+    file_system = storage.file_system
+    path = directory.file(name or str(partition))
+    metadata = f"{path}/{names.PARTITION_METADATA}"
+    if file_system.status(path) is None:
+        loaded = loader.create(storage, path, config)
+    else:
+        loaded = loader.load(
+            storage,
+            path,
+            config,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            was_clean=was_clean,
+        )
+        try:
+            topic_id = read_partition_metadata(file_system, metadata) or topic_id
+        except DamagedFile as error:
+            logger.error("the topic id is not known: %s", error)
+    return PartitionLog(storage, directory, path, partition, topic_id, config, loaded)

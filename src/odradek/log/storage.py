@@ -1,0 +1,81 @@
+"""What all logs of a node share: the seams, the open files, and work that is done elsewhere.
+
+Logs are changed on one thread only, the loop's. Two kinds of work leave it:
+
+- `background(work, done)`: `work()` runs in a thread and touches only what it was given
+  (descriptors, paths, bytes); then `done(error)` is called on the loop's thread, with the
+  `OSError` that `work` raised or None.
+- `remove_later(paths, delay_ms)`: files on their way out.
+
+Without a loop (tests, tools, the start of a node) both happen at once: `run_now`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from odradek.env.clock import Clock
+from odradek.env.file_system import FileSystem
+from odradek.env.randomness import RandomBytes
+from odradek.log.descriptors import POOL_LIMIT_DEFAULT, DescriptorPool
+
+Work = Callable[[], None]
+Done = Callable[[OSError | None], None]
+Background = Callable[[Work, Done], None]
+RemoveLater = Callable[[Sequence[str], int], None]
+
+PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
+
+
+def run_now(work: Work, done: Done) -> None:
+    """Do the work on this thread."""
+    try:
+        work()
+    except OSError as error:
+        done(error)
+        return
+    done(None)
+
+
+class Storage:
+    """See the module."""
+
+    __slots__ = (
+        "background",
+        "clock",
+        "descriptors",
+        "file_system",
+        "producer_expiration_ms",
+        "random_bytes",
+        "remove_later",
+        "verify_transactions",
+    )
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        clock: Clock,
+        random_bytes: RandomBytes,
+        *,
+        background: Background = run_now,
+        open_files_max: int = POOL_LIMIT_DEFAULT,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
+        verify_transactions: bool = True,
+    ) -> None:
+        self.file_system = file_system
+        self.clock = clock
+        self.random_bytes = random_bytes
+        self.background = background
+        self.descriptors = DescriptorPool(file_system, open_files_max)
+        self.producer_expiration_ms = producer_expiration_ms
+        self.verify_transactions = verify_transactions
+        """`transaction.partition.verification.enable`"""
+        self.remove_later: RemoveLater = self.remove_now
+
+    def remove_now(self, paths: Sequence[str], _delay_ms: int) -> None:
+        """Remove files without delay; those that are gone are gone."""
+        for path in paths:
+            try:
+                self.file_system.remove(path)
+            except FileNotFoundError:
+                pass

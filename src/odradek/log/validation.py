@@ -1,0 +1,300 @@
+"""What a leader demands of a batch, and what it makes of it (`LogValidator`).
+
+Of every batch: one to a payload, format 2, no larger than `max.message.bytes`, the right
+checksum, and from clients a base offset of 0, a record count that fits the offsets, no control
+records, a sequence number where there is a producer id, and no record later than
+`message.timestamp.after.max.ms` allows (by the batch's max timestamp).
+
+Apache Kafka goes through the records of every batch. Here that is done only where something
+depends on it: compacted topics need keys; `message.timestamp.before.max.ms` needs every
+timestamp; another `compression.type` needs the payload; and a batch that claims more records
+than its bytes can hold is not believed. See docs/decisions/log-walking-records.md.
+
+A batch is changed, with a new checksum, where the topic stamps append time, has another codec,
+or the records contradict the max timestamp or the offsets of their header.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.log.errors import RecordsRefused
+from odradek.log.origin import AppendOrigin
+from odradek.model.errors import ErrorCode
+from odradek.records.batch import (
+    ATTRIBUTES,
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    HEADER_SIZE,
+    LEGACY_SIZE_MIN,
+    LENGTH_POSITION,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    NO_TIMESTAMP,
+    RECORD_SIZE_MIN,
+    SIZE,
+    TIMESTAMP,
+    Buffer,
+    RecordBatch,
+)
+from odradek.records.builder import RecordBatchBuilder, seal
+from odradek.records.compression import Codec, codec_named, compress, decompress
+from odradek.records.errors import CorruptBatch, InvalidRecords
+from odradek.records.record import iterate_records
+
+if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
+
+DECOMPRESSED_MAX = 64 << 20
+"""A batch may decompress to this, or to `DECOMPRESSED_RATIO` times its size if that is more."""
+DECOMPRESSED_RATIO = 100
+_NEVER = 2**62
+_ERRORS_SHOWN = 3
+
+
+class Accepted(NamedTuple):
+    """A batch that may be appended; its view is up to date with its bytes."""
+
+    batch: RecordBatch
+    log_append_time_ms: int
+
+
+def validate(log: PartitionLog, records: Buffer, origin: AppendOrigin) -> Accepted:
+    """Check a payload, and bring it into the form that the topic wants.
+
+    Raises:
+        RecordsRefused: with Kafka's code for what is wrong.
+    """
+    try:
+        batch = _only_batch(log, records, origin)
+        if origin is AppendOrigin.CLIENT:
+            _check_claims(log, batch)
+        return _accept(log, batch, origin)
+    except CorruptBatch as error:
+        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    except InvalidRecords as error:
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, str(error)) from None
+
+
+def _only_batch(log: PartitionLog, records: Buffer, origin: AppendOrigin) -> RecordBatch:
+    size = _next_batch_size(records)
+    if size is None:
+        raise InvalidRecords("the payload holds no whole record batch")
+    if records[MAGIC_POSITION] != MAGIC:
+        raise InvalidRecords(
+            f"record batches of format {records[MAGIC_POSITION]} are not accepted any more"
+        )
+    if _next_batch_size(memoryview(records)[size:]) is not None:
+        raise InvalidRecords("the payload holds more than one record batch")
+    batch = RecordBatch(records)
+    if origin is AppendOrigin.CLIENT and batch.base_offset != 0:
+        raise InvalidRecords(f"the base offset of a batch has to be 0, not {batch.base_offset}")
+    _check_size(log, batch)
+    batch.check()
+    return batch
+
+
+def _next_batch_size(records: Buffer) -> int | None:
+    """The size of the batch at the start; None if it is not whole."""
+    if len(records) < LOG_OVERHEAD:
+        return None
+    size: int = SIZE.unpack_from(records, LENGTH_POSITION)[0] + LOG_OVERHEAD
+    if size < LEGACY_SIZE_MIN:
+        raise CorruptBatch(f"a batch says that it has {size} bytes")
+    if len(records) <= MAGIC_POSITION:
+        return None
+    if records[MAGIC_POSITION] > MAGIC:
+        raise CorruptBatch(f"there is no record batch of format {records[MAGIC_POSITION]}")
+    return size if size <= len(records) else None
+
+
+def _check_size(log: PartitionLog, batch: RecordBatch) -> None:
+    if batch.size > log.config.max_message_bytes:
+        raise RecordsRefused(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {batch.size} bytes is above max.message.bytes of "
+            f"{log.topic_partition}, {log.config.max_message_bytes}",
+        )
+
+
+def _check_claims(log: PartitionLog, batch: RecordBatch) -> None:
+    delta, count = batch.last_offset_delta, batch.count
+    if delta < 0:
+        raise InvalidRecords(f"a batch cannot end {-delta} before its base offset")
+    if count <= 0:
+        raise InvalidRecords(f"a batch cannot count {count} records")
+    if delta + 1 != count:
+        raise InvalidRecords(f"a batch of {count} records cannot span {delta + 1} offsets")
+    if batch.is_control:
+        raise InvalidRecords("clients must not write control records")
+    if batch.has_producer_id and batch.base_sequence < 0:
+        raise InvalidRecords(
+            f"producer {batch.producer_id} sent sequence number {batch.base_sequence}"
+        )
+
+
+def _accept(log: PartitionLog, batch: RecordBatch, origin: AppendOrigin) -> Accepted:
+    config = log.config
+    now_ms = log.storage.clock.now_ms()
+    log.timestamp_limit = now_ms + config.message_timestamp_after_max_ms
+    is_client = origin is AppendOrigin.CLIENT
+    source = batch.codec
+    target = _target_codec(config.compression_type, batch)
+    if source > Codec.ZSTD:
+        raise InvalidRecords(f"there is no compression codec {source}")
+    if is_client:
+        _check_time_type(log, batch)
+    in_offset_order = True
+    max_timestamp = batch.max_timestamp
+    if is_client and _has_to_be_walked(log, batch):
+        in_offset_order, max_timestamp = _walk(log, batch, now_ms)
+    elif is_client and not config.is_log_append_time and max_timestamp > log.timestamp_limit:
+        raise _late(log, now_ms, [(0, max_timestamp)])
+    if target != source or not in_offset_order:
+        batch = _rebuilt(log, batch, target, in_offset_order)
+        _check_size(log, batch)
+    append_time = now_ms if config.is_log_append_time else NO_TIMESTAMP
+    if config.is_log_append_time:
+        batch = _restamped(batch, batch.attributes | LOG_APPEND_TIME_FLAG, now_ms)
+    elif batch.is_log_append_time or max_timestamp != batch.max_timestamp:
+        batch = _restamped(batch, batch.attributes & ~LOG_APPEND_TIME_FLAG, max_timestamp)
+    return Accepted(batch, append_time)
+
+
+def _target_codec(compression_type: str, batch: RecordBatch) -> int:
+    """The codec that the topic stores; control records stay as they are."""
+    if compression_type == "producer" or (batch.is_control and batch.codec == Codec.NONE):
+        return batch.codec
+    return codec_named(compression_type)
+
+
+def _check_time_type(log: PartitionLog, batch: RecordBatch) -> None:
+    if batch.is_log_append_time and (
+        log.config.is_log_append_time or batch.max_timestamp == NO_TIMESTAMP
+    ):
+        raise RecordsRefused(
+            ErrorCode.INVALID_TIMESTAMP,
+            "producers must not mark a batch as stamped with its append time",
+            ((0, "the timestamp type is LogAppendTime"),),
+        )
+
+
+def _has_to_be_walked(log: PartitionLog, batch: RecordBatch) -> bool:
+    config = log.config
+    return (
+        config.is_compacted
+        or config.message_timestamp_before_max_ms < _NEVER
+        or _target_codec(config.compression_type, batch) != batch.codec
+        or (batch.codec == Codec.NONE and batch.count * RECORD_SIZE_MIN > batch.size - HEADER_SIZE)
+    )
+
+
+def _walk(log: PartitionLog, batch: RecordBatch, now_ms: int) -> tuple[bool, int]:
+    """Go through the records: whether their offsets have no gaps, and the largest timestamp."""
+    config = log.config
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    keyless: list[int] = []
+    untimely: list[tuple[int, int]] = []
+    in_order = True
+    max_timestamp = NO_TIMESTAMP
+    for index, record in enumerate(iterate_records(batch, decompressed_max(batch))):
+        timestamp = record.timestamp
+        max_timestamp = max(max_timestamp, timestamp)
+        in_order = in_order and record.offset == index
+        if config.is_compacted and record.key is None:
+            keyless.append(index)
+        elif (
+            not config.is_log_append_time
+            and timestamp != NO_TIMESTAMP
+            and not earliest <= timestamp <= latest
+        ):
+            untimely.append((index, timestamp))
+    if untimely:
+        raise _late(log, now_ms, untimely, keyless)
+    if keyless:
+        errors = tuple((index, _NO_KEY) for index in keyless)
+        shown = ", ".join(str(index) for index in keyless[:_ERRORS_SHOWN])
+        raise RecordsRefused(
+            ErrorCode.INVALID_RECORD,
+            f"{len(keyless)} records have no key, which {log.topic_partition}, being compacted, "
+            f"needs; the first: {shown}",
+            errors,
+        )
+    return in_order, max_timestamp
+
+
+_NO_KEY = "a compacted topic needs a key"
+
+
+def _late(
+    log: PartitionLog,
+    now_ms: int,
+    untimely: list[tuple[int, int]],
+    keyless: list[int] | None = None,
+) -> RecordsRefused:
+    config = log.config
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    errors = [
+        (index, f"timestamp {timestamp} is not within [{earliest}, {latest}]")
+        for index, timestamp in untimely
+    ]
+    errors += [(index, _NO_KEY) for index in keyless or ()]
+    return RecordsRefused(
+        ErrorCode.INVALID_TIMESTAMP,
+        f"records have timestamps that {log.topic_partition} does not accept",
+        tuple(sorted(errors)),
+    )
+
+
+def decompressed_max(batch: RecordBatch) -> int:
+    """How many bytes the records of a batch may take in memory."""
+    return max(DECOMPRESSED_MAX, batch.size * DECOMPRESSED_RATIO)
+
+
+def _rebuilt(log: PartitionLog, batch: RecordBatch, target: int, in_order: bool) -> RecordBatch:
+    """The same records in another codec; with offsets without gaps if they had any."""
+    config = log.config
+    codec = Codec(target)
+    level = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }.get(codec)
+    if not in_order:
+        return _renumbered(batch, codec, level)
+    records = decompress(batch.codec, batch.payload, decompressed_max(batch))
+    payload = compress(codec, records, level)
+    data = bytearray(batch.data[:HEADER_SIZE])
+    data += payload
+    SIZE.pack_into(data, LENGTH_POSITION, len(data) - LOG_OVERHEAD)
+    ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, batch.attributes & ~CODEC_MASK | codec)
+    seal(data)
+    return RecordBatch(data)
+
+
+def _renumbered(batch: RecordBatch, codec: Codec, level: int | None) -> RecordBatch:
+    builder = RecordBatchBuilder(
+        codec=codec,
+        level=level,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
+    )
+    for record in iterate_records(batch, decompressed_max(batch)):
+        builder.append(record.timestamp, record.key, record.value, record.headers)
+    return RecordBatch(builder.build())
+
+
+def _restamped(batch: RecordBatch, attributes: int, max_timestamp: int) -> RecordBatch:
+    """The batch with other attributes and time, in place where its bytes may be written."""
+    data = memoryview(bytearray(batch.data)) if batch.data.readonly else batch.data
+    ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, attributes)
+    TIMESTAMP.pack_into(data, MAX_TIMESTAMP_POSITION, max_timestamp)
+    seal(data)
+    return RecordBatch(data)
