@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Mapping
 
 from odradek.config.checks import voters
@@ -131,9 +130,9 @@ class BrokerConfig(View):
     process_roles: frozenset[str]
     """`broker`, `controller`, or both."""
     log_dirs: tuple[str, ...]
-    """Absolute paths; of `log.dirs`, else of `log.dir`."""
+    """Paths as they are given: of `log.dirs`, else of `log.dir`."""
     metadata_log_dir: str
-    """An absolute path; of `metadata.log.dir`, else the first of `log_dirs`."""
+    """Of `metadata.log.dir`, else the first of `log_dirs`."""
     listeners: tuple[Listener, ...]
     """Everything to listen on."""
     broker_listeners: tuple[Listener, ...]
@@ -168,8 +167,8 @@ class BrokerConfig(View):
         quorum_voters = "controller.quorum.voters"
         self._set(
             process_roles=frozenset(_list(layers, "process.roles")),
-            log_dirs=tuple(map(os.path.abspath, directories)),
-            metadata_log_dir=os.path.abspath(str(metadata_directory)),
+            log_dirs=directories,
+            metadata_log_dir=str(metadata_directory),
             quorum_voters=voters(quorum_voters, layers.value(quorum_voters)),
             quorum_bootstrap_servers=_list(layers, "controller.quorum.bootstrap.servers"),
             group_coordinator_rebalance_protocols=frozenset(each.lower() for each in protocols),
