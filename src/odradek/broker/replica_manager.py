@@ -42,6 +42,11 @@ class ReplicaManager:
         self._woken: dict[DelayedFetch, None] = {}
         self._run_scheduled = False
 
+    @property
+    def offline_count(self) -> int:
+        """Replicas that cannot be served because their log directory failed."""
+        return len(self._offline)
+
     # -- finding ----------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Partition]:

@@ -12,13 +12,13 @@ from time import perf_counter
 from typing import Any
 
 
-class MeasuredSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
+class MeasuredSelector(selectors.DefaultSelector):
     """A selector that knows how long the loop was busy between two calls of `select`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pause_seconds_max = 0.0
-        """Longest busy time since `reset`."""
+        """Longest busy time since `take_pause_max`."""
         self.turns = 0
         self._returned = perf_counter()
 
@@ -32,9 +32,10 @@ class MeasuredSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-t
         self._returned = perf_counter()
         return ready
 
-    def reset(self) -> None:
-        """Begin a new measurement."""
-        self.pause_seconds_max = 0.0
+    def take_pause_max(self) -> float:
+        """The longest busy time since the last call, in seconds."""
+        pause, self.pause_seconds_max = self.pause_seconds_max, 0.0
+        return pause
 
 
 def new_event_loop() -> tuple[asyncio.AbstractEventLoop, MeasuredSelector]:

@@ -1,0 +1,66 @@
+"""DescribeLogDirs (35), versions 1-5: the log directories, their space, the logs in them.
+
+- Without topics (null) all logs are listed; a log directory that has failed is listed with
+  KAFKA_STORAGE_ERROR.
+- Sizes are those of the record batches; the lag of a replica that leads is 0.
+"""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.log import LogDirectory
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.describe_log_dirs_request import DescribeLogDirsRequest
+from odradek.wire.generated.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    """One result for each of `log.dirs`."""
+    wanted: set[TopicPartition] | None = None
+    if request.topics is not None:
+        wanted = {TopicPartition(t.topic, index) for t in request.topics for index in t.partitions}
+    results = [_describe(broker, directory, wanted) for directory in broker.logs.directories]
+    return DescribeLogDirsResponse(results=results)
+
+
+def _describe(
+    broker: Broker, directory: LogDirectory, wanted: set[TopicPartition] | None
+) -> DescribeLogDirsResult:
+    result = DescribeLogDirsResult(log_dir=directory.path)
+    if directory.is_offline:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for log in broker.logs.logs_in(directory):
+        if wanted is not None and log.topic_partition not in wanted:
+            continue
+        name, index = log.topic_partition
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
+        lag = max(0, log.high_watermark - log.log_end_offset)
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=index, partition_size=log.size, offset_lag=lag
+            )
+        )
+    result.topics = list(topics.values())
+    try:
+        result.total_bytes, result.usable_bytes = broker.logs.space_of(directory)
+    except OSError as error:
+        directory.fail("could not read its free space", error)
+        return DescribeLogDirsResult(
+            log_dir=directory.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+        )
+    return result
+
+
+HANDLER = Handler(request=DescribeLogDirsRequest, versions=(1, 5), handle=handle)

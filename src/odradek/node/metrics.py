@@ -1,0 +1,271 @@
+"""The node's numbers as Prometheus reads them, over HTTP.
+
+Nothing is computed until somebody asks: each family of metrics is a function that walks the
+parts of the node and yields what it finds. Names are those that dashboards for Apache Kafka look
+for (its JMX names as the usual exporter rules write them), and `odradek_...` for what only we
+have. The server runs in a thread of its own and reads plain numbers; `prometheus_client` is
+imported there, so that it costs the start of the node nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from odradek.node.node import Node
+
+log = logging.getLogger("odradek.metrics")
+
+
+class Sample(NamedTuple):
+    """One number with its labels. `suffix` tells the parts of a summary apart."""
+
+    labels: Mapping[str, str]
+    value: float
+    suffix: str = ""
+
+
+class Family(NamedTuple):
+    """A metric: its name, `counter`, `gauge` or `summary`, a sentence, its numbers."""
+
+    name: str
+    kind: str
+    documentation: str
+    samples: Iterable[Sample]
+
+
+def families(node: Node) -> Iterator[Family]:
+    """Everything that the node can tell."""
+    yield from _topics(node)
+    yield from _replicas(node)
+    yield from _requests(node)
+    yield from _network(node)
+    yield from _groups(node)
+    yield from _client_telemetry(node)
+
+
+def _one(value: float) -> list[Sample]:
+    return [Sample({}, value)]
+
+
+def _topics(node: Node) -> Iterator[Family]:
+    partitions = [
+        p for topic in list(node.broker.replicas.by_name.values()) for p in list(topic.values())
+    ]
+    sums: dict[str, list[int]] = {}
+    for partition in partitions:
+        total = sums.setdefault(partition.topic, [0, 0, 0])
+        total[0] += partition.records_in
+        total[1] += partition.bytes_in
+        total[2] += partition.bytes_out
+    for at, (name, text) in enumerate(
+        (
+            ("messagesin", "Records appended."),
+            ("bytesin", "Bytes of record batches appended."),
+            ("bytesout", "Bytes of record batches sent to consumers."),
+        )
+    ):
+        samples = [Sample({"topic": topic}, total[at]) for topic, total in sums.items()]
+        yield Family(f"kafka_server_brokertopicmetrics_{name}", "counter", text, samples)
+    logs = [({"topic": p.topic, "partition": str(p.index)}, p.log) for p in partitions]
+    for name, text, read in (
+        ("size", "Bytes of a partition's log.", lambda each: each.size),
+        ("logstartoffset", "First offset of a partition.", lambda each: each.log_start_offset),
+        ("logendoffset", "Offset of the next record.", lambda each: each.log_end_offset),
+        ("numlogsegments", "Segments of a partition.", lambda each: len(each.segments)),
+    ):
+        samples = [Sample(labels, read(each)) for labels, each in logs]
+        yield Family(f"kafka_log_log_{name}", "gauge", text, samples)
+
+
+def _replicas(node: Node) -> Iterator[Family]:
+    replicas = list(node.broker.replicas)
+    image = node.broker.metadata.image
+    under_min = sum(len(p.registration.isr) < p.log.config.min_insync_replicas for p in replicas)
+    under = sum(len(p.registration.isr) < len(p.registration.replicas) for p in replicas)
+    partitions = [p for topic in image.topics.by_id.values() for p in topic.partitions.values()]
+    alive = sum(not broker.fenced for broker in image.cluster.brokers.values())
+    gauges = (
+        ("kafka_server_replicamanager_partitioncount", "Replicas on this broker.", len(replicas)),
+        ("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.",
+         sum(p.is_leader for p in replicas)),
+        ("kafka_server_replicamanager_underreplicatedpartitions",
+         "Partitions with fewer in-sync replicas than replicas.", under),
+        ("kafka_server_replicamanager_underminisrpartitioncount",
+         "Partitions with fewer in-sync replicas than min.insync.replicas.", under_min),
+        ("kafka_server_replicamanager_offlinereplicacount",
+         "Replicas in log directories that have failed.", node.broker.replicas.offline_count),
+        ("kafka_controller_kafkacontroller_activecontrollercount",
+         "1 on the active controller.", int(node.is_active_controller)),
+        ("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", len(image.topics.by_id)),
+        ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions.", len(partitions)),
+        ("kafka_controller_kafkacontroller_offlinepartitionscount",
+         "Partitions without a leader.", sum(p.leader < 0 for p in partitions)),
+        ("kafka_controller_kafkacontroller_activebrokercount", "Brokers alive.", alive),
+        ("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.",
+         len(node.broker.fetch_sessions)),
+        ("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+         "Partitions in fetch sessions.", node.broker.fetch_sessions.partitions),
+    )  # fmt: skip
+    for name, text, value in gauges:
+        yield Family(name, "gauge", text, _one(value))
+
+
+def _requests(node: Node) -> Iterator[Family]:
+    entries = list(node.dispatcher.entries.values())
+    prefix = "kafka_network_requestmetrics"
+
+    def counted(read: Callable[[Any], float]) -> list[Sample]:
+        return [Sample({"request": each.name}, read(each)) for each in entries if each.times.count]
+
+    yield Family(f"{prefix}_requests", "counter", "Requests.", counted(lambda e: e.times.count))
+    yield Family(
+        f"{prefix}_errors",
+        "counter",
+        "Requests that failed as a whole.",
+        counted(lambda e: e.errors),
+    )
+    yield Family(
+        f"{prefix}_requestbytes", "counter", "Bytes of requests.", counted(lambda e: e.bytes_in)
+    )
+    yield Family(
+        f"{prefix}_responsebytes", "counter", "Bytes of responses.", counted(lambda e: e.bytes_out)
+    )
+    times = []
+    for entry in entries:
+        if not entry.times.count:
+            continue
+        labels = {"request": entry.name}
+        for quantile in (0.5, 0.95, 0.99, 0.999):
+            value = entry.times.quantile_us(quantile) / 1000
+            times.append(Sample({**labels, "quantile": str(quantile)}, value))
+        times.append(Sample(labels, entry.times.count, "_count"))
+        times.append(Sample(labels, entry.times.sum_us / 1000, "_sum"))
+    text = "Milliseconds from a request to its answer (quantiles: upper bounds, to a factor of 2)."
+    yield Family(f"{prefix}_totaltimems", "summary", text, times)
+
+
+def _network(node: Node) -> Iterator[Family]:
+    server = node.server
+    by_listener = {endpoint.name: 0 for endpoint in server.endpoints}
+    for connection in list(server.connections):
+        by_listener[connection.peer.listener] += 1
+    yield Family(
+        "kafka_server_socket_server_metrics_connection_count", "gauge", "Open connections.",
+        [Sample({"listener": name}, count) for name, count in by_listener.items()],
+    )  # fmt: skip
+    counters = (
+        ("odradek_network_bytes_in", "Bytes received.", server.bytes_in),
+        ("odradek_network_bytes_out", "Bytes sent.", server.bytes_out),
+        ("odradek_network_connections_accepted", "Connections accepted.", server.connections_accepted),
+        ("odradek_network_connections_refused", "Connections refused for a limit.",
+         server.connections_refused),
+        ("odradek_network_frames_refused", "Connections closed for a frame of impossible size.",
+         server.frames_refused),
+        ("odradek_requests_refused", "Connections closed for a request that cannot be served.",
+         node.dispatcher.requests_refused),
+        ("odradek_loop_turns", "Turns of the event loop.", node.selector.turns),
+    )  # fmt: skip
+    for name, text, value in counters:
+        yield Family(name, "counter", text, _one(value))
+    yield Family(
+        "odradek_loop_pause_seconds_max", "gauge",
+        "The longest time that the event loop was busy at a stretch since the last scrape.",
+        _one(node.selector.take_pause_max()),
+    )  # fmt: skip
+
+
+def _groups(node: Node) -> Iterator[Family]:
+    groups = node.broker.groups
+    states = groups.count_by_state()
+    name = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+    yield Family(name, "gauge", "Groups that this broker coordinates.", _one(sum(states.values())))
+    yield Family(
+        "odradek_groups", "gauge", "Groups by state.",
+        [Sample({"state": state}, count) for state, count in states.items()],
+    )  # fmt: skip
+    lags, offsets = [], []
+    by_name = node.broker.replicas.by_name
+    for group, topic, index, offset in groups.committed_offsets():
+        labels = {"consumergroup": group, "topic": topic, "partition": str(index)}
+        offsets.append(Sample(labels, offset))
+        partition = by_name.get(topic, {}).get(index)
+        if partition is not None:
+            lags.append(Sample(labels, max(0, partition.log.high_watermark - offset)))
+    yield Family("kafka_consumergroup_current_offset", "gauge", "Committed offsets.", offsets)
+    yield Family("kafka_consumergroup_lag", "gauge", "Records a group has not committed.", lags)
+
+
+def _client_telemetry(node: Node) -> Iterator[Family]:
+    by_name: dict[str, list[Sample]] = {}
+    for client, numbers in list(node.broker.client_telemetry.numbers()):
+        for (name, attributes), value in list(numbers.items()):
+            labels = {_name(key): text for key, text in attributes}
+            labels["client_id"] = client["client_id"]
+            labels["client_instance_id"] = client["client_instance_id"]
+            by_name.setdefault(_name(name), []).append(Sample(labels, value))
+    for name, samples in by_name.items():
+        yield Family(f"kafka_client_{name}", "gauge", "Pushed by clients (KIP-714).", samples)
+
+
+def _name(text: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in text)
+
+
+class MetricsServer:
+    """Serves `/metrics` until closed."""
+
+    def __init__(self, node: Node, host: str, port: int) -> None:
+        self._node = node
+        self._host = host
+        self.port = port
+        self._server: Any = None
+        self._thread = threading.Thread(target=self._start, name="metrics", daemon=True)
+        self.ready = threading.Event()
+        """Set when the port is open, or could not be opened."""
+
+    def start(self) -> None:
+        """Open the port, in a thread."""
+        self._thread.start()
+
+    def _start(self) -> None:
+        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+
+        registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=registry)
+        registry.register(_Collector(self._node))
+        try:
+            self._server, _ = start_http_server(self.port, self._host, registry)
+            self.port = self._server.server_port
+        except OSError as error:
+            log.error("metrics are not served: %s:%d: %s", self._host, self.port, error.strerror)
+        self.ready.set()
+
+    def close(self) -> None:
+        """Close the port."""
+        self.ready.wait(5)
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+
+class _Collector:
+    """What `prometheus_client` asks on a scrape."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import Metric
+
+        for family in families(self._node):
+            metric = Metric(family.name, family.documentation, family.kind)
+            ending = "_total" if family.kind == "counter" else ""
+            for sample in family.samples:
+                metric.add_sample(
+                    family.name + ending + sample.suffix, dict(sample.labels), sample.value
+                )
+            yield metric
