@@ -28,7 +28,7 @@ _BLOCK_ENTRIES = 256
 class Index:
     """The entries of one index; `file_system` and `path` come with each call that needs them."""
 
-    __slots__ = ("stored", "tail")
+    __slots__ = ("_last", "stored", "tail")
 
     ENTRY: ClassVar[Struct]
 
@@ -37,12 +37,14 @@ class Index:
         """Entries in the file."""
         self.tail = bytearray()
         """Entries after those of the file."""
+        self._last: tuple[int, int] | None = None  # the last entry, once it is known
 
     def __len__(self) -> int:
         return self.stored + len(self.tail) // self.ENTRY.size
 
     def append(self, key: int, value: int) -> None:
         """Add an entry above all others."""
+        self._last = (key, value)
         self.tail += self.ENTRY.pack(key, value)
 
     def write(self, file_system: FileSystem, path: str) -> None:
@@ -74,8 +76,9 @@ class Index:
 
     def last(self, file_system: FileSystem, path: str) -> tuple[int, int] | None:
         """The last entry."""
-        count = len(self)
-        return self.entry(file_system, path, count - 1) if count else None
+        if self._last is None and len(self):
+            self._last = self.entry(file_system, path, len(self) - 1)
+        return self._last
 
     def floor(self, file_system: FileSystem, path: str, key: int) -> tuple[int, int] | None:
         """The last entry whose key is not above `key`."""
@@ -110,6 +113,7 @@ class Index:
             OSError: the device failed.
         """
         size = self.ENTRY.size
+        self._last = None
         if count >= self.stored:
             del self.tail[(count - self.stored) * size :]
             return

@@ -1,0 +1,149 @@
+"""What an append and a read cost our own code: `python -m bench.log_micro`.
+
+Prints microseconds of CPU per operation: as they are, and with the system calls taken away, by
+a file system whose writes do nothing. Medians of rounds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+
+from odradek.config.load import load
+from odradek.env.clock import SystemClock
+from odradek.env.file_system import Buffer, OsFileSystem
+from odradek.env.randomness import system_random_bytes
+from odradek.log import LogDirectory, PartitionLog, Storage, open_log
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import BASE_OFFSET, RECORD_BATCH_HEADER
+from odradek.records.builder import RecordBatchBuilder, seal
+from odradek.records.checksum import crc32c
+
+ROUNDS = 7
+KIB_64 = 65_536
+
+
+class UnwritingFileSystem(OsFileSystem):
+    """The machine's, but what is written goes nowhere: what is left is our code."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.__class__.pwrite = staticmethod(_swallow)  # type: ignore[assignment]
+
+
+def _swallow(_descriptor: int, data: Buffer, _position: int) -> int:
+    return len(data)
+
+
+def make_batch(value: bytes, count: int, producer: bool) -> bytearray:
+    """A batch of equal records; the fields of an idempotent producer if so wished."""
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0} if producer else {}
+    builder = RecordBatchBuilder(**fields)  # type: ignore[arg-type]
+    now = time.time_ns() // 1_000_000
+    for _ in range(count):
+        builder.append(now, None, value)
+    return builder.build()
+
+
+def open_new(file_system: OsFileSystem, path: str, name: str) -> PartitionLog:
+    """An empty log with the default settings."""
+    config, _ = load(None, {}, data_directory=path)
+    storage = Storage(file_system, SystemClock(), system_random_bytes)
+    return open_log(
+        storage,
+        LogDirectory(path),
+        TopicPartition(name, 0),
+        config.topic_config({}),
+        topic_id=bytes(16),
+    )
+
+
+def timed(operation: Callable[[int], None], count: int) -> float:
+    """Microseconds of CPU per call."""
+    begin = time.process_time()
+    for number in range(count):
+        operation(number)
+    return (time.process_time() - begin) / count * 1e6
+
+
+def median(rounds: Sequence[float]) -> str:
+    """`3.14 µs`"""
+    return f"{statistics.median(rounds):6.2f} µs"
+
+
+def appender(log: PartitionLog, payload: bytearray, producer: bool) -> Callable[[int], None]:
+    """Appends the payload again and again, as if it had just been received."""
+    view = memoryview(payload)
+    header = list(RECORD_BATCH_HEADER.unpack_from(payload))
+    prepared = []
+    if producer:
+        for number in range(1024):  # sequence numbers are under the checksum
+            header[11] = number * header[12]
+            RECORD_BATCH_HEADER.pack_into(payload, 0, *header)
+            seal(payload)
+            prepared.append(bytes(payload[:61]))
+
+    def append(number: int) -> None:
+        if producer:
+            view[:61] = prepared[number % 1024]
+            if number % 1024 == 0 and log.producers is not None:
+                log.producers = None
+        BASE_OFFSET.pack_into(view, 0, 0)
+        log.append_as_leader(view, 0)
+
+    return append
+
+
+def main() -> None:
+    """Run all and print."""
+    cases = (
+        ("one record of 100 bytes", make_batch(bytes(100), 1, False), False, 50_000),
+        ("the same, idempotent", make_batch(bytes(100), 1, True), True, 50_000),
+        ("a batch of 64 KB", make_batch(bytes(100), 590, False), False, 3_000),
+        ("the same, idempotent", make_batch(bytes(100), 590, True), True, 3_000),
+    )
+    with tempfile.TemporaryDirectory() as path:
+        print(f"{'append':36} {'CPU':>10} {'our code':>12}   (of which CRC)")
+        for number, (name, payload, producer, count) in enumerate(cases):
+            whole, own = [], []
+            for _ in range(ROUNDS):
+                for file_system, results in ((OsFileSystem(), whole), (UnwritingFileSystem(), own)):
+                    log = open_new(file_system, path, f"append-{number}-{len(own)}-{len(whole)}")
+                    results.append(timed(appender(log, payload, producer), count))
+                    log.go_offline()
+            crc = timed(lambda _, data=payload: crc32c(memoryview(data)[21:]) and None, count)  # type: ignore[misc]
+            print(f"{name:36} {median(whole):>10} {median(own):>12}   ({crc:.2f} µs)")
+        print_reads(path)
+
+
+def print_reads(path: str) -> None:
+    """Reads at the tail, behind it, and far away."""
+    log = open_new(OsFileSystem(), path, "read")
+    append = appender(log, make_batch(bytes(100), 1, False), False)
+    for number in range(100_000):
+        append(number)
+    end = log.log_end_offset
+    log.high_watermark = end
+    print(f"{'read':36} {'CPU':>10}")
+    for name, first in (("the last batch", end - 1), ("ten batches back", end - 10)):
+        rounds = [
+            timed(lambda _, offset=first: log.read(offset, 1 << 20, end) and None, 100_000)  # type: ignore[misc]
+            for _ in range(ROUNDS)
+        ]
+        print(f"{name:36} {median(rounds):>10}")
+    rounds = [
+        timed(lambda number: log.read(number * 7919 % end, 1 << 20, end) and None, 5_000)  # type: ignore[func-returns-value]
+        for _ in range(ROUNDS)
+    ]
+    print(f"{'anywhere, by the index':36} {median(rounds):>10}")
+    data = log.read(0, 1 << 20, end)
+    assert data is not None
+    resident = [timed(lambda _: log.is_resident(data.records) and None, 20_000) for _ in range(3)]
+    print(f"{'is 1 MB in the page cache?':36} {median(resident):>10}")
+
+
+if __name__ == "__main__":
+    main()

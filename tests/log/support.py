@@ -1,0 +1,181 @@
+"""Logs for tests: a clock that stands still, settings by keyword, batches by the line."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from odradek.config.load import load
+from odradek.config.topic_config import TopicConfig
+from odradek.env.file_system import FileSystem, OsFileSystem
+from odradek.log import AppendOrigin, LogDirectory, LogManager, PartitionLog, Storage, open_log
+from odradek.log.storage import run_now
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import RecordBatch, iterate_batches
+from odradek.records.builder import RecordBatchBuilder
+from odradek.records.compression import Codec
+from odradek.records.control import end_of_transaction_batch
+from odradek.records.record import Record, iterate_records
+
+NOW_MS = 1_700_000_000_000
+PARTITION = TopicPartition("topic", 0)
+TOPIC_ID = bytes(range(16))
+
+
+class StillClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.ms = NOW_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+BROKER_CONFIG, _ = load(None, {}, data_directory="/nowhere")
+
+
+def topic_config(**settings: object) -> TopicConfig:
+    """`segment_bytes=1000` is the setting `segment.bytes`."""
+    overrides = {name.replace("_", "."): str(value) for name, value in settings.items()}
+    if "segment.bytes" in overrides:
+        overrides["internal.segment.bytes"] = overrides.pop("segment.bytes")
+    return TopicConfig(overrides, BROKER_CONFIG.layers)
+
+
+class LogRoom:
+    """A directory, a clock and the logs that a test opens in it."""
+
+    def __init__(self, path: Path | str, file_system: FileSystem | None = None) -> None:
+        self.path = str(path)
+        self.file_system = file_system or OsFileSystem()
+        self.clock = StillClock()
+        self.directory = LogDirectory(self.path)
+        self.storage = self.new_storage()
+        self.file_system.make_directory(self.path)
+
+    def new_storage(self, **arguments: object) -> Storage:
+        randomness = random.Random(1).randbytes
+        return Storage(self.file_system, self.clock, randomness, **arguments)
+
+    def open(self, partition: TopicPartition = PARTITION, **settings: object) -> PartitionLog:
+        """Open after a crash, from recovery point 0, or make a new log."""
+        return self.reopen(partition, {}, **settings)
+
+    def reopen(
+        self,
+        partition: TopicPartition = PARTITION,
+        arguments: dict | None = None,
+        **settings: object,
+    ) -> PartitionLog:
+        """Open with given arguments of `open_log`."""
+        log = open_log(
+            self.storage,
+            self.directory,
+            partition,
+            topic_config(**settings),
+            topic_id=TOPIC_ID,
+            **(arguments or {}),
+        )
+        log.high_watermark = log.log_end_offset
+        return log
+
+    def files(self, partition: TopicPartition = PARTITION) -> list[str]:
+        return sorted(entry.name for entry in self.file_system.scan(f"{self.path}/{partition}"))
+
+    def manager(self, paths: list[str] | None = None, **arguments: object) -> LogManager:
+        overrides = {"log.dirs": ",".join(paths or [self.path])}
+        overrides |= arguments.pop("overrides", {})
+        config, _ = load(None, overrides, data_directory="/nowhere")
+        configs = arguments.pop("topic_configs", lambda topic: config.topic_config({}))
+        return LogManager(
+            config,
+            self.file_system,
+            self.clock,
+            random.Random(2).randbytes,
+            topic_configs=configs,
+            **{"background": run_now} | arguments,
+        )
+
+
+def batch(
+    *values: bytes | tuple[bytes | None, bytes | None],
+    timestamp: int = NOW_MS,
+    codec: Codec = Codec.NONE,
+    **fields: object,
+) -> bytearray:
+    """One batch; a value alone has no key."""
+    builder = RecordBatchBuilder(codec=codec, **fields)
+    for value in values or (b"value",):
+        key, content = value if isinstance(value, tuple) else (None, value)
+        builder.append(timestamp, key, content)
+    return builder.build()
+
+
+def append(log: PartitionLog, *values: bytes, epoch: int = 0, **fields: object):
+    """Append one batch as a client, replicated at once."""
+    info = log.append_as_leader(batch(*values, **fields), epoch)
+    log.high_watermark = log.log_end_offset
+    return info
+
+
+def end_transaction(
+    log: PartitionLog,
+    committed: bool,
+    producer_id: int,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 0,
+    replicated: bool = True,
+):
+    """Append a marker as the transaction coordinator does."""
+    marker = end_of_transaction_batch(
+        committed,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        timestamp=NOW_MS,
+    )
+    info = log.append_as_leader(marker, log.leader_epoch, AppendOrigin.COORDINATOR)
+    if replicated:
+        log.high_watermark = log.log_end_offset
+    return info
+
+
+def read_bytes(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, **arguments) -> bytes:
+    """What a read gives, as bytes."""
+    arguments.setdefault("limit", log.log_end_offset)
+    data = log.read(offset, max_bytes, **arguments)
+    if data is None:
+        return b""
+    found = data.records
+    return log.storage.file_system.pread(found.descriptor, found.length, found.position)
+
+
+def read_batches(log: PartitionLog, offset: int = 0, **arguments) -> list[RecordBatch]:
+    """All batches from an offset on, over as many reads as it takes."""
+    batches: list[RecordBatch] = []
+    while data := read_bytes(log, offset, **arguments):
+        found = list(iterate_batches(data))
+        for each in found:
+            each.check()
+        batches += found
+        offset = found[-1].next_offset
+    return batches
+
+
+def read_records(log: PartitionLog, offset: int = 0, **arguments) -> list[Record]:
+    """All records from an offset on."""
+    return [
+        record
+        for each in read_batches(log, offset, **arguments)
+        for record in iterate_records(each)
+        if record.offset >= offset
+    ]
+
+
+def values(log: PartitionLog, offset: int = 0) -> list[bytes | None]:
+    """The values of all records from an offset on."""
+    return [record.value for record in read_records(log, offset)]
