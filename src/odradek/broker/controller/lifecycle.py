@@ -1,0 +1,134 @@
+"""This node's broker joins the cluster, begins to serve, and leaves (Kafka's
+BrokerLifecycleManager).
+
+Registered, it is known but fenced; unfenced, clients are sent to it. Each start registers a new
+incarnation. A broker that stops in good order is fenced first, and its log directories remember
+the epoch it had: at the next start this tells the controller that nothing was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from odradek.broker.controller.channel import ControllerChannel
+from odradek.core.metadata.registrations import Endpoint
+from odradek.env.randomness import RandomBytes
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.uuids import make
+from odradek.wire.generated.broker_heartbeat_request import BrokerHeartbeatRequest
+from odradek.wire.generated.broker_registration_request import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from odradek.wire.generated.controller_registration_request import (
+    ControllerRegistrationRequest,
+)
+from odradek.wire.generated.controller_registration_request import Feature as ControllerFeature
+from odradek.wire.generated.controller_registration_request import Listener as ControllerListener
+
+NOT_REGISTERED = -1
+
+
+class BrokerLifecycle:
+    """See the module. `epoch` is -1 until the broker is registered."""
+
+    def __init__(
+        self,
+        channel: ControllerChannel,
+        *,
+        node_id: int,
+        cluster_id: str,
+        random_bytes: RandomBytes,
+        supported_features: Mapping[str, tuple[int, int]],
+    ) -> None:
+        self._channel = channel
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._features = supported_features
+        self.incarnation_id = make(random_bytes(16))
+        self.epoch = NOT_REGISTERED
+
+    async def register(
+        self,
+        endpoints: Iterable[Endpoint],
+        directories: Sequence[bytes],
+        rack: str | None,
+        previous_epoch: int,
+    ) -> int:
+        """Register this incarnation, fenced; returns its epoch.
+
+        `directories` are the ids of the online log directories. `previous_epoch` is the epoch in
+        which the broker was shut down in good order, -1 if it was not.
+
+        Raises:
+            ApiError: the controller refuses.
+        """
+        request = BrokerRegistrationRequest(
+            broker_id=self._node_id,
+            cluster_id=self._cluster_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[Listener(**each._asdict()) for each in endpoints],
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in self._features.items()
+            ],
+            rack=rack,
+            log_dirs=list(directories),
+            previous_broker_epoch=previous_epoch,
+        )
+        response = await self._channel.submit(None, request)
+        self.epoch = response.broker_epoch
+        return self.epoch
+
+    async def register_controller(self, endpoints: Iterable[Endpoint]) -> None:
+        """Tell the cluster what the controller of this node supports (KIP-919).
+
+        Raises:
+            ApiError: the controller refuses.
+        """
+        request = ControllerRegistrationRequest(
+            controller_id=self._node_id,
+            incarnation_id=self.incarnation_id,
+            zk_migration_ready=False,
+            listeners=[ControllerListener(**each._asdict()) for each in endpoints],
+            features=[
+                ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in self._features.items()
+            ],
+        )
+        try:
+            await self._channel.submit(None, request)
+        except ApiError as error:
+            # A finalized metadata.version below 15 has no place for it.
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+
+    async def unfence(self, metadata_offset: int) -> None:
+        """Ask for clients and leaderships; the broker has applied the metadata to that offset.
+
+        Raises:
+            ApiError: the controller refuses.
+        """
+        await self._heartbeat(metadata_offset)
+
+    async def shut_down(self, metadata_offset: int) -> None:
+        """Give everything up; when this returns, the broker is fenced.
+
+        Raises:
+            ApiError: the controller refuses.
+        """
+        await self._heartbeat(metadata_offset, want_shut_down=True)
+
+    async def _heartbeat(self, metadata_offset: int, want_shut_down: bool = False) -> None:
+        request = BrokerHeartbeatRequest(
+            broker_id=self._node_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=metadata_offset,
+            want_fence=want_shut_down,
+            want_shut_down=want_shut_down,
+        )
+        response = await self._channel.submit(None, request)
+        if response.is_fenced != want_shut_down:
+            wanted = "fenced" if want_shut_down else "unfenced"
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the controller has not {wanted} us")

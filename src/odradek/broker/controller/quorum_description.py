@@ -1,0 +1,71 @@
+"""The answer to DescribeQuorum: who leads, how far the log is committed, how far each voter has
+it (KIP-595, KIP-853)."""
+
+from __future__ import annotations
+
+from odradek.broker.raft.metadata_log import METADATA_PARTITION
+from odradek.broker.raft.quorum_node import QuorumNode
+from odradek.model.errors import ErrorCode
+from odradek.model.uuids import ZERO
+from odradek.wire.generated import describe_quorum_response as wire
+from odradek.wire.generated.describe_quorum_request import DescribeQuorumRequest
+from odradek.wire.generated.describe_quorum_response import DescribeQuorumResponse
+
+
+def describe_quorum(
+    quorum: QuorumNode, request: DescribeQuorumRequest, version: int, now_ms: int
+) -> DescribeQuorumResponse:
+    """The state of the quorum; only the partition of the metadata log has one."""
+    topics = [
+        wire.TopicData(
+            topic_name=topic.topic_name,
+            partitions=[
+                _partition(quorum, topic.topic_name, each.partition_index, version, now_ms)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return DescribeQuorumResponse(topics=topics, nodes=_nodes(quorum) if version >= 2 else [])
+
+
+def _partition(
+    quorum: QuorumNode, topic: str, index: int, version: int, now_ms: int
+) -> wire.PartitionData:
+    if (topic, index) != METADATA_PARTITION:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return wire.PartitionData(
+            partition_index=index, error_code=code, error_message=code.message
+        )
+    machine = quorum.machine
+    voters = [
+        wire.ReplicaState(
+            replica_id=voter.key.id,
+            replica_directory_id=voter.key.directory_id if version >= 2 else ZERO,
+            log_end_offset=quorum.log.end_offset,
+            last_fetch_timestamp=now_ms,
+            last_caught_up_timestamp=now_ms,
+        )
+        for voter in quorum.settings.voters.voters.values()
+    ]
+    return wire.PartitionData(
+        partition_index=index,
+        error_message=None,
+        leader_id=machine.leader_id,
+        leader_epoch=machine.epoch,
+        high_watermark=machine.high_watermark,
+        current_voters=voters,
+    )
+
+
+def _nodes(quorum: QuorumNode) -> list[wire.Node]:
+    return [
+        wire.Node(
+            node_id=voter.key.id,
+            listeners=[
+                wire.Listener(name=each.name, host=each.host, port=each.port)
+                for each in voter.endpoints
+            ],
+        )
+        for voter in quorum.settings.voters.voters.values()
+    ]

@@ -1,0 +1,315 @@
+"""The directory `__cluster_metadata-0`: a partition log, snapshots, and what the voter remembers.
+
+The log proper is `odradek.log`'s. Like Apache Kafka, every start checks it from its beginning:
+it is small, and all else hangs on it. The log may begin after offset 0 only where a snapshot
+holds what is missing; a snapshot that goes further than the log replaces the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from odradek.broker.raft.control import (
+    ControlMessage,
+    QuorumSettings,
+    control_batch_of,
+    control_messages,
+)
+from odradek.broker.raft.quorum_state import QUORUM_STATE, read_election, write_election
+from odradek.broker.raft.snapshots import (
+    Snapshot,
+    SnapshotId,
+    parse_name,
+    read_snapshot,
+    write_snapshot,
+)
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.core.raft.election import ElectionState
+from odradek.core.raft.voters import VoterSet
+from odradek.log import names
+from odradek.log.checkpoints import write_partition_metadata
+from odradek.log.directory import LogDirectory
+from odradek.log.errors import DamagedFile
+from odradek.log.flushing import FlushWork
+from odradek.log.origin import AppendOrigin
+from odradek.log.partition_log import PartitionLog
+from odradek.log.startup import open_log
+from odradek.log.storage import Storage
+from odradek.model.topic_partition import TopicPartition
+from odradek.model.uuids import METADATA_TOPIC_ID
+from odradek.records.batch import RecordBatch, iterate_batches
+from odradek.records.builder import RecordBatchBuilder
+
+log = logging.getLogger("odradek.metadata")
+
+METADATA_PARTITION = TopicPartition(names.METADATA_TOPIC, 0)
+BATCH_SIZE_MAX = 8 << 20
+"""Largest batch: what Apache Kafka's readers of the log expect at most."""
+_READ_SIZE = 1 << 20
+
+
+class MetadataLog:
+    """See the module. All methods are called on one thread, but for `FlushWork.run`."""
+
+    def __init__(self, partition_log: PartitionLog, storage: Storage, path: str) -> None:
+        self._log = partition_log
+        self._storage = storage
+        self._file_system = storage.file_system
+        self.path = path
+        self.snapshots: list[SnapshotId] = []
+        """Those on disk, oldest first."""
+
+    @classmethod
+    def open(cls, storage: Storage, directory: LogDirectory, config: BrokerConfig) -> MetadataLog:
+        """Open the log in a log directory, made if it is not there.
+
+        Raises:
+            DamagedFile: the log begins where no snapshot reaches.
+            LogDirectoryOffline: the disk failed.
+            OSError: the disk failed.
+        """
+        partition_log = open_log(
+            storage,
+            directory,
+            METADATA_PARTITION,
+            _log_config(config),
+            topic_id=METADATA_TOPIC_ID,
+        )
+        path = directory.file(str(METADATA_PARTITION))
+        metadata = f"{path}/{names.PARTITION_METADATA}"
+        if storage.file_system.status(metadata) is None:
+            write_partition_metadata(storage.file_system, metadata, METADATA_TOPIC_ID, sync=False)
+            partition_log.is_unsynced = True
+        self = cls(partition_log, storage, path)
+        self._find_snapshots()
+        return self
+
+    def _find_snapshots(self) -> None:
+        """Keep whole snapshots that reach the log; the rest are leftovers."""
+        for entry in self._file_system.scan(self.path):
+            found = parse_name(entry.name)
+            if found is None:
+                continue
+            if found.is_whole and found.id.offset >= self._log.log_start_offset:
+                self.snapshots.append(found.id)
+            else:
+                self._file_system.remove(f"{self.path}/{entry.name}")
+        self.snapshots.sort()
+        start = self._log.log_start_offset
+        if start > 0 and not self.snapshots:
+            raise DamagedFile(
+                f"{self.path} begins at offset {start}, and no snapshot holds what was before; "
+                "restore the .checkpoint files of the directory from a backup"
+            )
+        latest = self.latest_snapshot
+        if latest is not None and latest.offset > self._log.log_end_offset:
+            log.warning("%s: the snapshot %s replaces the log", self.path, latest.name)
+            self._log.truncate_fully_and_start_at(latest.offset)
+
+    # -- offsets --------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is in the log, not only in snapshots."""
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._log.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last batch, or of the snapshot if the log is empty; 0 if there is
+        nothing."""
+        latest = self.latest_snapshot
+        return max(self._log.leader_epochs.latest, latest.epoch if latest is not None else 0, 0)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log, without snapshots."""
+        return self._log.size
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        """The one that reaches furthest."""
+        return self.snapshots[-1] if self.snapshots else None
+
+    # -- the log --------------------------------------------------------------------------------
+
+    def append(self, values: Iterable[bytes], epoch: int, now_ms: int) -> tuple[int, int]:
+        """Append records as one batch; returns its first offset and its size.
+
+        Raises:
+            BatchTooLarge: nothing was appended.
+            LogDirectoryOffline: the disk failed.
+        """
+        base_offset = self._log.log_end_offset
+        builder = RecordBatchBuilder(base_offset=base_offset, leader_epoch=epoch)
+        for value in values:
+            builder.append(now_ms, None, value)
+        if builder.size > BATCH_SIZE_MAX:
+            raise BatchTooLarge(builder.size)
+        batch = builder.build()
+        self._log.append_as_leader(batch, epoch, AppendOrigin.RAFT_LEADER)
+        return base_offset, len(batch)
+
+    def append_control(self, messages: Iterable[ControlMessage], epoch: int, now_ms: int) -> None:
+        """Append control records as one batch.
+
+        Raises:
+            LogDirectoryOffline: the disk failed.
+        """
+        batch = control_batch_of(messages, self._log.log_end_offset, epoch, now_ms)
+        self._log.append_as_leader(batch, epoch, AppendOrigin.RAFT_LEADER)
+
+    def on_leader_epoch(self, epoch: int) -> None:
+        """This node leads from now on: the epoch begins at the log's end."""
+        self._log.on_leader_epoch(epoch)
+
+    def batches(self, offset: int) -> Iterator[RecordBatch]:
+        """The batches from `offset` to the end of the log.
+
+        Raises:
+            LogDirectoryOffline: the disk failed.
+        """
+        end = self._log.log_end_offset
+        while offset < end:
+            found = self._log.read(offset, _READ_SIZE, end)
+            assert found is not None
+            data = self._file_system.pread(
+                found.records.descriptor, found.records.length, found.records.position
+            )
+            for batch in iterate_batches(data):
+                if batch.base_offset >= offset:
+                    yield batch
+                offset = batch.next_offset
+
+    def flush_work(self) -> FlushWork | None:
+        """What makes the log survive a crash up to now: `run` in a thread, then `complete`."""
+        return self._log.flush_work()
+
+    def set_high_watermark(self, offset: int) -> None:
+        """All before `offset` is committed."""
+        self._log.high_watermark = offset
+
+    def failed(self, error: OSError) -> Exception:
+        """A flush failed; the exception to tell of it."""
+        return self._log.fail("flush", error)
+
+    def close(self) -> None:
+        """Flush and let go of the files.
+
+        Raises:
+            LogDirectoryOffline: the disk failed.
+        """
+        self._log.close()
+
+    # -- the quorum -----------------------------------------------------------------------------
+
+    def read_election(self) -> ElectionState:
+        """What the voter remembers.
+
+        Raises:
+            DamagedFile: the file cannot be read.
+            OSError: the disk failed.
+        """
+        return read_election(self._file_system, f"{self.path}/{QUORUM_STATE}")
+
+    def write_election(self, election: ElectionState, kraft_version: int, voters: VoterSet) -> None:
+        """Remember; it survives a crash from now on.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        path = f"{self.path}/{QUORUM_STATE}"
+        write_election(self._file_system, path, election, kraft_version, voters)
+
+    # -- snapshots ------------------------------------------------------------------------------
+
+    def read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
+        """The content of a snapshot.
+
+        Raises:
+            DamagedFile: it is damaged.
+            OSError: it cannot be read.
+        """
+        return read_snapshot(self._file_system, f"{self.path}/{snapshot_id.name}")
+
+    def write_snapshot(self, snapshot_id: SnapshotId, batches: Iterable[bytearray]) -> None:
+        """Write a snapshot; may run in another thread. `add_snapshot` makes it known.
+
+        Raises:
+            OSError: the disk failed or is full; there is no new snapshot.
+        """
+        path = f"{self.path}/{snapshot_id.name}"
+        write_snapshot(self._file_system, path, batches, self.path)
+
+    def add_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """A snapshot has been written."""
+        self.snapshots = sorted({*self.snapshots, snapshot_id})
+
+    def delete_before(self, snapshot_id: SnapshotId) -> None:
+        """Delete what the snapshot replaces: older snapshots, and whole segments below it.
+
+        Raises:
+            OSError: the disk failed.
+            LogDirectoryOffline: the disk failed.
+        """
+        if snapshot_id.offset > self._log.log_start_offset:
+            self._log.delete_records_before(snapshot_id.offset)
+            self._log.delete_old_segments()
+        for old in [each for each in self.snapshots if each < snapshot_id]:
+            self._file_system.remove(f"{self.path}/{old.name}")
+            self.snapshots.remove(old)
+
+    def clean(self, now_ms: int, retention_bytes: int, retention_ms: int) -> None:
+        """Delete old snapshots, and the log that the next one replaces, beyond the limits.
+
+        The newest snapshot always stays, and so does the log after the oldest one that stays.
+
+        Raises:
+            OSError: the disk failed.
+            LogDirectoryOffline: the disk failed.
+        """
+        while len(self.snapshots) > 1:
+            status = [self._file_system.status(f"{self.path}/{s.name}") for s in self.snapshots]
+            total = self.size + sum(each.size for each in status if each is not None)
+            oldest = status[0]
+            age_ms = now_ms - oldest.modified_ms if oldest is not None else 0
+            is_too_old = retention_ms >= 0 and age_ms > retention_ms
+            is_too_much = retention_bytes >= 0 and total > retention_bytes
+            if not is_too_old and not is_too_much:
+                return
+            self.delete_before(self.snapshots[1])
+
+
+class BatchTooLarge(Exception):
+    """Records that do not fit into one batch of the metadata log."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"{size} bytes are more than the {BATCH_SIZE_MAX} of one batch")
+
+
+def _log_config(config: BrokerConfig) -> TopicConfig:
+    overrides = {
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "segment.bytes": str(config.metadata_log_segment_bytes),
+        "segment.ms": str(config.metadata_log_segment_ms),
+        "max.message.bytes": str(BATCH_SIZE_MAX),
+    }
+    return config.topic_config(overrides)
+
+
+def replay_settings(settings: QuorumSettings, batch: RecordBatch) -> None:
+    """Take the control records of a batch.
+
+    Raises:
+        InvalidRecords: the batch cannot be read.
+        MalformedMessage: a record is not what its key says.
+    """
+    for kind, message in control_messages(batch):
+        settings.replay(kind, message, batch.base_offset)

@@ -1,0 +1,112 @@
+"""Topics that are created because somebody asks for them: by name in Metadata, or because a
+coordinator needs its log.
+
+Requests for one topic that come while it is being created share that one creation. Nobody waits
+here: clients are told to ask again, as Apache Kafka tells them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from odradek.broker.controller.channel import ControllerChannel
+from odradek.config.broker_config import BrokerConfig
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from odradek.wire.generated.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+
+log = logging.getLogger("odradek.topics")
+
+TIMEOUT_MS = 30_000
+IN_FLIGHT_MAX = 10_000
+"""Topics being created at a time; further ones are not begun, and the client asks again."""
+
+
+class TopicCreation:
+    """See the module. Lives on the loop's thread."""
+
+    def __init__(self, controller: ControllerChannel, config: Callable[[], BrokerConfig]) -> None:
+        """`config` gives the newest configuration of the broker."""
+        self._controller = controller
+        self._config = config
+        self._in_flight: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Begin to create those topics that are not being created already.
+
+        Names must be valid; a topic that exists already is left as it is.
+        """
+        room = IN_FLIGHT_MAX - len(self._in_flight)
+        new = [name for name in dict.fromkeys(names) if name not in self._in_flight][:room]
+        if not new:
+            return
+        self._in_flight.update(new)
+        task = asyncio.get_running_loop().create_task(self._create(new))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _create(self, names: list[str]) -> None:
+        request = CreateTopicsRequest(
+            topics=[self._topic(name) for name in names], timeout_ms=TIMEOUT_MS
+        )
+        try:
+            response = await self._controller.submit(None, request)
+        except ApiError as error:
+            log.warning("could not create %s: %s", ", ".join(names), error)
+        else:
+            for topic in response.topics:
+                if topic.error_code == ErrorCode.NONE:
+                    log.info("created topic %s because it was asked for", topic.name)
+                elif topic.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    log.warning("could not create %s: %s", topic.name, topic.error_message)
+        finally:
+            self._in_flight.difference_update(names)
+
+    def _topic(self, name: str) -> CreatableTopic:
+        config = self._config()
+        if name == OFFSETS_TOPIC:
+            return _topic(
+                name,
+                config.offsets_topic_num_partitions,
+                config.offsets_topic_replication_factor,
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                },
+            )
+        if name == TRANSACTION_TOPIC:
+            return _topic(
+                name,
+                config.transaction_state_log_num_partitions,
+                config.transaction_state_log_replication_factor,
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                },
+            )
+        return _topic(name, config.num_partitions, config.default_replication_factor, {})
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+def _topic(name: str, partitions: int, factor: int, settings: dict[str, str]) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        configs=[CreatableTopicConfig(name=each, value=value) for each, value in settings.items()],
+    )

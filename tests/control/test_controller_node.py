@@ -1,0 +1,182 @@
+"""The controller over its log: decisions last, share syncs, and are seen in order."""
+
+import asyncio
+
+import pytest
+
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
+from odradek.wire.generated.create_topics_request import CreateTopicsRequest
+from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.generated.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+from .node import running, start
+from .test_topic_decisions import topic
+
+
+def create(*topics, timeout_ms=60_000):
+    return CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms)
+
+
+def run(test):
+    """Run an async test on a loop of its own."""
+
+    def runner(tmp_path):
+        asyncio.run(test(tmp_path))
+
+    runner.__name__ = test.__name__
+    return runner
+
+
+def same(first, second):
+    """Whether two images say the same, but for where they end."""
+    return first.topics == second.topics and first.configs == second.configs
+
+
+@run
+async def test_a_created_topic_is_published_before_the_answer(tmp_path):
+    async with running(tmp_path) as node:
+        response = await node.ask(create(topic("a", 3)))
+        assert response.topics[0].error_code == 0
+        assert sorted(node.cache.image.topics.by_name["a"].partitions) == [0, 1, 2]
+        delta, image = node.recorder.published[-1]
+        assert image is node.cache.image
+        assert list(delta.topics.changed) == [response.topics[0].topic_id]
+
+
+@run
+async def test_a_restart_finds_everything_again(tmp_path):
+    async with running(tmp_path) as node:
+        await node.ask(create(topic("a", 3, settings={"retention.ms": "5"}), topic("b")))
+        await node.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="b")]))
+        before = node.cache.image
+        epoch = node.lifecycle.epoch
+        await node.lifecycle.shut_down(before.offset)
+    async with running(tmp_path, join=False) as node:
+        image = node.cache.image
+        assert same(image, before)
+        assert image.cluster.brokers[1].fenced
+        await node.lifecycle.register([], [bytes(range(100, 116))], None, epoch)
+        await node.lifecycle.unfence(node.cache.image.offset)
+        assert node.cache.image.topics == before.topics
+        assert node.lifecycle.epoch > epoch
+
+
+@run
+async def test_after_a_crash_what_was_answered_is_there(tmp_path):
+    node = await start(tmp_path)
+    await node.ask(create(topic("a", 2)))
+    before = node.cache.image
+    # Killed: nothing is closed, another process opens the same files.
+    async with running(tmp_path) as other:
+        assert other.controller.image.epoch == before.epoch + 1
+        partition = other.cache.image.topics.partition("a", 1)
+        assert partition.leader == 1
+        assert partition.leader_epoch == 1, "an unclean end begins a new leader epoch"
+    await node.controller.close()
+
+
+@run
+async def test_many_decisions_share_a_sync(tmp_path):
+    async with running(tmp_path) as node:
+        before = node.controller.flushes
+        answers = await asyncio.gather(
+            *(node.ask(create(topic(f"t{index}"))) for index in range(100))
+        )
+        assert all(each.topics[0].error_code == 0 for each in answers)
+        assert node.controller.flushes - before <= 2
+        assert len(node.cache.image.topics.by_name) == 100
+
+
+@run
+async def test_decisions_see_the_ones_before_them_and_nobody_sees_them_early(tmp_path):
+    async with running(tmp_path) as node:
+        first = asyncio.ensure_future(node.ask(create(topic("a"))))
+        second = asyncio.ensure_future(node.ask(create(topic("a"))))
+        await asyncio.sleep(0)
+        assert "a" in node.controller.image.topics.by_name
+        assert "a" not in node.cache.image.topics.by_name
+        assert (await second).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert first.done(), "an answer that rests on an earlier decision comes after it"
+        assert (await first).topics[0].error_code == 0
+
+
+@run
+async def test_a_resigned_controller_takes_no_decisions(tmp_path):
+    node = await start(tmp_path)
+    await node.controller.close()
+    with pytest.raises(ApiError) as raised:
+        await node.ask(create(topic("a")))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
+
+
+@run
+async def test_producer_ids_are_never_given_out_twice(tmp_path):
+    seen = set()
+    for _ in range(3):
+        node = await start(tmp_path)
+        request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=node.lifecycle.epoch)
+        block = await node.ask(request)
+        ids = range(block.producer_id_start, block.producer_id_start + block.producer_id_len)
+        assert len(ids) == 1000
+        assert not seen.intersection(ids)
+        seen.update(ids)
+        await node.controller.close()
+
+
+@run
+async def test_settings_reach_the_decisions_that_follow(tmp_path):
+    async with running(tmp_path) as node:
+        resource = AlterConfigsResource(
+            resource_type=4,
+            resource_name="",
+            configs=[AlterableConfig(name="log.retention.ms", config_operation=0, value="77")],
+        )
+        response = await node.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+        assert response.responses[0].error_code == 0
+        created = await node.ask(create(topic("a")))
+        described = {each.name: each for each in created.topics[0].configs}
+        assert described["retention.ms"].value == "77"
+        assert described["retention.ms"].config_source == 3
+
+
+@run
+async def test_snapshots_replace_the_log(tmp_path):
+    settings = {
+        "metadata_log_max_record_bytes_between_snapshots": "2000",
+        "metadata_max_retention_bytes": "1",
+    }
+    async with running(tmp_path, **settings) as node:
+        for index in range(40):
+            await node.ask(create(topic(f"t{index}", 2)))
+        for index in range(20):
+            await node.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=f"t{index}")]))
+        before = node.cache.image
+    found = sorted(each.name for each in tmp_path.glob("__cluster_metadata-0/*.checkpoint"))
+    assert len(found) == 1, "older snapshots are gone"
+    assert found[0] > f"{0:020d}"
+    async with running(tmp_path, join=False, **settings) as node:
+        assert same(node.cache.image, before)
+        assert node.cache.image.cluster.brokers == before.cluster.brokers
+
+
+@run
+async def test_a_deadline_that_passes_is_told(tmp_path):
+    gate = asyncio.Event()
+    async with running(tmp_path) as node:
+        loop = asyncio.get_running_loop()
+        blocker = node.controller._executor.submit(
+            lambda: asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
+        )
+        with pytest.raises(ApiError) as raised:
+            await node.ask(create(topic("a"), timeout_ms=20))
+        assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert "a" not in node.cache.image.topics.by_name
+        gate.set()
+        await asyncio.wrap_future(blocker)
+        await node.ask(create(topic("b")))
+        assert "a" in node.cache.image.topics.by_name
