@@ -73,8 +73,13 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("odradek")` known to a session that was not made by `session`."""
+    """Make `format("odradek")` known to a session that was not made by `session`.
+
+    The session becomes the active one of this thread, since that is where Spark looks the name up.
+    """
     spark.dataSource.register(OdradekDataSource)
+    java_class = SparkSession._get_j_spark_session_class(spark._jvm)
+    java_class.setActiveSession(spark._jsparkSession)
 
 
 def _get_or_create(name: str, settings: Mapping[str, str]) -> SparkSession:

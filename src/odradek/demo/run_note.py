@@ -1,0 +1,54 @@
+"""What an unfinished run leaves behind, so that the next one goes on with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+NOTE = "run.json"
+OWN_PATHS = ("broker", "checkpoints", "delays.parquet", "progress.json", NOTE)
+"""What a run makes in its output directory beside the picture, and a new run removes."""
+
+
+@dataclass(slots=True)
+class RunNote:
+    """`servers` is None for a broker of the demo's own."""
+
+    servers: str | None
+    flights: int | None
+    prefix: str
+    finished: bool = False
+    dropped_late: dict[str, int] = field(default_factory=dict)
+    """By micro-batch: rows that Spark dropped as too late, in any operator."""
+
+    def save(self, output: Path) -> None:
+        """Write the note as a whole."""
+        output.mkdir(parents=True, exist_ok=True)
+        draft = output / f".{NOTE}"
+        draft.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        draft.replace(output / NOTE)
+
+
+def load(output: Path) -> RunNote | None:
+    """The note of the last run; None where there is none that can be read."""
+    try:
+        return RunNote(**json.loads((output / NOTE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def begin(output: Path, servers: str | None, flights: int | None) -> RunNote:
+    """Clear away what an earlier run made, and note the new one."""
+    for name in OWN_PATHS:
+        path = output / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    prefix = "nyc." if servers is None else f"nyc-{time.strftime('%Y%m%d-%H%M%S')}."
+    note = RunNote(servers, flights, prefix)
+    note.save(output)
+    return note

@@ -1,0 +1,103 @@
+"""What the user sees: steps with bars and times, a table, the last words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from odradek.demo.reconciliation import Account, Line
+
+
+class Step:
+    """A step under way. `advance` moves its bar, `say` changes what stands beside it."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+        self.detail = ""
+
+    def of(self, total: int) -> None:
+        """How much there is to do in all."""
+        self._progress.update(self._task, total=total)
+
+    def advance(self, count: int) -> None:
+        """So much more is done."""
+        self._progress.advance(self._task, count)
+
+    def reached(self, count: int) -> None:
+        """So much is done in all."""
+        self._progress.update(self._task, completed=count)
+
+    def say(self, detail: str) -> None:
+        """What there is to say at the moment; the last stays."""
+        self.detail = detail
+        self._progress.update(self._task, detail=detail)
+
+
+class Screen:
+    """Writes to a terminal, or plainly to anything else."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False)
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Step]:
+        """A step, shown while it lasts, and as one line with its time when it is done."""
+        began = time.monotonic()
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description:<26}"),
+            BarColumn(bar_width=30),
+            TextColumn("[dim]{task.fields[detail]}"),
+        )
+        live = Progress(
+            *columns, console=self.console, transient=True, disable=not self.console.is_terminal
+        )
+        with live as progress:
+            step = Step(progress, progress.add_task(title, total=None, detail=""))
+            try:
+                yield step
+            except BaseException:
+                self.say(f"[red]✗[/] {title:<26} [dim]{step.detail}[/]")
+                raise
+        took = time.monotonic() - began
+        self.say(f"[green]✓[/] {title:<26} {step.detail} [dim]({took:.1f} s)[/]")
+
+    def say(self, text: str = "") -> None:
+        """A line, as long as it is."""
+        self.console.print(text, soft_wrap=True)
+
+    def account(self, account: Account) -> None:
+        """The reconciliation."""
+        table = Table(title="Where every record is", title_justify="left", title_style="bold")
+        for name, justify in (
+            ("", "left"),
+            ("records", "right"),
+            ("must be", "left"),
+            ("", "left"),
+        ):
+            table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        for group, lines in account.groups.items():
+            table.add_row(Text(group, style="bold"))
+            for line in lines:
+                table.add_row(f"  {line.name}", f"{line.count:,}", line.check, _verdict(line))
+            table.add_section()
+        self.console.print()
+        self.console.print(table)
+
+    def panel(self, text: str, style: str) -> None:
+        """The last words."""
+        self.console.print(Panel.fit(text, border_style=style))
+
+
+def _verdict(line: Line) -> Text:
+    if line.good is None:
+        return Text("")
+    return Text("✓", style="green") if line.good else Text("✗ differs", style="bold red")

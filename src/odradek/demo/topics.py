@@ -1,0 +1,58 @@
+"""The demo's topics and how they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PARTITIONS = 4
+KEEP = {"retention.ms": "-1"}
+"""The events are of 2013: by their timestamps they would all be due for deletion."""
+COMPACT = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Names, with a prefix that tells runs on a shared cluster apart."""
+
+    prefix: str = "nyc."
+
+    @property
+    def flights(self) -> str:
+        """Every flight, as it lands or is cancelled."""
+        return f"{self.prefix}flights"
+
+    @property
+    def weather(self) -> str:
+        """Every hour's weather at the three airports."""
+        return f"{self.prefix}weather"
+
+    @property
+    def planes(self) -> str:
+        """The planes by tail number, compacted."""
+        return f"{self.prefix}planes"
+
+    @property
+    def airports(self) -> str:
+        """The airports by their code, compacted."""
+        return f"{self.prefix}airports"
+
+    @property
+    def airlines(self) -> str:
+        """The airlines by their code, compacted."""
+        return f"{self.prefix}airlines"
+
+    @property
+    def delays(self) -> str:
+        """What the pipeline finds: delays by hour, airport and weather, compacted."""
+        return f"{self.prefix}delays"
+
+    def settings(self) -> dict[str, tuple[int, dict[str, str]]]:
+        """Partitions and settings of each topic by name."""
+        return {
+            self.flights: (PARTITIONS, KEEP),
+            self.weather: (3, KEEP),
+            self.planes: (1, COMPACT),
+            self.airports: (1, COMPACT),
+            self.airlines: (1, COMPACT),
+            self.delays: (2, COMPACT),
+        }
