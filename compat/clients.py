@@ -1,0 +1,102 @@
+"""The clients: what each needs on a machine, and how its driver is started."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat.lab import java, maven
+from compat.lab.toolchain import CACHE, Missing, missing, only_one, require
+
+DRIVERS = Path(__file__).parent / "drivers"
+NODE_FILES = (
+    "package.json",
+    "package-lock.json",
+    "codecs.js",
+    "driver.js",
+    "member.js",
+    "records.js",
+)
+
+
+@dataclass(frozen=True)
+class Client:
+    """One client library; `command` builds what it needs and gives the words that start it."""
+
+    name: str
+    """What tables and options call it."""
+    command: Callable[[], Sequence[str | Path]]
+    """Takes no address: it is appended. Raises `Missing`."""
+
+
+def _java() -> Sequence[str | Path]:
+    jars = maven.kafka_jars()
+    classes = java.compiled(jars, DRIVERS / "java")
+    options = ["-Xmx512m", "-XX:TieredStopAtLevel=1"]
+    return java.command("ClientDriver", jars, classes, options=options)
+
+
+def _python(module: str) -> Callable[[], Sequence[str | Path]]:
+    return lambda: [sys.executable, "-m", f"compat.drivers.python.{module}"]
+
+
+def _go() -> Sequence[str | Path]:
+    program = CACHE / "go" / "franz-go-driver"
+    with only_one("go"):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        words: list[str | Path] = [require("go"), "build", "-trimpath", "-o", program, "."]
+        _build(words, DRIVERS / "go", "Go could not build the driver")
+    return [program]
+
+
+def _node() -> Sequence[str | Path]:
+    node = require("node")
+    home = CACHE / "node"
+    lock = DRIVERS / "node" / "package-lock.json"
+    with only_one("node"):
+        home.mkdir(parents=True, exist_ok=True)
+        installed = home / "INSTALLED"
+        for name in NODE_FILES:
+            shutil.copy(DRIVERS / "node" / name, home / name)
+        if not installed.exists() or installed.read_bytes() != lock.read_bytes():
+            words: list[str | Path] = [
+                require("npm"),
+                "ci",
+                "--no-audit",
+                "--no-fund",
+                "--ignore-scripts",
+            ]
+            _build(words, home, "npm could not install kafkajs")
+            shutil.copy(lock, installed)
+    return [node, home / "driver.js"]
+
+
+def _build(words: Sequence[str | Path], directory: Path, failure: str) -> None:
+    finished = subprocess.run(
+        [str(word) for word in words], cwd=directory, capture_output=True, text=True, check=False
+    )
+    if finished.returncode != 0:
+        said = (finished.stderr or finished.stdout).strip().splitlines()[-3:]
+        raise Missing(f"{failure}: {' '.join(said)}")
+
+
+CLIENTS = (
+    Client("java", _java),
+    Client("librdkafka", _python("confluent_driver")),
+    Client("aiokafka", _python("aiokafka_driver")),
+    Client("kafka-python", _python("kafka_python_driver")),
+    Client("franz-go", _go),
+    Client("kafkajs", _node),
+)
+
+TOOLS = "java-tools"
+"""Apache Kafka's command-line tools: no driver, checks of their own in `compat.tools`."""
+
+
+def tools_missing() -> str | None:
+    """Why the command-line tools cannot be run here, or None."""
+    return missing("java", "javac")

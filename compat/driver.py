@@ -1,0 +1,248 @@
+"""A driver as the scenarios see it: the verbs of drivers/README.md as methods."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compat.lab.dialogue import Dialogue
+from compat.lab.toolchain import ROOT
+
+VALUE_SHOWN_MAX = 4096
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A value of `size` times the byte `x`: a large one that costs nothing to say."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Digest:
+    """What is told of a large value that was read."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record to be written."""
+
+    value: bytes | Fill | None = b""
+    key: bytes | None = None
+    headers: tuple[Header, ...] = ()
+    timestamp: int | None = None
+    partition: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """As the protocol has it."""
+        value: Any = {"fill": self.value.size} if isinstance(self.value, Fill) else None
+        return {
+            "partition": self.partition,
+            "key": _encoded(self.key),
+            "value": value if isinstance(self.value, Fill) else _encoded(self.value),
+            "headers": [[name, _encoded(content)] for name, content in self.headers],
+            "timestamp": self.timestamp,
+        }
+
+    def content(self) -> tuple[object, ...]:
+        """What must come back of it, whoever reads: all but offset and timestamp."""
+        return (self.partition, self.key, shown(self.value), self.headers)
+
+
+@dataclass(frozen=True)
+class ReadRecord:
+    """A record that was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | Digest | None
+    headers: tuple[Header, ...]
+
+    def content(self) -> tuple[object, ...]:
+        """Comparable with `Record.content`."""
+        return (self.partition, self.key, self.value, self.headers)
+
+
+@dataclass
+class Polled:
+    """What a poll of a group's member gave."""
+
+    records: list[ReadRecord]
+    assignment: set[str] = field(default_factory=set)
+    """`topic-partition` of each that the member owns."""
+
+
+class Driver:
+    """One client's driver, connected to one broker. Methods raise as `Dialogue.ask` does."""
+
+    def __init__(
+        self, name: str, command: Sequence[str | Path], port: int, log_directory: Path
+    ) -> None:
+        self.name = name
+        self.port = port
+        bootstrap = f"127.0.0.1:{port}"
+        log = log_directory / f"{name}.log"
+        self._dialogue = Dialogue([*command, bootstrap], log=log, directory=ROOT)
+        about = self._dialogue.ask("about")
+        self.version = str(about["version"])
+        self.lacks: frozenset[str] = frozenset(about.get("lacks", ()))
+
+    def close(self, patience: float = 10.0) -> None:
+        """End the driver's program."""
+        self._dialogue.close(patience)
+
+    def create_topic(
+        self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        self._ask("create_topic", topic=topic, partitions=partitions, configs=dict(configs or {}))
+
+    def delete_topic(self, topic: str) -> None:
+        self._ask("delete_topic", topic=topic)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        self._ask("add_partitions", topic=topic, total=total)
+
+    def topics(self) -> set[str]:
+        return set(self._ask("topics")["topics"])
+
+    def partitions(self, topic: str) -> int:
+        return int(self._ask("partitions", topic=topic)["partitions"])
+
+    def describe_topic(self, topic: str) -> dict[str, str | None]:
+        configs: dict[str, str | None] = self._ask("describe_topic", topic=topic)["configs"]
+        return configs
+
+    def alter_topic(self, topic: str, name: str, value: str) -> None:
+        self._ask("alter_topic", topic=topic, name=name, value=value)
+
+    def delete_records(self, topic: str, partition: int, offset: int) -> None:
+        self._ask("delete_records", topic=topic, partition=partition, offset=offset)
+
+    def offset(self, topic: str, partition: int, at: str | int) -> int | None:
+        """`at` is `earliest`, `latest` or a timestamp; None where no record is that late."""
+        found = self._ask("offset", topic=topic, partition=partition, at=str(at))["offset"]
+        return None if found is None else int(found)
+
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[Record],
+        *,
+        codec: str = "none",
+        acks: int = -1,
+        idempotent: bool = False,
+    ) -> list[int | None]:
+        """The offset of each record, None where the client cannot know."""
+        said = [record.as_json() for record in records]
+        answer = self._ask(
+            "produce", topic=topic, records=said, codec=codec, acks=acks, idempotent=idempotent
+        )
+        offsets: list[int | None] = answer["offsets"]
+        return offsets
+
+    def produce_empty(self, topic: str) -> None:
+        self._ask("produce_empty", topic=topic)
+
+    def read(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partitions: Sequence[int] = (0,),
+        start: int = 0,
+        timeout_seconds: float = 20.0,
+    ) -> list[ReadRecord]:
+        """Up to `count` records from offset `start` of each partition, in no group."""
+        answer = self._ask(
+            "read",
+            topic=topic,
+            partitions=list(partitions),
+            **{"from": start},
+            count=count,
+            timeout_ms=int(timeout_seconds * 1000),
+        )
+        return [_read(each) for each in answer["records"]]
+
+    def join(
+        self,
+        member: str,
+        group: str,
+        topics: Sequence[str],
+        *,
+        strategy: str = "range",
+        instance: str | None = None,
+    ) -> None:
+        self._ask(
+            "join",
+            member=member,
+            group=group,
+            topics=list(topics),
+            strategy=strategy,
+            instance=instance,
+        )
+
+    def poll(self, member: str, count: int = 1000, timeout_seconds: float = 0.2) -> Polled:
+        """Up to `count` records within the time."""
+        answer = self._ask(
+            "poll", member=member, count=count, timeout_ms=int(timeout_seconds * 1000)
+        )
+        return Polled([_read(each) for each in answer["records"]], set(answer["assignment"]))
+
+    def commit(self, member: str) -> None:
+        self._ask("commit", member=member)
+
+    def leave(self, member: str) -> None:
+        self._ask("leave", member=member)
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        offsets = self._ask("committed", group=group, topic=topic)["offsets"]
+        return {int(partition): int(offset) for partition, offset in offsets.items()}
+
+    def groups(self) -> set[str]:
+        return set(self._ask("groups")["groups"])
+
+    def delete_group(self, group: str) -> None:
+        self._ask("delete_group", group=group)
+
+    def _ask(self, verb: str, **arguments: Any) -> dict[str, Any]:
+        return self._dialogue.ask(verb, 75.0, **arguments)
+
+
+def shown(value: bytes | Fill | None) -> bytes | Digest | None:
+    """A value as it will be told after reading: large ones as their digest."""
+    data = b"x" * value.size if isinstance(value, Fill) else value
+    if data is not None and len(data) > VALUE_SHOWN_MAX:
+        return Digest(len(data), hashlib.sha256(data).hexdigest())
+    return data
+
+
+def _encoded(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def _read(each: dict[str, Any]) -> ReadRecord:
+    value = each["value"]
+    return ReadRecord(
+        topic=each["topic"],
+        partition=each["partition"],
+        offset=each["offset"],
+        timestamp=each["timestamp"],
+        key=_decoded(each["key"]),
+        value=Digest(**value) if isinstance(value, dict) else _decoded(value),
+        headers=tuple((name, _decoded(content)) for name, content in each["headers"]),
+    )

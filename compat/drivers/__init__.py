@@ -1,0 +1,1 @@
+"""One driver per client; the verbs that they share are in README.md beside this file."""

@@ -1,0 +1,121 @@
+"""A real Apache Kafka 4.3.0: broker and controller in one process, as its start script runs it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from compat.lab import java
+from compat.lab.broker import Broker
+from compat.lab.maven import KAFKA_VERSION, kafka_jars
+from compat.lab.toolchain import free_port, missing, require
+
+JVM_OPTIONS = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+"""Heap and collector as bin/kafka-server-start.sh and bin/kafka-run-class.sh set them."""
+
+LOGGING = """\
+status = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = info
+rootLogger.appenderRef.stderr.ref = stderr
+"""
+
+SINGLE_NODE = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+class ApacheKafka(Broker):
+    """Apache Kafka, combined mode, one node; raises `Missing` where it cannot be run."""
+
+    name = f"Apache Kafka {KAFKA_VERSION}"
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        require("java")
+        self._jars = kafka_jars()
+        super().__init__(settings=settings, directory=directory, port=port)
+        self._controller_port = free_port()
+
+    @property
+    def properties(self) -> Path:
+        """Its configuration file."""
+        return self.directory / "server.properties"
+
+    def prepare(self) -> None:
+        """Write the configuration and format the data directory."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        controller = f"127.0.0.1:{self._controller_port}"
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://{controller}"
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": controller,
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data),
+            **SINGLE_NODE,
+            **self.settings,
+        }
+        lines = "".join(f"{key}={value}\n" for key, value in properties.items())
+        self.properties.write_text(lines, encoding="utf-8")
+        (self.directory / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+        if not (self.data / "meta.properties").exists():
+            self._format()
+
+    def command(self) -> Sequence[str]:
+        """`kafka.Kafka` with the flags of the start script."""
+        return [*self._java("kafka.Kafka", JVM_OPTIONS), str(self.properties)]
+
+    def described(self) -> dict[str, object]:
+        """Version, flags and settings."""
+        said = subprocess.run(
+            [require("java"), "-version"], capture_output=True, text=True, check=False
+        )
+        return {
+            "name": self.name,
+            "java": said.stderr.splitlines()[0],
+            "jvm_options": list(JVM_OPTIONS),
+            "settings": self.settings,
+        }
+
+    def _format(self) -> None:
+        tool = self._java("kafka.tools.StorageTool", ("-Xmx128m", "-XX:TieredStopAtLevel=1"))
+        identity = subprocess.run(
+            [*tool, "random-uuid"], capture_output=True, text=True, check=True
+        ).stdout.split()[-1]
+        words = ["format", "--standalone", "-t", identity, "-c", str(self.properties)]
+        subprocess.run([*tool, *words], capture_output=True, text=True, check=True)
+
+    def _java(self, main_class: str, options: Sequence[str]) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"
+        return java.command(main_class, self._jars, options=[*options, logging])
+
+
+def missing_for_apache_kafka() -> str | None:
+    """Why Apache Kafka cannot be run here, or None; jars fetched before need no Maven."""
+    return missing("java")

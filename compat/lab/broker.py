@@ -1,0 +1,184 @@
+"""A broker as a process on loopback: started, watched, measured, ended.
+
+`start` returns once the broker answers Metadata with a registered broker in it. `cpu_seconds` and
+`rss_bytes` are those of the broker's own process. `stop` asks (SIGTERM), `kill` does not.
+"""
+
+from __future__ import annotations
+
+import abc
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from compat.lab.toolchain import free_port
+from compat.lab.wire_client import WireClient
+
+READY_POLL_SECONDS = 0.02
+
+
+class BrokerFailed(Exception):
+    """The broker ended, or did not become ready in time; the text has its last words."""
+
+
+class Broker(abc.ABC):
+    """One broker on a port of loopback with a data directory of its own.
+
+    `settings` are given to the broker under Apache Kafka's names. Without `directory` the data
+    lives in a temporary one, which `close` removes.
+    """
+
+    name: str
+    """What tables call it."""
+    start_seconds_max = 60.0
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        self.settings = dict(settings or {})
+        self._own_directory = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="odradek-lab-"))
+        self.port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.started_at = 0.0
+        """When the process was started, on the monotonic clock."""
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """What has to be done once before the first start; runs before the clock does."""
+
+    @abc.abstractmethod
+    def command(self) -> Sequence[str]:
+        """The words that start the broker."""
+
+    @abc.abstractmethod
+    def described(self) -> dict[str, object]:
+        """How it is run, for the record: version, flags, settings; no paths."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients find it."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """Where the logs are."""
+        return self.directory / "data"
+
+    @property
+    def log(self) -> Path:
+        """What the process has said."""
+        return self.directory / "broker.log"
+
+    @property
+    def process(self) -> psutil.Process:
+        """The running process."""
+        assert self._process is not None, "not started"
+        return psutil.Process(self._process.pid)
+
+    def start(self) -> Self:
+        """Start and wait until it serves; raises `BrokerFailed`."""
+        self.launch()
+        self.wait_until_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start the process without waiting."""
+        assert self._process is None, "already started"
+        self.prepare()
+        command = list(self.command())
+        with self.log.open("ab") as log:
+            self.started_at = time.monotonic()
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory
+            )
+
+    def wait_until_ready(self) -> None:
+        """Wait until Metadata names a broker."""
+        deadline = time.monotonic() + self.start_seconds_max
+        while not self._serves():
+            if not self.alive():
+                raise BrokerFailed(f"{self.name} ended at its start: {self.last_words()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise BrokerFailed(
+                    f"{self.name} was not ready in {self.start_seconds_max:g} s: "
+                    f"{self.last_words()}"
+                )
+            time.sleep(READY_POLL_SECONDS)
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self, patience: float = 30.0) -> int:
+        """Ask it to end and wait; returns the exit code, kills it when patience ends."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """End it at once, as `kill -9` does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def close(self) -> None:
+        """End it and remove what it left behind."""
+        self.stop(patience=5.0)
+        if self._own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def cpu_seconds(self) -> float:
+        """Processor time used so far, user and system."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+    def rss_bytes(self) -> int:
+        """Resident memory now."""
+        return int(self.process.memory_info().rss)
+
+    def last_words(self, lines: int = 5) -> str:
+        """The end of what the process said."""
+        if not self.log.exists():
+            return "it said nothing"
+        text = self.log.read_text(encoding="utf-8", errors="replace").strip()
+        return " | ".join(text.splitlines()[-lines:]) or "it said nothing"
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _serves(self) -> bool:
+        try:
+            with WireClient(self.port, timeout=5.0) as client:
+                return bool(client.metadata().brokers)
+        except OSError:
+            return False

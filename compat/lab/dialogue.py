@@ -1,0 +1,138 @@
+"""Talks to a program by lines of JSON: one command to its standard input, one answer from it.
+
+The answer to a command is an object with exactly one of three keys:
+
+    {"ok": {...}}                            done, with what was asked for
+    {"error": {"name": N, "message": M}}     refused; `name` is Kafka's name of the error if known
+    {"unsupported": "why"}                   this client has no such thing
+
+Everything that the program writes to its standard error goes to a log file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+class DialogueError(Exception):
+    """The program died, said nothing in time, or spoke something else than the protocol."""
+
+
+class Refused(Exception):
+    """The program did what was asked and got an error; `name` is Kafka's name for it."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+        self.message = message
+
+
+class Unsupported(Exception):
+    """The client behind the program has no such call; the text says which."""
+
+
+class Dialogue:
+    """One program, started at once and ended by `close`."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        directory: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.command = [str(word) for word in command]
+        self.log = log
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=directory,
+                env={**os.environ, **(environment or {})},
+                text=True,
+                encoding="utf-8",
+            )
+        self._reader = threading.Thread(target=self._read, name=f"reads {log.stem}", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the program."""
+        return self._process.pid
+
+    def alive(self) -> bool:
+        """Whether the program runs."""
+        return self._process.poll() is None
+
+    def ask(self, verb: str, timeout: float = 60.0, **arguments: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer.
+
+        Raises `Refused`, `Unsupported`, or `DialogueError` when there is no answer in time (the
+        program is killed then: its answers could no longer be told apart).
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": verb, **arguments}) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise DialogueError(f"{self._name()} is gone: {self._last_words()}") from error
+        try:
+            line = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            self.close(patience=0)
+            raise DialogueError(f"{self._name()}: no answer to `{verb}` in {timeout:g} s") from None
+        if line is None:
+            raise DialogueError(f"{self._name()} ended during `{verb}`: {self._last_words()}")
+        return self._understand(line)
+
+    def close(self, patience: float = 10.0) -> None:
+        """End the program: it is asked by the end of its input, then killed."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass  # it went first
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self._answers.put(line)
+        self._answers.put(None)
+
+    def _understand(self, line: str) -> dict[str, Any]:
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Refused(answer["error"]["name"], answer["error"]["message"])
+        if "unsupported" in answer:
+            raise Unsupported(answer["unsupported"])
+        if "ok" not in answer:
+            raise DialogueError(f"{self._name()} answered {line[:200]!r}")
+        result: dict[str, Any] = answer["ok"]
+        return result
+
+    def _name(self) -> str:
+        return self.log.stem
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return " | ".join(lines[-3:])[-600:] or "it said nothing"

@@ -1,0 +1,66 @@
+"""Compiles our Java sources over fetched jars, and gives the command that runs a class."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from compat.lab.toolchain import CACHE, Missing, only_one, require
+
+LAB_SOURCES = Path(__file__).parent / "java"
+
+
+def classpath(jars: Iterable[Path], *directories: Path) -> str:
+    """The jars and directories as Java's `-cp` wants them."""
+    return os.pathsep.join(map(str, [*directories, *jars]))
+
+
+def command(
+    main_class: str, jars: Sequence[Path], *directories: Path, options: Sequence[str] = ()
+) -> list[str]:
+    """The words that run `main_class`; raises `Missing` without Java."""
+    return [str(require("java")), *options, "-cp", classpath(jars, *directories), main_class]
+
+
+def compiled(jars: Sequence[Path], *source_directories: Path) -> Path:
+    """The classes of all sources in the directories and in the lab's own, compiled if need be.
+
+    Raises `Missing` without a Java compiler, `RuntimeError` with what it said when it refuses.
+    """
+    sources = sorted(
+        source
+        for directory in (LAB_SOURCES, *source_directories)
+        for source in directory.glob("*.java")
+    )
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    for jar in jars:
+        digest.update(jar.name.encode() + b"\0")
+    home = CACHE / "classes" / digest.hexdigest()[:16]
+    with only_one("classes"):
+        if not (home / "DONE").exists():
+            _compile(home, sources, jars)
+            (home / "DONE").touch()
+    return home
+
+
+def _compile(home: Path, sources: Sequence[Path], jars: Sequence[Path]) -> None:
+    compiler = require("javac")
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    words = [compiler, "--release", "17", "-nowarn", "-proc:none", "-cp", classpath(jars)]
+    finished = subprocess.run(
+        [*map(str, words), "-d", str(home), *map(str, sources)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "release version 17 not supported" in finished.stderr:
+        raise Missing("the Java compiler here is older than version 17")
+    if finished.returncode != 0:
+        raise RuntimeError(f"javac refused our sources:\n{finished.stderr}")

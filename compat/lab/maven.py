@@ -1,0 +1,81 @@
+"""Fetches jars: a generated pom, Maven, and a directory of the cache as the result.
+
+The jars are named in code as `group:artifact:version`; Maven resolves what they need. A directory
+is complete once its `DONE` file stands there with the list that it was made for.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from compat.lab.toolchain import CACHE, Missing, only_one, require
+
+KAFKA_VERSION = "4.3.0"
+KAFKA = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+)
+"""Apache Kafka's server, its tools and a log backend (the release has its own in its tarball)."""
+
+COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+
+def jars(name: str, artifacts: tuple[str, ...]) -> list[Path]:
+    """The jars of `artifacts` and of all that they need at run time, fetched if need be.
+
+    `name` is the directory of the cache. Raises `Missing` where Maven is not installed or cannot
+    fetch; what was fetched before needs neither Maven nor a network.
+    """
+    home = CACHE / "jars" / name
+    wanted = "\n".join(artifacts)
+    with only_one(f"jars-{name}"):
+        if not _is_complete(home, wanted):
+            _fetch(home, artifacts)
+            (home / "DONE").write_text(wanted, encoding="utf-8")
+    return sorted(home.glob("*.jar"))
+
+
+def kafka_jars() -> list[Path]:
+    """The jars of a whole Apache Kafka: server, clients and tools."""
+    return jars(f"kafka-{KAFKA_VERSION}", KAFKA)
+
+
+def _is_complete(home: Path, wanted: str) -> bool:
+    done = home / "DONE"
+    return done.exists() and done.read_text(encoding="utf-8") == wanted
+
+
+def _fetch(home: Path, artifacts: tuple[str, ...]) -> None:
+    maven = require("mvn")
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    pom = home / "pom.xml"
+    pom.write_text(_pom(artifacts), encoding="utf-8")
+    command = [maven, "-B", "-q", "-f", pom, COPY_GOAL, f"-DoutputDirectory={home}"]
+    finished = subprocess.run(
+        [*map(str, command), "-DincludeScope=runtime"], capture_output=True, text=True, check=False
+    )
+    if finished.returncode != 0:
+        said = (finished.stdout + finished.stderr).strip().splitlines()[:5]
+        raise Missing(f"Maven could not fetch {', '.join(artifacts)}: {' '.join(said)}")
+
+
+def _pom(artifacts: tuple[str, ...]) -> str:
+    dependencies = "".join(_dependency(*artifact.split(":")) for artifact in artifacts)
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0">'
+        "<modelVersion>4.0.0</modelVersion><groupId>odradek</groupId>"
+        "<artifactId>jars</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>\n"
+    )
+
+
+def _dependency(group: str, artifact: str, version: str) -> str:
+    return (
+        f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(artifact)}</artifactId>"
+        f"<version>{escape(version)}</version></dependency>"
+    )

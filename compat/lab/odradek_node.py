@@ -1,0 +1,54 @@
+"""Our node as a process, started as a user starts it: `odradek serve`."""
+
+from __future__ import annotations
+
+import sys
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+import odradek
+from compat.lab.broker import Broker
+from compat.lab.toolchain import Missing
+
+METRICS_TIMEOUT_SECONDS = 5.0
+
+
+class OdradekNode(Broker):
+    """`odradek serve --port N --data DIR`, with settings as overrides."""
+
+    name = "Odradek"
+    start_seconds_max = 30.0
+
+    def prepare(self) -> None:
+        """Nothing: the node formats its data directory itself."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    def command(self) -> Sequence[str]:
+        """The installed command, from beside the interpreter that runs us."""
+        program = Path(sys.executable).with_name("odradek")
+        if not program.exists():
+            raise Missing(f"no `odradek` command beside {Path(sys.executable).name}")
+        words = [str(program), "serve", "--port", str(self.port), "--data", str(self.data)]
+        for key, value in self.settings.items():
+            words += ["--override", f"{key}={value}"]
+        return words
+
+    def described(self) -> dict[str, object]:
+        """Version, interpreter and settings."""
+        return {
+            "name": self.name,
+            "version": odradek.__version__,
+            "python": sys.version.split()[0],
+            "settings": self.settings,
+        }
+
+
+def metric(port: int, name: str) -> float | None:
+    """The value of an unlabelled metric of the endpoint on `port`; None where it has none."""
+    url = f"http://127.0.0.1:{port}/metrics"
+    with urllib.request.urlopen(url, timeout=METRICS_TIMEOUT_SECONDS) as response:
+        for line in response.read().decode().splitlines():
+            if line.startswith(f"{name} "):
+                return float(line.split()[1])
+    return None

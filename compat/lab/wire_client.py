@@ -1,0 +1,165 @@
+"""Single requests over a plain socket, for what no client library shows.
+
+Answers are read with the project's own codecs. Used to see when a broker is ready, to look at the
+headers of stored batches, and to send what a well-behaved client would not.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import NamedTuple, Self, TypeVar, cast
+
+from odradek.wire.api import BY_NAME
+from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.generated.fetch_response import FetchResponse
+from odradek.wire.generated.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from odradek.wire.generated.list_offsets_response import ListOffsetsResponse
+from odradek.wire.generated.metadata_request import MetadataRequest, MetadataRequestTopic
+from odradek.wire.generated.metadata_response import MetadataResponse
+from odradek.wire.generated.request_header import RequestHeader
+from odradek.wire.generated.response_header import ResponseHeader
+from odradek.wire.primitives import Message
+
+Response = TypeVar("Response", bound=Message)
+
+BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Batch(NamedTuple):
+    """What the header of a stored record batch says."""
+
+    base_offset: int
+    size: int
+    """Bytes of the whole batch, header included."""
+    codec: str
+    log_append_time: bool
+    producer_id: int
+    records: int
+
+
+def decode_response(name: str, version: int, frame: bytes, response: type[Response]) -> Response:
+    """The body of a response frame (without its length) of the API `name`."""
+    header_version = BY_NAME[name].response_header_version(version)
+    _, position = ResponseHeader.decode_prefix(frame, header_version)
+    return response.decode(frame, version, position)
+
+
+class WireClient:
+    """One connection; every call sends a request and waits for its answer."""
+
+    def __init__(self, port: int, *, timeout: float = 30.0, host: str = "127.0.0.1") -> None:
+        self.socket = socket.create_connection((host, port), timeout=timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()
+
+    def frame(self, name: str, version: int, request: Message) -> bytes:
+        """A whole request as it goes over the wire, its length in front."""
+        api = BY_NAME[name]
+        self._correlation_id += 1
+        header = RequestHeader(
+            request_api_key=api.key,
+            request_api_version=version,
+            correlation_id=self._correlation_id,
+            client_id="compat",
+        )
+        head = header.encode(api.request_header_version(version))
+        body = request.encode(version)
+        return struct.pack(">i", len(head) + len(body)) + head + body
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.socket.sendall(data)
+
+    def receive(self) -> bytes:
+        """The next frame without its length; raises `ConnectionError` at the end."""
+        (length,) = struct.unpack(">i", self._exactly(4))
+        return self._exactly(length)
+
+    def call(self, name: str, version: int, request: Message, response: type[Response]) -> Response:
+        """One request and its answer."""
+        self.send(self.frame(name, version, request))
+        return decode_response(name, version, self.receive(), response)
+
+    def metadata(self, *topics: str) -> MetadataResponse:
+        """Metadata of the named topics, or only of the brokers."""
+        asked = [MetadataRequestTopic(name=topic) for topic in topics]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=True)
+        return self.call("Metadata", 4, request, MetadataResponse)
+
+    def serving(self, topic: str, partitions: int) -> int:
+        """How many of the topic's partitions the broker serves as their leader already."""
+        wanted = [
+            ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)
+        ]
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=wanted)]
+        )
+        response = self.call("ListOffsets", 1, request, ListOffsetsResponse)
+        return sum(partition.error_code == 0 for partition in response.topics[0].partitions)
+
+    def batches(self, topic: str, partition: int, offset: int = 0) -> list[Batch]:
+        """The headers of the whole batches from `offset` on, as stored (Fetch version 4)."""
+        wanted = FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=64 << 20
+        )
+        request = FetchRequest(
+            replica_id=-1,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=64 << 20,
+            topics=[FetchTopic(topic=topic, partitions=[wanted])],
+        )
+        response = self.call("Fetch", 4, request, FetchResponse)
+        answer = response.responses[0].partitions[0]
+        if answer.error_code:
+            raise RuntimeError(f"fetching {topic}-{partition}: error {answer.error_code}")
+        return batch_headers(cast("memoryview | bytes | None", answer.records) or b"")
+
+    def _exactly(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            part = self.socket.recv(min(count - len(parts), 1 << 20))
+            if not part:
+                raise ConnectionError("the broker closed the connection")
+            parts += part
+        return bytes(parts)
+
+
+def batch_headers(records: bytes | memoryview) -> list[Batch]:
+    """The headers of all whole batches in `records`."""
+    batches: list[Batch] = []
+    position = 0
+    while position + BATCH_HEADER.size <= len(records):
+        fields = BATCH_HEADER.unpack_from(records, position)
+        base_offset, length, attributes, producer_id, count = (
+            fields[0], fields[1], fields[5], fields[9], fields[12],
+        )  # fmt: skip
+        if position + 12 + length > len(records):
+            break
+        codec = CODECS[attributes & 7]
+        append_time = bool(attributes & 8)
+        batches.append(Batch(base_offset, 12 + length, codec, append_time, producer_id, count))
+        position += 12 + length
+    return batches

@@ -1,0 +1,161 @@
+"""Plays the scenarios: every client in a thread of its own, all against one broker.
+
+Three acts: each client writes for the others and plays its scenarios; each client reads what the
+others wrote; clients that share an assignment strategy form one group. Apache Kafka's command-line
+tools run beside the first act.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from compat import matrix, mixed_group
+from compat.clients import CLIENTS, TOOLS, Client, tools_missing
+from compat.driver import Driver
+from compat.lab.broker import Broker
+from compat.lab.dialogue import DialogueError, Refused, Unsupported
+from compat.lab.toolchain import Missing
+from compat.results import FAILED, PASSED, SKIPPED, Outcome, Results
+from compat.scenarios import SCENARIOS, CheckFailed, Scenario, Stage
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "message.max.bytes": "1048588",
+    "num.partitions": "1",
+    "auto.create.topics.enable": "true",
+}
+"""What the broker is started with; the delay would only cost time."""
+
+WRITES = "writes for the others"
+MATRIX = "reads what {} wrote"
+MIXED_GROUP = "one group of all"
+
+
+class Run:
+    """One run of the suite against one running broker."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        clients: Sequence[str],
+        wanted: Callable[[str], bool],
+        jobs: int,
+    ) -> None:
+        self.broker = broker
+        self.wanted = wanted
+        self.jobs = jobs
+        self.clients = [client for client in CLIENTS if client.name in clients]
+        self.with_tools = TOOLS in clients
+        self.results = Results(broker.name)
+        self._logs = Path(tempfile.mkdtemp(prefix="odradek-compat-logs-"))
+        self._drivers: dict[str, Driver] = {}
+        self._writers: list[str] = []
+        """Who has written for the others."""
+        self._lock = threading.Lock()
+
+    def play(self) -> Results:
+        """All acts; ends every driver that it started."""
+        try:
+            with ThreadPoolExecutor(self.jobs) as pool:
+                parts = [pool.submit(self._alone, client) for client in self.clients]
+                if self.with_tools:
+                    parts.insert(0, pool.submit(self._tools))
+                for part in parts:
+                    part.result()
+                for part in [pool.submit(self._reads, name) for name in list(self._drivers)]:
+                    part.result()
+            if len(self._drivers) > 1 and self.wanted(MIXED_GROUP):
+                drivers = list(self._drivers.values())
+                self._record("all", MIXED_GROUP, lambda: mixed_group.play(drivers))
+        finally:
+            for driver in self._drivers.values():
+                driver.close()
+        return self.results
+
+    def _alone(self, client: Client) -> None:
+        scenarios = [each for each in SCENARIOS if self.wanted(each.name)]
+        try:
+            command = client.command()
+        except Missing as reason:
+            for each in scenarios:
+                self.results.add(Outcome(client.name, each.name, SKIPPED, reason=str(reason)))
+            return
+        if not self._restart(client.name, command):
+            return
+        if self.wanted(WRITES):
+            self._record(client.name, WRITES, lambda: self._write(client.name))
+        for each in scenarios:
+            if client.name not in self._drivers and not self._restart(client.name, command):
+                return
+            self._scenario(client.name, each)
+
+    def _scenario(self, client: str, scenario: Scenario) -> None:
+        stage = Stage(self._drivers[client], scenario.name.replace(" ", "-"))
+
+        def play() -> None:
+            try:
+                scenario.play(stage)
+            finally:
+                stage.close()
+
+        self._record(client, scenario.name, play)
+
+    def _restart(self, client: str, command: Sequence[str | Path]) -> bool:
+        started = time.monotonic()
+        try:
+            driver = Driver(client, command, self.broker.port, self._logs)
+        except (DialogueError, Refused) as error:
+            seconds = time.monotonic() - started
+            self.results.add(Outcome(client, "driver starts", FAILED, seconds, str(error)))
+            return False
+        with self._lock:
+            self._drivers[client] = driver
+            self.results.versions[client] = driver.version
+        return True
+
+    def _write(self, client: str) -> None:
+        matrix.write(self._drivers[client])
+        with self._lock:
+            self._writers.append(client)
+
+    def _reads(self, client: str) -> None:
+        for writer in self._writers:
+            name = MATRIX.format(writer)
+            if {client, writer} <= self._drivers.keys() and self.wanted(name):
+                reader, other = self._drivers[client], self._drivers[writer]
+                self._record(client, name, lambda r=reader, o=other: matrix.read(r, o))  # type: ignore[misc]
+
+    def _tools(self) -> None:
+        from compat.tools import TOOL_CHECKS, Workbench
+
+        checks = [each for each in TOOL_CHECKS if self.wanted(each.name)]
+        if reason := tools_missing():
+            for each in checks:
+                self.results.add(Outcome(TOOLS, each.name, SKIPPED, reason=reason))
+            return
+        with Workbench(self.broker, self._logs) as workbench:
+            for each in checks:
+                self._record(TOOLS, each.name, lambda check=each: check.play(workbench))  # type: ignore[misc]
+
+    def _record(self, client: str, name: str, play: Callable[[], None]) -> None:
+        started = time.monotonic()
+        status, reason = PASSED, ""
+        try:
+            play()
+        except (Unsupported, Missing) as why:
+            status, reason = SKIPPED, str(why)
+        except DialogueError as error:
+            status, reason = FAILED, str(error)
+            with self._lock:
+                driver = self._drivers.pop(client, None)
+            if driver is not None:
+                driver.close(patience=0)
+        except (CheckFailed, Refused, OSError, RuntimeError) as error:
+            status, reason = FAILED, str(error) or repr(error)
+        self.results.add(Outcome(client, name, status, time.monotonic() - started, reason))

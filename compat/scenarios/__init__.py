@@ -1,0 +1,38 @@
+"""What every client must be able to do, written once and asked of each client's driver.
+
+A scenario is a function of a `Stage`; importing this package fills `SCENARIOS`, in the order in
+which tables show them.
+"""
+
+# The order is that of the tables.
+# isort: off
+from compat.scenarios import (
+    produce_and_consume,
+    codecs,
+    record_shapes,
+    sizes,
+    delivery,
+    timestamps,
+    topics,
+    groups,
+    many_partitions,
+)
+
+# isort: on
+from compat.scenarios.stage import SCENARIOS, CheckFailed, Scenario, Stage
+
+__all__ = [
+    "SCENARIOS",
+    "CheckFailed",
+    "Scenario",
+    "Stage",
+    "codecs",
+    "delivery",
+    "groups",
+    "many_partitions",
+    "produce_and_consume",
+    "record_shapes",
+    "sizes",
+    "timestamps",
+    "topics",
+]

@@ -1,0 +1,118 @@
+"""ConsumerGroupCommand and GroupsCommand: every verb for classic groups."""
+
+from __future__ import annotations
+
+import re
+
+from compat.scenarios.stage import equal, eventually
+from compat.tools.workbench import Output, Workbench, check
+
+TOOL = "consumer.group.ConsumerGroupCommand"
+RECORDS = 6
+
+
+def _group(bench: Workbench, name: str) -> tuple[str, str]:
+    """A topic with six records in one partition, and a group that has read them and left."""
+    topic, group = bench.topic(f"tool-of-{name}"), f"tool-group-{name}"
+    bench.produce(topic, *(f"key:{n}" for n in range(RECORDS)))
+    words = ["--topic", topic, "--group", group, "--from-beginning"]
+    bench.tool("consumer.ConsoleConsumer", *words, "--max-messages", str(RECORDS))
+    return topic, group
+
+
+@check("ConsumerGroupCommand describe")
+def describe(bench: Workbench) -> None:
+    """An empty group: listed, its offsets, its state, no members; an unknown one is an error."""
+    topic, group = _group(bench, "described")
+    eventually(
+        lambda: bench.tool(TOOL, "--list").lines(), lambda names: group in names, "listed groups"
+    )
+    bench.tool(TOOL, "--list", "--state").says(rf"^{group} +Empty")
+    bench.tool(TOOL, "--list", "--type").says(rf"^{group} +Classic")
+    bench.tool(TOOL, "--list", "--state", "Stable").says_not(group)
+    bench.tool("GroupsCommand", "--list").says(rf"^{group} +Classic +consumer")
+    bench.tool(TOOL, "--describe", "--group", group).says(
+        rf"^{group} +{topic} +0 +{RECORDS} +{RECORDS} +0 +- +- +-"
+    )
+    bench.tool(TOOL, "--describe", "--group", group, "--state").says(
+        rf"^{group} +127\.0\.0\.1:{bench.broker.port} +\({bench.broker_id()}\) .*Empty +0"
+    )
+    bench.tool(TOOL, "--describe", "--all-groups").says(rf"^{group} +{topic} ")
+    unknown = bench.try_tool(TOOL, "--describe", "--group", "tool-no-such-group")
+    unknown.says("GroupIdNotFoundException")
+
+
+@check("ConsumerGroupCommand members")
+def members(bench: Workbench) -> None:
+    """A group with a member: stable, with client, host and assignment; it cannot be deleted."""
+    topic, group = _group(bench, "members")
+    consumer = bench.start("consumer.ConsoleConsumer", "--topic", topic, "--group", group)
+    try:
+        eventually(
+            lambda: bench.tool(TOOL, "--describe", "--group", group, "--state").out,
+            lambda out: re.search(rf"^{group} .* range +Stable +1", out, re.MULTILINE) is not None,
+            "a stable group of one",
+        )
+        words = ["--describe", "--group", group, "--members", "--verbose"]
+        bench.tool(TOOL, *words).says(
+            rf"^{group} +console-consumer-[\w-]+ .*/127\.0\.0\.1 +console-consumer.* 1 +.*{topic}"
+        )
+        lag = bench.tool(TOOL, "--describe", "--group", group)
+        lag.says(rf"^{group} +{topic} +0 +{RECORDS} +{RECORDS} +0 +console-consumer-")
+        refused = bench.try_tool(TOOL, "--delete", "--group", group)
+        refused.says("GroupNotEmptyException")
+        reset = ["--reset-offsets", "--group", group, "--all-topics", "--to-earliest", "--execute"]
+        bench.try_tool(TOOL, *reset).says("inactive")
+    finally:
+        consumer.terminate()
+        consumer.communicate(timeout=20)
+
+
+@check("ConsumerGroupCommand reset")
+def reset(bench: Workbench) -> None:
+    """Offsets are reset in every way, first dry, then for good, and exported and imported."""
+    topic, group = _group(bench, "reset")
+
+    def to(*words: str) -> Output:
+        return bench.tool(TOOL, "--reset-offsets", "--group", group, "--topic", topic, *words)
+
+    def offset(output: Output) -> str:
+        return output.find(rf"^{group} +{topic} +0 +(-?\d+)")[1]
+
+    def now() -> str:
+        told = bench.tool(TOOL, "--describe", "--group", group)
+        return told.find(rf"^{group} +{topic} +0 +(\d+)")[1]
+
+    equal(offset(to("--to-earliest", "--dry-run")), "0", "dry run")
+    equal(now(), str(RECORDS), "offset after the dry run")
+    for words, expected in (
+        (("--to-earliest",), "0"),
+        (("--shift-by", "2"), "2"),
+        (("--to-offset", "4"), "4"),
+        (("--shift-by", "-1"), "3"),
+        (("--to-current",), "3"),
+        (("--to-latest",), str(RECORDS)),
+        (("--by-duration", "PT1H"), "0"),
+        (("--to-datetime", "2001-01-01T00:00:00.000"), "0"),
+        (("--to-datetime", "2199-01-01T00:00:00.000"), str(RECORDS)),
+    ):
+        equal(offset(to(*words, "--execute")), expected, f"answer to {' '.join(words)}")
+        equal(now(), expected, f"offset after {' '.join(words)}")
+    exported = to("--to-offset", "5", "--export", "--dry-run").find(rf'^"?{topic}"?,0,5$')[0]
+    path = bench.file("offsets.csv", f"{exported}\n")
+    bench.tool(TOOL, "--reset-offsets", "--group", group, "--from-file", path, "--execute")
+    equal(now(), "5", "offset after the import")
+
+
+@check("ConsumerGroupCommand delete")
+def delete(bench: Workbench) -> None:
+    """A group's offsets, then the group itself."""
+    topic, group = _group(bench, "deleted")
+    words = ["--delete-offsets", "--group", group, "--topic", topic]
+    bench.tool(TOOL, *words).says(r"Request succeeded", rf"^{topic} +0 +Successful")
+    bench.tool(TOOL, "--describe", "--group", group).says_not(rf"^{group} +{topic}")
+    topic, group = _group(bench, "deleted-whole")
+    bench.tool(TOOL, "--delete", "--group", group).says("was successful")
+    equal(group in bench.tool(TOOL, "--list").lines(), False, "the group is still listed")
+    again = bench.try_tool(TOOL, "--delete", "--group", group)
+    again.says("GroupIdNotFoundException")
