@@ -72,3 +72,14 @@ def _registration_change_version(record: object) -> int:
     if record.log_dirs:  # type: ignore[attr-defined]
         return 2
     return 1 if record.in_controlled_shutdown else 0  # type: ignore[attr-defined]
+
+
+SUPPORTED_FEATURES = {
+    METADATA_VERSION: (LEVEL_MIN, LEVEL_MAX),
+    KRAFT_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
+    GROUP_VERSION: (0, 1),
+    ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
+}
+"""The levels at which this software runs. Share and streams groups are not served, so their
+features are not among them."""

@@ -1,0 +1,338 @@
+"""Formatting: what a data directory holds before the node first starts, and whose it is.
+
+Each log directory gets `meta.properties` (cluster, node, id of the directory) and
+`bootstrap.checkpoint` (the first records of the metadata log). The metadata directory also gets
+the snapshot that names the voters, unless controller.quorum.voters does (kraft.version 0).
+`meta.properties` is written last: a directory without it is not formatted, whatever else a crash
+has left there. The files are Apache Kafka's.
+
+A node that finds its directories empty formats them by itself. One that finds them formatted for
+another cluster or node, or holding partitions without a word on whose they are, does not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.broker.raft.control import KRAFT_VERSION_STATIC, voters_messages
+from odradek.broker.raft.metadata_log import METADATA_PARTITION
+from odradek.broker.raft.snapshots import (
+    STARTING,
+    read_snapshot,
+    snapshot_batches,
+    write_snapshot,
+)
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import ConfigurationError
+from odradek.config.properties import parse_properties
+from odradek.core.metadata.errors import MetadataFormatError
+from odradek.core.metadata.record import decode_record, encode_record
+from odradek.core.metadata.versions import (
+    ELIGIBLE_LEADER_REPLICAS_VERSION,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    LEVEL_MAX,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+)
+from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from odradek.env.file_system import FileSystem, read_file, replace_file
+from odradek.env.randomness import RandomBytes
+from odradek.log.errors import DamagedFile
+from odradek.log.names import LOG, META_PROPERTIES, METADATA_TOPIC, parse_directory
+from odradek.model import uuids
+from odradek.wire.generated.feature_level_record import FeatureLevelRecord
+from odradek.wire.primitives import Message
+
+BOOTSTRAP = "bootstrap.checkpoint"
+VERSION = "1"
+
+DEFAULT_LEVELS: Mapping[str, int] = {
+    METADATA_VERSION: LEVEL_MAX,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
+    GROUP_VERSION: 1,
+    TRANSACTION_VERSION: 2,
+}
+"""Levels of a new cluster; as Apache Kafka 4.3's, but for share and streams groups."""
+
+FALLBACK_ENDPOINT = VoterEndpoint("CONTROLLER", "localhost", 9093)
+"""How the voters record names this node's controller while no listener serves it."""
+
+
+class FormatError(Exception):
+    """The directories cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose directories these are."""
+
+    cluster_id: str
+    node_id: int
+    directory_ids: Mapping[str, bytes]
+    """By the path of the log directory."""
+    bootstrap: tuple[Message, ...]
+    """The first records of the metadata log, for when it is empty."""
+    is_new: bool
+    """Whether they were formatted just now."""
+
+
+class Formatter:
+    """Reads and formats the directories of one node."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        file_system: FileSystem,
+        random_bytes: RandomBytes,
+        now_ms: int,
+        levels: Mapping[str, int] = DEFAULT_LEVELS,
+    ) -> None:
+        """`levels` are those of a new cluster, by feature."""
+        self._config = config
+        self._file_system = file_system
+        self._random_bytes = random_bytes
+        self._now_ms = now_ms
+        self._levels = {name: level for name, level in levels.items() if name != KRAFT_VERSION}
+        self._kraft_version = levels.get(KRAFT_VERSION, 0 if config.quorum_voters else 1)
+        self._paths = list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
+
+    def local_voter(self, directory_id: bytes) -> Voter:
+        """This node as the voters record describes it."""
+        return local_voter(self._config, directory_id)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def read(self) -> Identity | None:
+        """Whose directories they are; None if none of them is formatted.
+
+        Raises:
+            FormatError: they contradict each other or the configuration.
+        """
+        found = {path: self._read_properties(path) for path in self._paths}
+        known = {path: each for path, each in found.items() if each is not None}
+        if not known:
+            return None
+        cluster_id = self._agreed(known, "cluster.id")
+        self._check_node_id(known)
+        ids = {path: _directory_id(path, each) for path, each in known.items()}
+        if len(set(ids.values())) < len(ids):
+            raise FormatError(
+                "two log directories have the same directory.id: one is a copy of the other; "
+                "remove the copy from log.dirs"
+            )
+        bootstrap = tuple(self._read_bootstrap())
+        return Identity(cluster_id, self._config.node_id, ids, bootstrap, is_new=False)
+
+    def _read_properties(self, path: str) -> dict[str, str] | None:
+        name = f"{path}/{META_PROPERTIES}"
+        try:
+            content = parse_properties(read_file(self._file_system, name))
+        except FileNotFoundError:
+            return None
+        except (OSError, ConfigurationError) as error:
+            raise FormatError(f"cannot read {name}: {error}") from error
+        version = content.get("version")
+        if version != VERSION:
+            raise FormatError(
+                f"{name} has version {version}, not {VERSION}: it was written before KRaft; "
+                "migrate the cluster with Apache Kafka 3.9 first"
+            )
+        for key in ("cluster.id", "node.id"):
+            if key not in content:
+                raise FormatError(f"{name} does not tell the {key}; restore it from a backup")
+        return content
+
+    def _agreed(self, known: Mapping[str, Mapping[str, str]], key: str) -> str:
+        values = {each[key]: path for path, each in known.items()}
+        if len(values) > 1:
+            listed = ", ".join(f"{path} has {value}" for value, path in values.items())
+            raise FormatError(
+                f"the log directories disagree on {key}: {listed}; "
+                "name only the directories of one node in log.dirs"
+            )
+        return next(iter(values))
+
+    def _check_node_id(self, known: Mapping[str, Mapping[str, str]]) -> None:
+        written = self._agreed(known, "node.id")
+        if written != str(self._config.node_id):
+            raise FormatError(
+                f"{next(iter(known))} belongs to node {written}, but node.id is "
+                f"{self._config.node_id}; set node.id={written}, or choose another directory"
+            )
+
+    def _read_bootstrap(self) -> list[Message]:
+        path = f"{self._config.metadata_log_dir}/{BOOTSTRAP}"
+        try:
+            values = read_snapshot(self._file_system, path).values
+            return [decode_record(value) for value in values]
+        except FileNotFoundError:
+            return self._bootstrap_records()  # only needed while the log is empty
+        except (DamagedFile, MetadataFormatError, OSError) as error:
+            raise FormatError(f"cannot read {path}: {error}") from error
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def ensure(self, cluster_id: str | None = None) -> Identity:
+        """Whose directories they are; those that are empty are formatted first.
+
+        Raises:
+            FormatError: they cannot be used, or belong to another cluster than `cluster_id`.
+        """
+        identity = self.read()
+        if identity is None:
+            return self.format(cluster_id)
+        if cluster_id is not None and cluster_id != identity.cluster_id:
+            path = next(iter(identity.directory_ids))
+            raise FormatError(
+                f"{path} belongs to cluster {identity.cluster_id}, not {cluster_id}; "
+                "choose another directory, or move this one away"
+            )
+        missing = [path for path in self._paths if path not in identity.directory_ids]
+        if not missing:
+            return identity
+        ids = {**identity.directory_ids, **self._format(missing, identity.cluster_id)}
+        return Identity(
+            identity.cluster_id, identity.node_id, ids, identity.bootstrap, is_new=False
+        )
+
+    def format(self, cluster_id: str | None = None, standalone: bool = True) -> Identity:
+        """Format all directories, none of which may be formatted; the cluster id is drawn if it
+        is not given.
+
+        `standalone`: this node is the only voter, unless controller.quorum.voters names them.
+
+        Raises:
+            FormatError: a directory is formatted already, or cannot be used.
+        """
+        identity = self.read()
+        if identity is not None:
+            path = next(iter(identity.directory_ids))
+            raise FormatError(
+                f"{path} is formatted already, for cluster {identity.cluster_id}; "
+                "move it away to begin anew"
+            )
+        cluster_id = self._new_cluster_id() if cluster_id is None else _checked(cluster_id)
+        ids = self._format(self._paths, cluster_id, standalone)
+        return Identity(
+            cluster_id, self._config.node_id, ids, tuple(self._bootstrap_records()), is_new=True
+        )
+
+    def _format(
+        self, paths: list[str], cluster_id: str, standalone: bool = True
+    ) -> dict[str, bytes]:
+        ids: dict[str, bytes] = {}
+        for path in paths:
+            self._check_empty(path)
+            ids[path] = self._new_id()
+            try:
+                self._file_system.make_directory(path)
+                self._write_bootstrap(path)
+                if path == self._config.metadata_log_dir and standalone:
+                    self._write_voters(path, ids[path])
+                self._write_properties(path, cluster_id, ids[path])
+            except OSError as error:
+                raise FormatError(
+                    f"cannot write to {path}: {error.strerror or error}; "
+                    "choose another directory with --data or log.dirs"
+                ) from error
+        return ids
+
+    def _check_empty(self, path: str) -> None:
+        """A directory that holds partitions is somebody's, even if it does not say whose."""
+        try:
+            entries = self._file_system.scan(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise FormatError(f"cannot read {path}: {error.strerror or error}") from error
+        for entry in entries:
+            found = parse_directory(entry.name) if entry.is_directory else None
+            if found is None:
+                continue
+            if found[0].topic == METADATA_TOPIC:
+                inner = self._file_system.scan(f"{path}/{entry.name}")
+                if not any(each.name.endswith(LOG) for each in inner):
+                    continue  # left by a formatting that was cut off
+            raise FormatError(
+                f"{path} holds {entry.name} but no {META_PROPERTIES}, so nobody knows whose it is; "
+                f"restore {META_PROPERTIES}, or choose another directory"
+            )
+
+    def _write_bootstrap(self, path: str) -> None:
+        level = self._levels[METADATA_VERSION]
+        values = [encode_record(record, level) for record in self._bootstrap_records()]
+        batches = snapshot_batches(0, 0, (), values, self._now_ms)
+        replace_file(self._file_system, f"{path}/{BOOTSTRAP}", b"".join(batches))
+
+    def _bootstrap_records(self) -> list[Message]:
+        """metadata.version first, the others by name; levels of 0 are no records."""
+        others = sorted(name for name in self._levels if name != METADATA_VERSION)
+        return [
+            FeatureLevelRecord(name=name, feature_level=self._levels[name])
+            for name in (METADATA_VERSION, *others)
+            if self._levels[name] > 0
+        ]
+
+    def _write_voters(self, path: str, directory_id: bytes) -> None:
+        if self._kraft_version == KRAFT_VERSION_STATIC:
+            return
+        directory = f"{path}/{METADATA_PARTITION}"
+        self._file_system.make_directory(directory)
+        messages = voters_messages(VoterSet([self.local_voter(directory_id)]))
+        batches = snapshot_batches(0, self._now_ms, messages, (), self._now_ms)
+        write_snapshot(self._file_system, f"{directory}/{STARTING.name}", batches, directory)
+
+    def _write_properties(self, path: str, cluster_id: str, directory_id: bytes) -> None:
+        lines = (
+            f"version={VERSION}",
+            f"cluster.id={cluster_id}",
+            f"node.id={self._config.node_id}",
+            f"directory.id={uuids.to_text(directory_id)}",
+        )
+        text = "".join(f"{line}\n" for line in lines)
+        replace_file(self._file_system, f"{path}/{META_PROPERTIES}", text.encode())
+
+    def _new_id(self) -> bytes:
+        while True:
+            made = uuids.make(self._random_bytes(16))
+            if not uuids.is_reserved(made) and not uuids.to_text(made).startswith("-"):
+                return made
+
+    def _new_cluster_id(self) -> str:
+        return uuids.to_text(self._new_id())
+
+
+def local_voter(config: BrokerConfig, directory_id: bytes) -> Voter:
+    """This node as the voters record describes it."""
+    endpoints = tuple(
+        VoterEndpoint(each.name, each.host or FALLBACK_ENDPOINT.host, each.port)
+        for each in config.advertised_controller_listeners
+    )
+    low, high = SUPPORTED_FEATURES[KRAFT_VERSION]
+    key = ReplicaKey(config.node_id, directory_id)
+    return Voter(key, endpoints or (FALLBACK_ENDPOINT,), low, high)
+
+
+def _directory_id(path: str, content: Mapping[str, str]) -> bytes:
+    text = content.get("directory.id", "")
+    try:
+        return uuids.from_text(text)
+    except ValueError:
+        raise FormatError(
+            f"{path}/{META_PROPERTIES} has no usable directory.id ({text or 'none'}); "
+            "start it once with Apache Kafka 3.7 or newer, or add one of 22 characters"
+        ) from None
+
+
+def _checked(cluster_id: str) -> str:
+    """A cluster id that Apache Kafka would take too."""
+    try:
+        uuids.from_text(cluster_id)
+    except ValueError:
+        raise FormatError(
+            f"{cluster_id!r} is not a cluster id: it takes 22 characters of URL-safe base64"
+        ) from None
+    return cluster_id

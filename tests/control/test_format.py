@@ -1,0 +1,195 @@
+"""Formatting: whose directories are whose, and what is refused."""
+
+import pytest
+
+from odradek.broker.raft.snapshots import read_snapshot
+from odradek.config.load import load
+from odradek.core.metadata.record import decode_record
+from odradek.env.file_system import OsFileSystem
+from odradek.env.randomness import system_random_bytes
+from odradek.model.uuids import from_text
+from odradek.node.format import FormatError, Formatter
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+FILES = OsFileSystem()
+
+
+def formatter(*paths, **settings):
+    overrides = {name.replace("_", "."): value for name, value in settings.items()}
+    static = {"log.dirs": ",".join(map(str, paths)), **overrides}
+    return Formatter(load({}, static).config, FILES, system_random_bytes, 1_700_000_000_000)
+
+
+def levels(records):
+    return {each.name: each.feature_level for each in records}
+
+
+def test_an_empty_directory_is_formatted_once(tmp_path):
+    path = tmp_path / "data"
+    first = formatter(path).ensure()
+    assert first.is_new
+    second = formatter(path).ensure()
+    assert not second.is_new
+    assert (second.cluster_id, second.directory_ids) == (first.cluster_id, first.directory_ids)
+    assert second.bootstrap == first.bootstrap
+    assert len(from_text(first.cluster_id)) == 16
+    assert levels(first.bootstrap) == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
+    assert first.bootstrap[0].name == "metadata.version"
+
+
+def test_the_voter_is_in_the_first_snapshot(tmp_path):
+    identity = formatter(tmp_path).ensure(CLUSTER_ID)
+    assert identity.cluster_id == CLUSTER_ID
+    name = "00000000000000000000-0000000000.checkpoint"
+    snapshot = read_snapshot(FILES, f"{tmp_path}/__cluster_metadata-0/{name}")
+    (voter,) = snapshot.settings.voters.voters.values()
+    assert snapshot.settings.kraft_version == 1
+    assert voter.key == (1, identity.directory_ids[str(tmp_path)])
+    assert snapshot.values == []
+
+
+def test_voters_of_the_configuration_are_not_written(tmp_path):
+    static = {
+        "log.dirs": str(tmp_path),
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@localhost:9093",
+    }
+    Formatter(load({}, static).config, FILES, system_random_bytes, 0).ensure()
+    assert (tmp_path / "meta.properties").exists()
+    assert not (tmp_path / "__cluster_metadata-0").exists()
+
+
+def test_levels_may_be_chosen(tmp_path):
+    config = load({}, {"log.dirs": str(tmp_path)}).config
+    chosen = {"metadata.version": 29, "transaction.version": 0}
+    identity = Formatter(config, FILES, system_random_bytes, 0, chosen).format()
+    assert levels(identity.bootstrap) == {"metadata.version": 29}
+    again = Formatter(config, FILES, system_random_bytes, 0).ensure()
+    assert levels(again.bootstrap) == {"metadata.version": 29}
+
+
+def test_a_directory_that_is_added_joins_the_others(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    first = formatter(one).ensure()
+    both = formatter(one, two).ensure()
+    assert both.cluster_id == first.cluster_id
+    assert both.directory_ids[str(one)] == first.directory_ids[str(one)]
+    assert both.directory_ids[str(two)] != first.directory_ids[str(one)]
+    assert formatter(one, two).ensure() == both
+
+
+def test_formatting_that_was_cut_off_is_done_again(tmp_path):
+    formatter(tmp_path).ensure()
+    (tmp_path / "meta.properties").unlink()
+    again = formatter(tmp_path).ensure()
+    assert again.is_new
+    assert formatter(tmp_path).ensure().cluster_id == again.cluster_id
+
+
+def properties(path, **changes):
+    lines = {"version": "1", "cluster.id": CLUSTER_ID, "node.id": "1", "directory.id": CLUSTER_ID}
+    lines.update({name.replace("_", "."): value for name, value in changes.items()})
+    path.mkdir(exist_ok=True)
+    text = "".join(f"{name}={value}\n" for name, value in lines.items() if value is not None)
+    (path / "meta.properties").write_text("#\n#Sat Nov 21 02:22:38 UTC 2026\n" + text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"node_id": "2"}, "belongs to node 2, but node.id is 1; set node.id=2"),
+        ({"version": "0"}, "version 0"),
+        ({"cluster_id": None}, "does not tell the cluster.id"),
+        ({"directory_id": None}, "no usable directory.id"),
+        ({"directory_id": "short"}, "no usable directory.id"),
+    ],
+)
+def test_properties_that_do_not_fit(tmp_path, changes, problem):
+    properties(tmp_path, **changes)
+    with pytest.raises(FormatError, match=problem):
+        formatter(tmp_path).ensure()
+
+
+def test_another_cluster_is_refused(tmp_path):
+    properties(tmp_path)
+    with pytest.raises(FormatError, match=f"belongs to cluster {CLUSTER_ID}"):
+        formatter(tmp_path).ensure("AAAAAAAAAAAAAAAAAAAAAA")
+    assert formatter(tmp_path).ensure(CLUSTER_ID).cluster_id == CLUSTER_ID
+
+
+def test_directories_of_two_clusters_are_refused(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    properties(one)
+    properties(two, cluster_id="zBVAPnO9QN-AkE6CAb8MwQ", directory_id="zBVAPnO9QN-AkE6CAb8MwQ")
+    with pytest.raises(FormatError, match=r"disagree on cluster\.id"):
+        formatter(one, two).ensure()
+
+
+def test_a_copied_directory_is_refused(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    properties(one)
+    properties(two)
+    with pytest.raises(FormatError, match="one is a copy of the other"):
+        formatter(one, two).ensure()
+
+
+def test_partitions_without_an_owner_are_refused(tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    with pytest.raises(FormatError, match=r"orders-0 but no meta\.properties"):
+        formatter(tmp_path).ensure()
+    (tmp_path / "orders-0").rmdir()
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").touch()
+    with pytest.raises(FormatError, match=r"__cluster_metadata-0 but no meta\.properties"):
+        formatter(tmp_path).ensure()
+
+
+def test_formatting_twice_is_refused(tmp_path):
+    formatter(tmp_path).format()
+    with pytest.raises(FormatError, match="is formatted already"):
+        formatter(tmp_path).format()
+
+
+def test_a_path_that_cannot_be_a_directory(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FormatError, match="Not a directory"):
+        formatter(tmp_path / "file" / "data").ensure()
+
+
+def test_cluster_ids_are_checked(tmp_path):
+    with pytest.raises(FormatError, match="is not a cluster id"):
+        formatter(tmp_path).format("my-cluster")
+
+
+def test_bootstrap_records_that_apache_kafka_wrote(tmp_path, kafka_fixtures):
+    properties(tmp_path)
+    source = kafka_fixtures / "bootstrap.checkpoint"
+    (tmp_path / "bootstrap.checkpoint").write_bytes(source.read_bytes())
+    identity = formatter(tmp_path).ensure()
+    assert levels(identity.bootstrap) == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    }
+    ours = formatter(tmp_path / "new").ensure()
+    snapshot = read_snapshot(FILES, f"{tmp_path}/new/bootstrap.checkpoint")
+    assert tuple(map(decode_record, snapshot.values)) == ours.bootstrap
+
+
+def test_a_damaged_bootstrap_file_is_named(tmp_path):
+    formatter(tmp_path).ensure()
+    path = tmp_path / "bootstrap.checkpoint"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"bootstrap\.checkpoint is damaged"):
+        formatter(tmp_path).ensure()
