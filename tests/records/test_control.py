@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import zlib
-from struct import pack
-
 import pytest
+from tests.records.legacy import legacy_message
 
 from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
@@ -61,17 +59,9 @@ def test_an_unknown_type_is_known_to_be_unknown():
     assert control_key(ControlType.ABORT) == b"\x00\x00\x00\x00"
 
 
-def legacy(magic, offset=42, timestamp=7):
-    body = pack(">bb", magic, 0)
-    if magic:
-        body += pack(">q", timestamp)
-    body += pack(">i", -1) + pack(">i", 3) + b"abc"
-    return bytearray(pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body)
-
-
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_messages(magic):
-    data = legacy(magic)
+    data = legacy_message(magic)
     assert is_legacy(data)
     message = LegacyMessage(data + b"more")
     assert message.is_valid
@@ -84,7 +74,7 @@ def test_old_messages(magic):
 @pytest.mark.parametrize("cut", [0, 16, 25])
 def test_an_old_message_that_is_cut(cut):
     with pytest.raises(CorruptBatch):
-        LegacyMessage(legacy(1)[:cut])
+        LegacyMessage(legacy_message(1)[:cut])
 
 
 def test_a_new_batch_is_no_old_message():

@@ -20,10 +20,7 @@ from odradek.env.clock import Clock
 from odradek.env.file_system import FileSystem, replace_file
 from odradek.env.randomness import RandomBytes
 from odradek.log import names
-from odradek.log.checkpoints import (
-    clean_shutdown_text,
-    write_partition_metadata,
-)
+from odradek.log.checkpoints import clean_shutdown_text
 from odradek.log.chores import Chores
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT
 from odradek.log.directory import LogDirectory
@@ -33,7 +30,13 @@ from odradek.log.errors import (
 )
 from odradek.log.group_commit import Flushed, GroupCommit
 from odradek.log.partition_log import PartitionLog
-from odradek.log.startup import TopicConfigs, load_directory, open_directory, open_log
+from odradek.log.startup import (
+    TopicConfigs,
+    assign_topic_id,
+    load_directory,
+    open_directory,
+    open_log,
+)
 from odradek.log.storage import Background, Storage, run_now
 from odradek.model import uuids
 from odradek.model.topic_partition import TopicPartition
@@ -183,7 +186,10 @@ class LogManager:
         log = self.logs.get(partition)
         if log is not None:
             if log.topic_id is None:
-                self._assign_topic_id(log, topic_id)
+                try:
+                    assign_topic_id(log, topic_id)
+                except OSError as error:
+                    raise log.fail("note the topic of", error) from error
             elif log.topic_id != topic_id:
                 raise InconsistentTopicId(
                     f"the log of {partition} is of the topic id {uuids.to_text(log.topic_id)}, "
@@ -199,17 +205,10 @@ class LogManager:
                 self._topic_configs(partition.topic),
                 topic_id=topic_id,
             )
-            self._assign_topic_id(log, topic_id)
         except OSError as error:
             raise directory.fail(f"could not make the log of {partition}", error) from error
         self.logs[partition] = log
         return log
-
-    def _assign_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
-        path = f"{log.path}/{names.PARTITION_METADATA}"
-        write_partition_metadata(self.storage.file_system, path, topic_id, sync=False)
-        log.topic_id = topic_id
-        log.is_unsynced = True
 
     def _directory_for(self, is_new: bool, directory_id: bytes) -> LogDirectory:
         online = self.online_directories

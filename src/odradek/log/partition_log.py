@@ -166,7 +166,7 @@ class PartitionLog:
         plain = config.compression_type == "producer" and not config.is_log_append_time
         self._in_place_client = plain and not walks
         self._in_place_coordinator = plain
-        self._size_max = config.max_message_bytes
+        self._size_max = min(config.max_message_bytes, config.segment_bytes)
         self._index_interval = config.index_interval_bytes
         self.timestamp_limit = -1
         rolling.set_limits(self, self.active)

@@ -73,10 +73,12 @@ def recover_segment(
     _reset(segment)
     walker = _Walker(segment, file_size)
     next_offset = segment.base_offset
+    leader_epoch = -1
     last_index_position = 0
     try:
         while (batch := walker.next_batch()) is not None:
-            _check_order(segment, batch, next_offset, walker.position)
+            _check_order(segment, batch, next_offset, leader_epoch, walker.position)
+            leader_epoch = batch.leader_epoch
             if batch.producer_id >= 0:
                 _replay(segment, producers, walker.batch())
             if batch.leader_epoch > leader_epochs.latest:
@@ -120,7 +122,19 @@ def _reset(segment: Segment) -> None:
     segment.max_timestamp_offset = segment.base_offset
 
 
-def _check_order(segment: Segment, batch: _Valid, next_offset: int, position: int) -> None:
+def _check_order(
+    segment: Segment, batch: _Valid, next_offset: int, leader_epoch: int, position: int
+) -> None:
+    """Refuse what does not follow from the batch before it.
+
+    Where a log was cut and went on, a crash may bring back batches from behind the cut, of the
+    same sizes and with valid checksums; but they are of an older leader epoch.
+    """
+    if batch.leader_epoch < leader_epoch:
+        raise DamagedFile(
+            f"the batch at byte {position}, offset {batch.base_offset}, is of leader epoch "
+            f"{batch.leader_epoch}, after {leader_epoch}"
+        )
     if batch.base_offset < next_offset or batch.last_offset < batch.base_offset:
         raise DamagedFile(
             f"the batch at byte {position} has the offsets {batch.base_offset} to "

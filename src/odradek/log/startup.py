@@ -19,6 +19,7 @@ from odradek.log.checkpoints import (
     read_clean_shutdown,
     read_offsets,
     read_partition_metadata,
+    write_partition_metadata,
 )
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile, DirectoryInUse
@@ -198,7 +199,8 @@ def open_log(
 ) -> PartitionLog:
     """Load one log from its directory, or make it there.
 
-    `topic_id` is for a new log; that of an old one is in its `partition.metadata`.
+    The topic id of an old log is in its `partition.metadata`; without that, and for a new log,
+    it is `topic_id`.
 
     Raises:
         OSError: the device failed.
@@ -206,6 +208,7 @@ def open_log(
     file_system = storage.file_system
     path = directory.file(name or str(partition))
     metadata = f"{path}/{names.PARTITION_METADATA}"
+    known_id: bytes | None = None
     if file_system.status(path) is None:
         loaded = loader.create(storage, path, config)
     else:
@@ -218,7 +221,22 @@ def open_log(
             was_clean=was_clean,
         )
         try:
-            topic_id = read_partition_metadata(file_system, metadata) or topic_id
+            known_id = read_partition_metadata(file_system, metadata)
         except DamagedFile as error:
             logger.error("the topic id is not known: %s", error)
-    return PartitionLog(storage, directory, path, partition, topic_id, config, loaded)
+    log = PartitionLog(storage, directory, path, partition, known_id, config, loaded)
+    if known_id is None and topic_id is not None:
+        assign_topic_id(log, topic_id)
+    return log
+
+
+def assign_topic_id(log: PartitionLog, topic_id: bytes) -> None:
+    """Note the topic of a log that does not know it; synced with the next flush.
+
+    Raises:
+        OSError: the device failed.
+    """
+    path = f"{log.path}/{names.PARTITION_METADATA}"
+    write_partition_metadata(log.storage.file_system, path, topic_id, sync=False)
+    log.topic_id = topic_id
+    log.is_unsynced = True
