@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from odradek.core.controller.state import ControllerState
-from odradek.env.randomness import RandomBytes
+from odradek.core.controller.state import ControllerState, RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
 
 ItemT = TypeVar("ItemT")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -12,12 +12,12 @@ from odradek.config.topic_config import topic_value
 from odradek.core.metadata.image import MetadataImage
 from odradek.core.metadata.registrations import BrokerRegistration
 from odradek.core.metadata.versions import ELIGIBLE_LEADER_REPLICAS_VERSION
-from odradek.env.randomness import RandomBytes
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.primitives import Message
 
 ResponseT = TypeVar("ResponseT", covariant=True)
+RandomBytes = Callable[[int], bytes]
 
 RECORDS_MAX = 100_000
 """Most records of one decision; Apache Kafka stops at 10 000. Above it: POLICY_VIOLATION."""
