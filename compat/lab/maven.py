@@ -24,17 +24,17 @@ KAFKA = (
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
-def jars(name: str, artifacts: tuple[str, ...]) -> list[Path]:
+def jars(name: str, artifacts: tuple[str, ...], *, alone: bool = False) -> list[Path]:
     """The jars of `artifacts` and of all that they need at run time, fetched if need be.
 
-    `name` is the directory of the cache. Raises `Missing` where Maven is not installed or cannot
+    `name` is the directory of the cache; `alone` leaves out what they need. Raises `Missing` where Maven is not installed or cannot
     fetch; what was fetched before needs neither Maven nor a network.
     """
     home = CACHE / "jars" / name
     wanted = "\n".join(artifacts)
     with only_one(f"jars-{name}"):
         if not _is_complete(home, wanted):
-            _fetch(home, artifacts)
+            _fetch(home, artifacts, alone)
             (home / "DONE").write_text(wanted, encoding="utf-8")
     return sorted(home.glob("*.jar"))
 
@@ -49,12 +49,12 @@ def _is_complete(home: Path, wanted: str) -> bool:
     return done.exists() and done.read_text(encoding="utf-8") == wanted
 
 
-def _fetch(home: Path, artifacts: tuple[str, ...]) -> None:
+def _fetch(home: Path, artifacts: tuple[str, ...], alone: bool) -> None:
     maven = require("mvn")
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     pom = home / "pom.xml"
-    pom.write_text(_pom(artifacts), encoding="utf-8")
+    pom.write_text(_pom(artifacts, alone), encoding="utf-8")
     command = [maven, "-B", "-q", "-f", pom, COPY_GOAL, f"-DoutputDirectory={home}"]
     finished = subprocess.run(
         [*map(str, command), "-DincludeScope=runtime"], capture_output=True, text=True, check=False
@@ -64,8 +64,8 @@ def _fetch(home: Path, artifacts: tuple[str, ...]) -> None:
         raise Missing(f"Maven could not fetch {', '.join(artifacts)}: {' '.join(said)}")
 
 
-def _pom(artifacts: tuple[str, ...]) -> str:
-    dependencies = "".join(_dependency(*artifact.split(":")) for artifact in artifacts)
+def _pom(artifacts: tuple[str, ...], alone: bool) -> str:
+    dependencies = "".join(_dependency(*artifact.split(":"), alone) for artifact in artifacts)
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0">'
         "<modelVersion>4.0.0</modelVersion><groupId>odradek</groupId>"
@@ -74,8 +74,10 @@ def _pom(artifacts: tuple[str, ...]) -> str:
     )
 
 
-def _dependency(group: str, artifact: str, version: str) -> str:
+def _dependency(group: str, artifact: str, version: str, alone: bool) -> str:
+    anything = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
     return (
         f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(artifact)}</artifactId>"
-        f"<version>{escape(version)}</version></dependency>"
+        f"<version>{escape(version)}</version>"
+        f"{f'<exclusions>{anything}</exclusions>' if alone else ''}</dependency>"
     )
