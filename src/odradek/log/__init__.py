@@ -4,7 +4,7 @@ What others use:
 
 `LogManager(config, file_system, clock, random_bytes, *, topic_configs, background=...,
 on_directory_failure=...)`: all logs of a node.
-    start() · shutdown(broker_epoch) · tick() -> ms until the next call
+    open() · load() · start(): both · shutdown(broker_epoch) · tick() -> ms until the next call
     get(partition) · get_or_create(partition, topic_id, is_new=, directory_id=) · delete(partition)
     iteration over all logs · logs_in(directory) · directories · online_directories
     update_topic_config(topic, config) · update_all_configs()

@@ -1,7 +1,7 @@
 """All logs of a node, in one or several log directories.
 
-The node makes a `LogManager`, calls `start` (which loads and, after a crash, recovers), then
-`tick` whenever it said to, and at the end `shutdown`. In between, logs are found, made and
+The node makes a `LogManager`, calls `open` (which locks the directories) and `load` (which, after
+a crash, recovers) or both as `start`, then `tick` whenever it said to, and at the end `shutdown`. In between, logs are found, made and
 deleted by name.
 
 When a disk fails, its directory goes offline: its logs are forgotten here (`on_directory_failure`
@@ -87,26 +87,41 @@ class LogManager:
 
     # -- start and end ------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Open the log directories and load what is in them.
-
-        Takes long after a crash; may run in another thread as long as nothing else uses this.
+    def open(self) -> None:
+        """Make and lock the log directories.
 
         Raises:
             DirectoryInUse: another process has one of the directories.
             LogDirectoryOffline: no directory works.
         """
-        file_system = self.storage.file_system
-        epochs = set()
         for path in self.config.log_dirs:
-            directory = open_directory(file_system, path)
+            directory = open_directory(self.storage.file_system, path)
             directory.on_failure = self._directory_failed
             self.directories.append(directory)
-            if not directory.is_offline:
-                epochs.add(self._load(directory))
+        self._check_directories()
+
+    def load(self) -> None:
+        """Load what is in the log directories.
+
+        Takes long after a crash; may run in another thread as long as nothing else uses this.
+
+        Raises:
+            LogDirectoryOffline: no directory works.
+        """
+        epochs = {self._load(directory) for directory in self.online_directories}
         self._check_directories()
         all_work = len(self.online_directories) == len(self.directories)
         self.broker_epoch = epochs.pop() if all_work and len(epochs) == 1 else -1
+
+    def start(self) -> None:
+        """Open the log directories and load what is in them.
+
+        Raises:
+            DirectoryInUse: another process has one of the directories.
+            LogDirectoryOffline: no directory works.
+        """
+        self.open()
+        self.load()
 
     def _load(self, directory: LogDirectory) -> int:
         threads = self.config.num_recovery_threads_per_data_dir
