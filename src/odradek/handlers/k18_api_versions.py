@@ -61,7 +61,7 @@ def handle(
     ]
     answer.finalized_features = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in features.levels.items()
+        for name, level in features.finalized.items()
         if level
     ]
     return answer

@@ -10,9 +10,9 @@ from __future__ import annotations
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.partition import Partition
-from odradek.broker.topic_creation import INTERNAL_TOPICS
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import INTERNAL_TOPICS
 from odradek.wire.generated.delete_records_request import DeleteRecordsRequest
 from odradek.wire.generated.delete_records_response import (
     DeleteRecordsPartitionResult,

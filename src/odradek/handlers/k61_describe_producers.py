@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.broker.topic_creation import topic_name_problem
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import name_problem
 from odradek.wire.generated.describe_producers_request import DescribeProducersRequest
 from odradek.wire.generated.describe_producers_response import (
     DescribeProducersResponse,
@@ -23,7 +23,7 @@ def handle(
     response = DescribeProducersResponse()
     for topic in request.topics:
         result = TopicResponse(name=topic.name)
-        problem = topic_name_problem(topic.name)
+        problem = name_problem(topic.name)
         for index in topic.partition_indexes:
             try:
                 if problem is not None:
