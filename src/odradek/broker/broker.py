@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.controller.channel import ControllerChannel
-from odradek.broker.coordinator.group_coordinator import GroupCoordinator
-from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
@@ -37,10 +35,8 @@ class Broker:
     logs: LogManager
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
-    groups: GroupCoordinator
-    producer_ids: ProducerIds
     client_telemetry: ClientTelemetry
-    served_versions: list[tuple[int, int, int]]
-    """What ApiVersions tells: (API key, lowest, highest version), by key."""
     supported_features: Mapping[str, tuple[int, int]]
     """Feature levels that this software can run at."""
+    served_versions: list[tuple[int, int, int]] = field(default_factory=list)
+    """What ApiVersions tells: (API key, lowest, highest version), by key."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
@@ -21,7 +21,8 @@ from odradek.core.metadata.image import (
     PartitionRegistration,
     TopicImage,
 )
-from odradek.log import LogManager
+from odradek.log import LogManager, PartitionLog
+from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 
@@ -121,7 +122,31 @@ class ReplicaManager:
         for partition in self:
             self.expire_waiting(partition)
 
+    # -- disks ------------------------------------------------------------------------------
+
+    def go_offline(self, logs: Iterable[PartitionLog]) -> None:
+        """A log directory has failed with these logs in it."""
+        for each in logs:
+            topic, index = each.topic_partition
+            self._offline.add(each.topic_partition)
+            partition = self.by_name.get(topic, {}).get(index)
+            if partition is not None:
+                self._drop(partition, delete=False)
+
     # -- metadata ---------------------------------------------------------------------------
+
+    def load(self, image: MetadataImage) -> None:
+        """Open the replicas of this broker at the start of the node; put strays aside."""
+        self._image = image
+        for topic in image.topics.by_id.values():
+            for index, registration in topic.partitions.items():
+                if self.node_id in registration.replicas:
+                    self._open(topic, index, registration)
+        for each in list(self.logs):
+            name = each.topic_partition
+            if name.partition not in self.by_name.get(name.topic, {}):
+                log.warning("no partition of the cluster: %s is put aside", each.path)
+                self.logs.delete(name, is_stray=True)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Make the replicas of this broker those that the metadata log says."""
@@ -138,16 +163,27 @@ class ReplicaManager:
             here = self.node_id in registration.replicas
             known = self.by_id.get(topic.id, {}).get(index)
             if known is None and here:
-                self._open(topic, index, registration)
+                self._open(topic, index, registration, is_new=delta.image_before is None)
             elif known is not None and here:
                 self._update(known, registration)
             elif known is not None:
                 self._drop(known, delete=True)
 
-    def _open(self, topic: TopicImage, index: int, registration: PartitionRegistration) -> None:
+    def _open(
+        self,
+        topic: TopicImage,
+        index: int,
+        registration: PartitionRegistration,
+        is_new: bool = False,
+    ) -> None:
         name = TopicPartition(topic.name, index)
+        directory_id = uuids.DIRECTORY_UNASSIGNED
+        if registration.directories:
+            directory_id = registration.directories[registration.replicas.index(self.node_id)]
         try:
-            partition_log = self.logs.get_or_create(name, topic.id)
+            partition_log = self.logs.get_or_create(
+                name, topic.id, is_new=is_new, directory_id=directory_id
+            )
         except ApiError as error:
             log.error("partition %s is offline: %s", name, error.message)
             self._offline.add(name)
@@ -158,8 +194,10 @@ class ReplicaManager:
             topic.name, topic.id, index, partition_log, registration, self.node_id, self.wake
         )
         partition.advance_high_watermark(0)
-        self.by_name.setdefault(topic.name, {})[index] = partition
-        self.by_id[topic.id] = self.by_name[topic.name]
+        partitions = self.by_id.get(topic.id)
+        if partitions is None:
+            partitions = self.by_id[topic.id] = self.by_name[topic.name] = {}
+        partitions[index] = partition
 
     def _update(self, partition: Partition, registration: PartitionRegistration) -> None:
         before = partition.registration
@@ -171,18 +209,22 @@ class ReplicaManager:
             self.expire_waiting(partition)
 
     def _delete_topic(self, topic_id: bytes, name: str) -> None:
-        partitions = self.by_id.pop(topic_id, None)
-        if partitions is None:
-            return
-        if self.by_name.get(name) is partitions:
-            del self.by_name[name]
-        for partition in partitions.values():
+        for partition in list(self.by_id.get(topic_id, {}).values()):
             self._drop(partition, delete=True)
+        self._offline = {each for each in self._offline if each[0] != name}
 
     def _drop(self, partition: Partition, delete: bool) -> None:
         partition.is_leader = False
-        self.by_name.get(partition.topic, {}).pop(partition.index, None)
-        self.by_id.get(partition.topic_id, {}).pop(partition.index, None)
+        by_id = self.by_id.get(partition.topic_id, {})
+        by_id.pop(partition.index, None)
+        if not by_id:
+            self.by_id.pop(partition.topic_id, None)
+            if self.by_name.get(partition.topic) is by_id:
+                del self.by_name[partition.topic]
         if delete:
-            self.logs.delete(TopicPartition(partition.topic, partition.index))
+            name = TopicPartition(partition.topic, partition.index)
+            try:
+                self.logs.delete(name)
+            except ApiError as error:
+                log.error("the files of %s stay: %s", name, error.message)
         self.expire_waiting(partition)

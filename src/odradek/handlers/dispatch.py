@@ -9,7 +9,6 @@ served, bytes that are not the message they claim to be. Each is counted and log
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import struct
 from collections.abc import Callable, Mapping
@@ -130,7 +129,7 @@ class Dispatcher:
             return
         if answer is None or isinstance(answer, Message):
             self._answer(connection, None, entry, context, answer, started)
-        elif isinstance(answer, asyncio.Future) and not inspect.iscoroutine(answer):
+        elif isinstance(answer, asyncio.Future):
             slot = connection.defer(entry.overlap)
             answer.add_done_callback(
                 lambda done: self._on_done(connection, slot, entry, context, request, started, done)

@@ -1,7 +1,7 @@
 """Fetch (1), versions 4-18: record batches from partitions, waiting for them if asked.
 
-- Whole batches only; the first one of the response even above the limits (KIP-74), so that a
-  consumer always gets on.
+- Batches begin whole; the first one of the response is whole even above the limits (KIP-74), so
+  that a consumer always gets on. The last one of a partition may be cut, as in Apache Kafka.
 - Sessions (KIP-227) in `core/session`; partitions that returned data are served last next time.
 - A fetch that finds less than `min_bytes` waits up to `max_wait_ms`; an error in any partition
   answers at once, and so does a partition whose offset lies outside what it holds.
@@ -71,7 +71,7 @@ class _Fetch:
         self._plan = plan
         self._uses_ids = uses_ids
         self._isolation = request.isolation_level
-        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self.waits_for: list[Partition] = []
 

@@ -48,13 +48,13 @@ def _describe(
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
         lag = max(0, log.high_watermark - log.log_end_offset)
         topic.partitions.append(
-            DescribeLogDirsPartition(
-                partition_index=index, partition_size=log.size, offset_lag=lag
-            )
+            DescribeLogDirsPartition(partition_index=index, partition_size=log.size, offset_lag=lag)
         )
     result.topics = list(topics.values())
     try:
-        result.total_bytes, result.usable_bytes = broker.logs.space_of(directory)
+        result.total_bytes, result.usable_bytes = broker.logs.storage.file_system.space(
+            directory.path
+        )
     except OSError as error:
         directory.fail("could not read its free space", error)
         return DescribeLogDirsResult(

@@ -257,22 +257,28 @@ class Connection:
 
     def _resume(self) -> None:
         """Serve what was kept back, then read again."""
-        while self._backlog is not None and not (self._blocked or self._writing or self.closed):
-            kept, self._backlog = self._backlog, None
-            if self._partial is not None:
-                kept, self._partial = self._partial[: self._partial_filled] + kept, None
+        while (kept := self._take_backlog()) is not None:
             view = memoryview(kept)
             consumed = self._process(view, 0, len(kept))
-            if self.closed:
-                return
-            if consumed < len(kept):
+            if consumed < len(kept) and not self.closed:
                 self._keep(view[consumed:])
-                if self._overlap:
-                    break
             if self._out:
                 self.flush()
-        if not self.closed and self._backlog is None:
+            if self._overlap:
+                break  # what is left waits for the deferred Produce
+        if self._backlog is None and not self.closed:
             self._set_reading(True)
+
+    def _take_backlog(self) -> bytearray | None:
+        """The bytes that were kept back, if they may be processed now."""
+        kept = self._backlog
+        if kept is None or self._blocked or self._writing or self.closed:
+            return None
+        self._backlog = None
+        if self._partial is not None:
+            kept = self._partial[: self._partial_filled] + kept
+            self._partial = None
+        return kept
 
     def _set_reading(self, reading: bool) -> None:
         if reading == self._reading:

@@ -178,6 +178,11 @@ class Server:
         self._by_ip[host] += 1
         self.connections.add(Connection(sock, peer, self, self._loop))
 
+    def use_limits(self, limits: Limits) -> None:
+        """Go by other limits from now on; open connections stay."""
+        self.limits = limits
+        self.request_bytes_max = limits.request_bytes_max
+
     # -- connections ------------------------------------------------------------------------
 
     def refuse_size(self, connection: Connection, size: int) -> None:

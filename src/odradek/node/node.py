@@ -1,0 +1,308 @@
+"""The composition of a node: broker and controller in one process.
+
+Start, in this order, so that nothing is seen before it is ready:
+
+1. lock the log directories, and format them if they are empty;
+2. open the metadata log and become its leader; the image is complete now;
+3. load the partition logs, and recover them after a crash;
+4. bind the listeners, and register the broker with their addresses;
+5. unfence it, and accept connections.
+
+Stop, the other way round: wait for open requests, give up leadership, close the logs and mark
+them as shut down cleanly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from odradek.broker.broker import Broker
+from odradek.broker.client_telemetry import ClientTelemetry
+from odradek.broker.controller.channel import LocalControllerChannel
+from odradek.broker.controller.controller_node import ControllerNode
+from odradek.broker.controller.lifecycle import BrokerLifecycle
+from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.metadata.dynamic_config import DynamicConfig
+from odradek.broker.metadata.publisher import PublisherChain
+from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.topic_creation import TopicCreation
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.listeners import Listener
+from odradek.core.metadata.registrations import Endpoint
+from odradek.core.metadata.versions import SUPPORTED_FEATURES
+from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from odradek.core.session.fetch import FetchSessionCache
+from odradek.env.clock import Clock, SystemClock
+from odradek.env.file_system import FileSystem, OsFileSystem
+from odradek.env.randomness import RandomBytes, system_random_bytes
+from odradek.handlers.dispatch import Dispatcher
+from odradek.log import LogDirectory, LogDirectoryOffline, LogManager, PartitionLog
+from odradek.log.startup import open_directory
+from odradek.model import uuids
+from odradek.network.event_loop import MeasuredSelector
+from odradek.network.server import Limits, Server
+from odradek.node.background import Background
+from odradek.node.format import Formatter, Identity
+from odradek.node.metrics import MetricsServer
+from odradek.node.serving import broker_table, controller_table, served_versions
+from odradek.node.settings import SettingsPublisher, TopicConfigs
+
+log = logging.getLogger("odradek.node")
+
+
+class Node:
+    """See the module. `start` and `stop` run on the loop that serves."""
+
+    broker: Broker
+    server: Server
+    dispatcher: Dispatcher
+    controller: ControllerNode
+    identity: Identity
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        selector: MeasuredSelector,
+        *,
+        clock: Clock | None = None,
+        random_bytes: RandomBytes = system_random_bytes,
+        file_system: FileSystem | None = None,
+        cluster_id: str | None = None,
+    ) -> None:
+        self.config = config
+        self.selector = selector
+        self._clock = clock or SystemClock()
+        self._random_bytes = random_bytes
+        self._file_system = file_system or OsFileSystem()
+        self._cluster_id = cluster_id
+        self.failed: asyncio.Event = asyncio.Event()
+        """Set when the node cannot go on: its metadata log or all its log directories failed."""
+        self._metadata_directory: LogDirectory | None = None
+        self._controller_server: Server | None = None
+        self._metrics: MetricsServer | None = None
+        self._tick: asyncio.TimerHandle | None = None
+
+    # -- start ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start everything; clients are served when this returns.
+
+        Raises:
+            DirectoryInUse, FormatError, ListenError: with what to do about it.
+            LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk failed, or
+                does not hold what it should.
+        """
+        loop = asyncio.get_running_loop()
+        self._background = Background(loop)
+        self._topic_configs = TopicConfigs(self.config)
+        self._logs = LogManager(
+            self.config,
+            self._file_system,
+            self._clock,
+            self._random_bytes,
+            topic_configs=self._topic_configs,
+            background=self._background,
+            on_directory_failure=self._on_directory_failure,
+        )
+        self._logs.open()
+        formatter = Formatter(
+            self.config, self._file_system, self._random_bytes, self._clock.now_ms()
+        )
+        self.identity = formatter.ensure(self._cluster_id)
+        for directory in self._logs.directories:
+            directory.id = self.identity.directory_ids.get(directory.path)
+        self._metadata = MetadataCache()
+        self._publishers = PublisherChain(self._metadata)
+        await self._start_controller(formatter)
+        await asyncio.to_thread(self._logs.load)
+        self._compose(loop)
+        self._bind()
+        await self._join()
+        self.server.start()
+        if self._controller_server is not None:
+            self._controller_server.start()
+        self._run_chores()
+        if self.config.odradek_metrics_port >= 0:
+            self._metrics = MetricsServer(
+                self, self.config.odradek_metrics_host, self.config.odradek_metrics_port
+            )
+            self._metrics.start()
+
+    async def _start_controller(self, formatter: Formatter) -> None:
+        path = self.config.metadata_log_dir
+        directory = next((d for d in self._logs.directories if d.path == path), None)
+        if directory is None:
+            directory = self._metadata_directory = open_directory(self._file_system, path)
+        directory_id = self.identity.directory_ids[path]
+        local = formatter.local_voter(directory_id)
+        metadata_log = MetadataLog.open(self._logs.storage, directory, self.config)
+        self.controller = await ControllerNode.start(
+            config=self.config,
+            cluster_id=self.identity.cluster_id,
+            metadata_log=metadata_log,
+            local_voter=local,
+            static_voters=VoterSet(self._static_voters()),
+            bootstrap=self.identity.bootstrap,
+            clock=self._clock,
+            random_bytes=self._random_bytes,
+            publishers=self._publishers,
+            supported_features=SUPPORTED_FEATURES,
+            on_failure=lambda failure: self.failed.set(),
+        )
+
+    def _static_voters(self) -> list[Voter]:
+        name = next(iter(self.config.controller_listener_names), "CONTROLLER")
+        return [
+            Voter(ReplicaKey(node_id, uuids.ZERO), (VoterEndpoint(name, host, port),))
+            for node_id, (host, port) in self.config.quorum_voters.items()
+        ]
+
+    def _compose(self, loop: asyncio.AbstractEventLoop) -> None:
+        config = self.config
+        channel = LocalControllerChannel(self.controller)
+        replicas = ReplicaManager(config.node_id, self._logs, loop)
+        broker = self.broker = Broker(
+            node_id=config.node_id,
+            cluster_id=self.identity.cluster_id,
+            loop=loop,
+            clock=self._clock,
+            random_bytes=self._random_bytes,
+            config=config,
+            metadata=self._metadata,
+            controller=channel,
+            topic_creation=TopicCreation(channel, lambda: self.broker.config),
+            logs=self._logs,
+            replicas=replicas,
+            fetch_sessions=FetchSessionCache(
+                config.max_incremental_fetch_session_cache_slots, self._draw_session_id
+            ),
+            client_telemetry=ClientTelemetry(config.telemetry_max_bytes, self._random_bytes),
+            supported_features=SUPPORTED_FEATURES,
+        )
+        table = broker_table(broker)
+        broker.served_versions = served_versions(table)
+        self.dispatcher = Dispatcher(table, self._clock)
+        self.server = Server(self.dispatcher, self._limits(config), replicas.run_woken)
+        if config.controller_listeners:
+            served = controller_table(broker, self.controller)
+            self._controller_server = Server(Dispatcher(served, self._clock), self._limits(config))
+        settings = SettingsPublisher(
+            broker, DynamicConfig(config), self._topic_configs, self._on_broker_config
+        )
+        image = self._metadata.image
+        settings.load(image)
+        replicas.load(image)
+        self._publishers.add(settings)
+        self._publishers.add(replicas)
+
+    def _draw_session_id(self) -> int:
+        return int.from_bytes(self._random_bytes(4), "big") >> 1
+
+    @staticmethod
+    def _limits(config: BrokerConfig) -> Limits:
+        return Limits(
+            request_bytes_max=config.socket_request_max_bytes,
+            connections_max=config.max_connections,
+            connections_per_ip_max=config.max_connections_per_ip,
+            connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+            idle_ms=config.connections_max_idle_ms,
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+            listen_backlog=config.socket_listen_backlog_size,
+        )
+
+    def _bind(self) -> None:
+        for listener in self.config.broker_listeners:
+            self.server.bind(listener.name, listener.host, listener.port)
+        if self._controller_server is not None:
+            for listener in self.config.controller_listeners:
+                self._controller_server.bind(listener.name, listener.host, listener.port)
+
+    async def _join(self) -> None:
+        """Register the broker and let clients be sent to it."""
+        self._lifecycle = BrokerLifecycle(
+            self.broker.controller,
+            node_id=self.config.node_id,
+            cluster_id=self.identity.cluster_id,
+            random_bytes=self._random_bytes,
+            supported_features=SUPPORTED_FEATURES,
+        )
+        directories = [d.id for d in self._logs.online_directories if d.id is not None]
+        await self._lifecycle.register(
+            self._endpoints(self.config.advertised_listeners, self.server),
+            directories,
+            self.config.broker_rack,
+            self._logs.broker_epoch,
+        )
+        await self._lifecycle.unfence(self._metadata.image.offset)
+
+    @staticmethod
+    def _endpoints(listeners: tuple[Listener, ...], server: Server) -> list[Endpoint]:
+        """Advertised addresses; a port of 0 is the one that was bound."""
+        bound = {endpoint.name: endpoint.port for endpoint in server.endpoints}
+        return [
+            Endpoint(each.name, each.host, each.port or bound[each.name], each.security_protocol_id)
+            for each in listeners
+        ]
+
+    # -- running ----------------------------------------------------------------------------
+
+    @property
+    def is_active_controller(self) -> bool:
+        """Whether this node's controller decides."""
+        return self.controller.is_active
+
+    def _run_chores(self) -> None:
+        delay_ms = self._logs.tick()
+        self._tick = asyncio.get_running_loop().call_later(delay_ms / 1000, self._run_chores)
+
+    def _on_broker_config(self, config: BrokerConfig) -> None:
+        limits = self._limits(config)
+        for server in (self.server, self._controller_server):
+            if server is not None:
+                server.use_limits(limits)
+
+    def _on_directory_failure(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
+        self.broker.replicas.go_offline(logs)
+        is_metadata = directory.path == self.config.metadata_log_dir
+        if is_metadata or not self._logs.online_directories:
+            log.error("the node cannot go on without %s", directory.path)
+            self.failed.set()
+
+    # -- stop -------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Stop in good order."""
+        if self._metrics is not None:
+            await asyncio.to_thread(self._metrics.close)
+        if self._tick is not None:
+            self._tick.cancel()
+        self.broker.replicas.expire_all()
+        timeout_ms = self.config.odradek_shutdown_timeout_ms
+        await self.server.drain(timeout_ms)
+        await self.dispatcher.drain()
+        if self._controller_server is not None:
+            await self._controller_server.drain(timeout_ms)
+        await self.broker.topic_creation.close()
+        if self.controller.is_active:
+            await self._lifecycle.shut_down(self._metadata.image.offset)
+        await self._close_disks()
+
+    async def _close_disks(self) -> None:
+        try:
+            await self.controller.close()
+        except LogDirectoryOffline as error:
+            log.error("the metadata log is not closed cleanly: %s", error.message)
+        await self._background.close()
+        self._logs.shutdown(self._lifecycle.epoch)
+        directory = self._metadata_directory
+        if directory is not None and directory.lock is not None:
+            self._file_system.close(directory.lock)
+
+
+def describe_addresses(node: Node) -> Mapping[str, str]:
+    """Where the node listens, by listener name."""
+    return {e.name: f"{e.host or 'localhost'}:{e.port}" for e in node.server.endpoints}

@@ -1,0 +1,77 @@
+"""Runs a node in the foreground: the loop, signals, and what a person sees."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.errors import MetadataError
+from odradek.core.raft.machine import QuorumError
+from odradek.log import DamagedFile, DirectoryInUse, LogDirectoryOffline
+from odradek.network.event_loop import new_event_loop
+from odradek.network.server import ListenError
+from odradek.node.format import FormatError
+from odradek.node.node import Node
+
+log = logging.getLogger("odradek.node")
+
+
+class StartError(Exception):
+    """The node cannot start; the message says why and what to do."""
+
+
+FAILURES = (
+    DamagedFile, DirectoryInUse, FormatError, ListenError, LogDirectoryOffline, MetadataError,
+    QuorumError,
+)  # fmt: skip
+"""What may keep a node from starting; anything else is a defect of ours."""
+
+
+def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
+    """Run a node until it is told to stop; the exit code of the process.
+
+    `on_ready` is called once it serves. The first SIGINT or SIGTERM stops the node in good
+    order, the second one at once.
+
+    Raises:
+        StartError: with what to do.
+    """
+    loop, selector = new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_run(Node(config, selector), on_ready))
+    finally:
+        loop.close()
+
+
+async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    try:
+        await node.start()
+    except FAILURES as error:
+        raise StartError(str(error)) from error
+
+    def stop() -> None:
+        if stopping.is_set():
+            sys.exit(130)
+        stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    # What lives now lives as long as the node: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    on_ready(node)
+    waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+    log.info("stopping")
+    await node.stop()
+    return 1 if node.failed.is_set() else 0

@@ -1,0 +1,55 @@
+"""Which handlers a node serves, and how they are bound to its parts."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import odradek.handlers
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller_node import ControllerNode
+from odradek.handlers.handler import Handler
+
+Bound = Callable[[RequestContext, Any], Any]
+Table = dict[int, tuple[Handler, Bound]]
+"""By API key: the handler and its function of (context, request)."""
+
+
+def handlers() -> Iterator[Handler]:
+    """All handlers, by key."""
+    for module in sorted(pkgutil.iter_modules(odradek.handlers.__path__), key=lambda m: m.name):
+        if module.name[:1] == "k" and module.name[1:3].isdigit():
+            yield importlib.import_module(f"odradek.handlers.{module.name}").HANDLER
+
+
+def broker_table(broker: Broker) -> Table:
+    """What broker listeners serve."""
+    table: Table = {}
+    for handler in handlers():
+        key = handler.request.API_KEY
+        assert key is not None
+        if handler.handle is not None:
+            table[key] = (handler, partial(handler.handle, broker))
+        elif handler.forwarded:
+            table[key] = (handler, broker.controller.submit)
+    return table
+
+
+def controller_table(broker: Broker, controller: ControllerNode) -> Table:
+    """What controller listeners serve. Handlers get the broker of this node and its controller."""
+    table: Table = {}
+    for handler in handlers():
+        key = handler.request.API_KEY
+        assert key is not None
+        if handler.controller is not None:
+            table[key] = (handler, partial(handler.controller, broker))
+    return table
+
+
+def served_versions(table: Table) -> list[tuple[int, int, int]]:
+    """What ApiVersions tells of a table: (API key, lowest, highest version)."""
+    return [(key, *handler.versions) for key, (handler, _) in sorted(table.items())]

@@ -1,0 +1,86 @@
+"""What follows when settings change while the node runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from odradek.broker.broker import Broker
+from odradek.broker.metadata.dynamic_config import DynamicConfig
+from odradek.config.alter import Resource
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.model.errors import ApiError
+
+log = logging.getLogger("odradek.node")
+
+
+class TopicConfigs:
+    """The settings of topics, as the newest image has them."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.image = EMPTY_IMAGE
+
+    def __call__(self, topic: str) -> TopicConfig:
+        """Those of one topic; the same object for all topics without settings of their own."""
+        overrides = self.image.configs.of(Resource.TOPIC, topic)
+        return self.config.topic_config(overrides) if overrides else self.config.topic_defaults
+
+
+class SettingsPublisher:
+    """A publisher: hands changed settings to those who go by them."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        dynamic: DynamicConfig,
+        topic_configs: TopicConfigs,
+        on_broker_config: Callable[[BrokerConfig], None],
+    ) -> None:
+        self._broker = broker
+        self._dynamic = dynamic
+        self._topic_configs = topic_configs
+        self._on_broker_config = on_broker_config
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """See `Publisher`."""
+        self._topic_configs.image = image
+        if not delta.configs.changed:
+            return
+        config = self._dynamic.of(image)
+        if config is not self._broker.config:
+            self._use(config)
+        for resource, settings in delta.configs.changed.items():
+            if resource.type == Resource.TOPIC:
+                logs = self._broker.logs
+                logs.update_topic_config(resource.name, self._topic_configs(resource.name))
+            elif resource.type == Resource.CLIENT_METRICS:
+                self.configure_client_metrics(resource.name, dict(settings or {}))
+
+    def _use(self, config: BrokerConfig) -> None:
+        for problem in config.ignored:
+            log.warning("a dynamic setting is left out: %s", problem)
+        self._broker.config = config
+        self._topic_configs.config = config
+        self._broker.logs.update_all_configs()
+        self._on_broker_config(config)
+
+    def load(self, image: MetadataImage) -> None:
+        """Take over what the image holds at the start of the node."""
+        self._topic_configs.image = image
+        config = self._dynamic.of(image)
+        if config is not self._broker.config:
+            self._use(config)
+        for resource, settings in image.configs.by_resource.items():
+            if resource.type == Resource.CLIENT_METRICS:
+                self.configure_client_metrics(resource.name, dict(settings))
+
+    def configure_client_metrics(self, name: str, settings: dict[str, str]) -> None:
+        """A subscription for client telemetry has changed."""
+        try:
+            self._broker.client_telemetry.machine.configure(name, settings)
+        except ApiError as error:
+            log.warning("the client metrics subscription %s is left out: %s", name, error.message)
