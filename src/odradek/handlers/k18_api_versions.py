@@ -6,6 +6,8 @@
   is INVALID_REQUEST.
 - Produce is listed from version 0, though 0-2 are refused: librdkafka would send uncompressed
   records otherwise (KAFKA-18659).
+- The telemetry APIs are listed only while there is a subscription for client metrics, so that
+  clients do not ask in vain (Apache Kafka: only with a receiver).
 - Supported features whose lowest level is 0 are left out before version 4 (KAFKA-17011).
 """
 
@@ -27,6 +29,7 @@ from odradek.wire.generated.api_versions_response import (
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 PRODUCE_KEY = 0
+TELEMETRY_KEYS = frozenset({71, 72})
 NAMED_SOFTWARE_VERSION = 3
 ZERO_LEVEL_FEATURES_VERSION = 4
 
@@ -51,6 +54,7 @@ def handle(
         api_keys=[
             ApiVersion(api_key=key, min_version=0 if key == PRODUCE_KEY else low, max_version=high)
             for key, low, high in broker.served_versions
+            if key not in TELEMETRY_KEYS or broker.client_telemetry.machine.has_subscriptions
         ],
         finalized_features_epoch=broker.metadata.image.offset,
     )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 
 from odradek.broker.broker import Broker
 from odradek.broker.client_telemetry import ClientTelemetry
@@ -255,6 +254,13 @@ class Node:
         """Whether this node's controller decides."""
         return self.controller.is_active
 
+    def metrics_port(self) -> int:
+        """The port that metrics are served at; -1 if they are not."""
+        if self._metrics is None:
+            return -1
+        self._metrics.ready.wait(5)
+        return self._metrics.port
+
     def _run_chores(self) -> None:
         delay_ms = self._logs.tick()
         self._tick = asyncio.get_running_loop().call_later(delay_ms / 1000, self._run_chores)
@@ -301,8 +307,3 @@ class Node:
         directory = self._metadata_directory
         if directory is not None and directory.lock is not None:
             self._file_system.close(directory.lock)
-
-
-def describe_addresses(node: Node) -> Mapping[str, str]:
-    """Where the node listens, by listener name."""
-    return {e.name: f"{e.host or 'localhost'}:{e.port}" for e in node.server.endpoints}

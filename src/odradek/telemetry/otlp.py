@@ -26,7 +26,7 @@ class Point(NamedTuple):
     is_delta: bool
 
 
-class MalformedTelemetry(ValueError):  # noqa: N818
+class MalformedTelemetry(ValueError):
     """Bytes that are not OpenTelemetry metrics."""
 
 

@@ -103,6 +103,11 @@ class ClientMetrics:
         self._generation = 0
         self.instances: OrderedDict[bytes, Instance] = OrderedDict()
 
+    @property
+    def has_subscriptions(self) -> bool:
+        """Whether any client may be asked for anything."""
+        return bool(self._subscriptions)
+
     def configure(self, name: str, settings: Mapping[str, str]) -> None:
         """A `client-metrics` resource has changed; without settings it is gone."""
         if settings:
