@@ -65,7 +65,7 @@ def _fetch(home: Path, artifacts: tuple[str, ...], alone: bool) -> None:
 
 
 def _pom(artifacts: tuple[str, ...], alone: bool) -> str:
-    dependencies = "".join(_dependency(*artifact.split(":"), alone) for artifact in artifacts)
+    dependencies = "".join(_dependency(artifact, alone) for artifact in artifacts)
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0">'
         "<modelVersion>4.0.0</modelVersion><groupId>odradek</groupId>"
@@ -74,7 +74,8 @@ def _pom(artifacts: tuple[str, ...], alone: bool) -> str:
     )
 
 
-def _dependency(group: str, artifact: str, version: str, alone: bool) -> str:
+def _dependency(coordinates: str, alone: bool) -> str:
+    group, artifact, version = coordinates.split(":")
     anything = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
     return (
         f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(artifact)}</artifactId>"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, cast
 
+from odradek.records.builder import RecordBatchBuilder
 from odradek.wire.api import BY_NAME
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.generated.fetch_response import FetchResponse
@@ -22,6 +24,12 @@ from odradek.wire.generated.list_offsets_request import (
 from odradek.wire.generated.list_offsets_response import ListOffsetsResponse
 from odradek.wire.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from odradek.wire.generated.metadata_response import MetadataResponse
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.wire.generated.produce_response import ProduceResponse
 from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.generated.response_header import ResponseHeader
 from odradek.wire.primitives import Message
@@ -121,21 +129,47 @@ class WireClient:
 
     def batches(self, topic: str, partition: int, offset: int = 0) -> list[Batch]:
         """The headers of the whole batches from `offset` on, as stored (Fetch version 4)."""
+        self.ask_for_batches(topic, partition, offset=offset, max_bytes=64 << 20)
+        response = decode_response("Fetch", 4, self.receive(), FetchResponse)
+        answer = response.responses[0].partitions[0]
+        if answer.error_code:
+            raise RuntimeError(f"fetching {topic}-{partition}: error {answer.error_code}")
+        return batch_headers(cast("memoryview | bytes | None", answer.records) or b"")
+
+    def ask_for_batches(
+        self, topic: str, partition: int, *, max_bytes: int, offset: int = 0
+    ) -> None:
+        """Send a Fetch without waiting for what it brings."""
         wanted = FetchPartition(
-            partition=partition, fetch_offset=offset, partition_max_bytes=64 << 20
+            partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
         request = FetchRequest(
             replica_id=-1,
             max_wait_ms=0,
             min_bytes=0,
-            max_bytes=64 << 20,
+            max_bytes=max_bytes,
             topics=[FetchTopic(topic=topic, partitions=[wanted])],
         )
-        response = self.call("Fetch", 4, request, FetchResponse)
-        answer = response.responses[0].partitions[0]
-        if answer.error_code:
-            raise RuntimeError(f"fetching {topic}-{partition}: error {answer.error_code}")
-        return batch_headers(cast("memoryview | bytes | None", answer.records) or b"")
+        self.send(self.frame("Fetch", 4, request))
+
+    def has_leader(self, topic: str) -> bool:
+        """Whether the topic's first partition has a leader; a topic that is not there is made."""
+        (answer,) = self.metadata(topic).topics
+        return not answer.error_code and answer.partitions[0].leader_id >= 0
+
+    def produce_one(self, topic: str, value: bytes) -> int:
+        """Write one record with acks=all (Produce version 9); the error code."""
+        builder = RecordBatchBuilder()
+        builder.append(time.time_ns() // 1_000_000, None, value)
+        data = PartitionProduceData(index=0, records=builder.build())
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        )
+        response = self.call("Produce", 9, request, ProduceResponse)
+        code: int = response.responses[0].partition_responses[0].error_code
+        return code
 
     def _exactly(self, count: int) -> bytes:
         parts = bytearray()

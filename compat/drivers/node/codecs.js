@@ -37,6 +37,32 @@ function lz4Compressed(buffer) {
   return frame
 }
 
+const LZ4_BLOCK_CHECKSUM = 0x10
+const LZ4_CONTENT_SIZE = 0x08
+const LZ4_STORED = 0x80000000
+
+// Its reader of frames looks for the checksum of a block before the block, so only its reader of
+// blocks is used. A frame is: magic, flags, block size, [content size], checksum, blocks, size 0.
+function lz4Decompressed(frame) {
+  const flags = frame[LZ4_FLAGS]
+  const blockSizeMax = 1 << (8 + 2 * ((frame[LZ4_FLAGS + 1] >> 4) & 7))
+  const checksumSize = flags & LZ4_BLOCK_CHECKSUM ? 4 : 0
+  const blocks = []
+  let position = LZ4_FLAGS + 3 + (flags & LZ4_CONTENT_SIZE ? 8 : 0)
+  for (let word = frame.readUInt32LE(position); word !== 0; word = frame.readUInt32LE(position)) {
+    const start = position + 4
+    const size = word & ~LZ4_STORED
+    if (word & LZ4_STORED) {
+      blocks.push(frame.subarray(start, start + size))
+    } else {
+      const block = Buffer.alloc(blockSizeMax)
+      blocks.push(block.subarray(0, lz4.decompressBlock(frame, block, start, size, 0)))
+    }
+    position = start + size + checksumSize
+  }
+  return Buffer.concat(blocks)
+}
+
 async function install() {
   await zstd.init()
   CompressionCodecs[CompressionTypes.Snappy] = () => ({
@@ -45,7 +71,7 @@ async function install() {
   })
   CompressionCodecs[CompressionTypes.LZ4] = () => ({
     compress: async encoder => lz4Compressed(encoder.buffer),
-    decompress: async buffer => Buffer.from(lz4.decompress(buffer)),
+    decompress: async buffer => lz4Decompressed(buffer),
   })
   CompressionCodecs[CompressionTypes.ZSTD] = () => ({
     compress: async encoder => Buffer.from(zstd.compress(encoder.buffer)),

@@ -1,0 +1,179 @@
+"""What an experiment works with: both brokers, the load, and the way rounds are played."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from compat.lab import java, maven
+from compat.lab.apache_kafka import ApacheKafka
+from compat.lab.broker import Broker
+from compat.lab.dialogue import Dialogue
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.toolchain import free_port
+
+from bench.figures import OURS, THEIRS, Figure, Quantity, Sample
+
+JAVA_SOURCES = Path(__file__).parent / "java"
+JVM_OPTIONS = ("-Xmx2G", "-Xms2G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "log.segment.delete.delay.ms": "1000",
+}
+"""For both brokers. The first spares waiting, the second gives the disk back between rounds."""
+LOAD_SECONDS_MAX = 300.0
+
+BROKERS: dict[str, type[Broker]] = {"odradek": OdradekNode, "apache": ApacheKafka}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One of the two brokers."""
+
+    role: str
+    """`ours` or `theirs`."""
+    broker: Broker
+    metrics_port: int | None = None
+
+
+class Environment:
+    """Both brokers running, and a warm client. A context manager: it ends what it started."""
+
+    def __init__(self, *, ours: str, rounds: int, quick: bool) -> None:
+        self.rounds = rounds
+        self.quick = quick
+        self._kinds: dict[str, type[Broker]] = {OURS: BROKERS[ours], THEIRS: ApacheKafka}
+        self._stack = contextlib.ExitStack()
+        self._topics = itertools.count()
+        self.contenders: list[Contender] = []
+        self._load: Dialogue | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            jars = maven.kafka_jars()
+            classes = java.compiled(jars, JAVA_SOURCES)
+            for role in (OURS, THEIRS):
+                self.contenders.append(self._stack.enter_context(self.fresh(role)))
+            directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+            words = java.command("Load", jars, classes, options=JVM_OPTIONS)
+            self._load = Dialogue(words, log=directory / "load.log")
+            self._stack.callback(self._load.close)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Role to the broker's name."""
+        return {role: kind.name for role, kind in self._kinds.items()}
+
+    @contextlib.contextmanager
+    def fresh(self, role: str, *, started: bool = True) -> Iterator[Contender]:
+        """Another broker of that role with an empty data directory, ended at the end."""
+        settings = dict(SETTINGS)
+        metrics_port = None
+        if self._kinds[role] is OdradekNode:
+            metrics_port = free_port()
+            settings["odradek.metrics.port"] = str(metrics_port)
+        broker = self._kinds[role](settings=settings)
+        try:
+            if started:
+                broker.start()
+            yield Contender(role, broker, metrics_port)
+        finally:
+            broker.close()
+
+    def described(self) -> dict[str, object]:
+        """How brokers and client are run, for the record."""
+        return {
+            "kind": "setup",
+            **{each.role: each.broker.described() for each in self.contenders},
+            "client_jvm_options": list(JVM_OPTIONS),
+            "rounds": self.rounds,
+            "quick": self.quick,
+        }
+
+    def scaled(self, amount: int) -> int:
+        """An amount of work, a tenth of it in a quick run."""
+        return max(1, amount // 10) if self.quick else amount
+
+    def load(self, contender: Contender, verb: str, **arguments: Any) -> dict[str, Any]:
+        """Have the Java client do something to a broker."""
+        assert self._load is not None
+        bootstrap = contender.broker.bootstrap
+        return self._load.ask(verb, LOAD_SECONDS_MAX, bootstrap=bootstrap, **arguments)
+
+    def tool(self, contender: Contender, name: str, *words: str) -> str:
+        """Run one of Apache Kafka's tools in the warm JVM; what it printed."""
+        assert self._load is not None
+        arguments = ["--bootstrap-server", contender.broker.bootstrap, *words]
+        tool = f"org.apache.kafka.tools.{name}"
+        done = self._load.ask("run", LOAD_SECONDS_MAX, tool=tool, arguments=arguments)
+        if done["code"] != 0:
+            raise RuntimeError(f"{name} ended with {done['code']}: {done['err'][:500]}")
+        out: str = done["out"]
+        return out
+
+    @contextlib.contextmanager
+    def topic(self, contender: Contender, partitions: int = 1) -> Iterator[str]:
+        """A new topic, deleted at the end."""
+        name = f"bench-{next(self._topics)}"
+        self.load(contender, "create_topic", topic=name, partitions=partitions)
+        try:
+            yield name
+        finally:
+            self.load(contender, "delete_topic", topic=name)
+
+    def play(
+        self,
+        bench: str,
+        quantities: Sequence[Quantity],
+        one_round: Callable[[Contender], Mapping[str, float]],
+        *,
+        warm_ups: int = 1,
+        rounds: int | None = None,
+    ) -> list[Figure]:
+        """Rounds in turns: both brokers in each, the other one first in every second round.
+
+        `one_round` gives the value of each quantity by name. The first `warm_ups` rounds are
+        played and forgotten.
+        """
+        figures = {quantity.name: Figure(bench, quantity) for quantity in quantities}
+        total = rounds or self.rounds
+        for index in range(-warm_ups, total):
+            order = self.contenders if index % 2 == 0 else self.contenders[::-1]
+            for contender in order:
+                sample = dict(one_round(contender))
+                _say(bench, index, total, contender, sample)
+                if index < 0:
+                    continue
+                for name, value in sample.items():
+                    figures[name].values.setdefault(contender.role, []).append(value)
+        return list(figures.values())
+
+
+def _say(bench: str, index: int, total: int, contender: Contender, sample: Sample) -> None:
+    round_name = "warm-up" if index < 0 else f"{index + 1}/{total}"
+    told = ", ".join(f"{name} {value:.4g}" for name, value in sample.items())
+    print(f"{bench:16} {round_name:8} {contender.broker.name:20} {told}", flush=True)
+
+
+class CpuMeter:
+    """Processor seconds of a broker since the meter was made."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._start = broker.cpu_seconds()
+
+    def seconds(self) -> float:
+        """User and system time so far."""
+        return self._broker.cpu_seconds() - self._start

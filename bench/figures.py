@@ -1,0 +1,112 @@
+"""One measured thing, for both brokers: values by round, medians, their ratio, its limit."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+OURS, THEIRS = "ours", "theirs"
+Sample = dict[str, float]
+"""What one round gave: figure name to value."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is measured: its name, unit, and the limit of the ratio ours / theirs, if there is one."""
+
+    name: str
+    unit: str
+    limit: float | None = None
+    higher_is_better: bool = False
+    primary: bool = True
+    """False for what is only told along."""
+
+    def holds(self, ratio: float) -> bool:
+        """Whether a ratio keeps the limit."""
+        if self.limit is None:
+            return True
+        return ratio >= self.limit if self.higher_is_better else ratio <= self.limit
+
+
+@dataclass
+class Figure:
+    """The values of a quantity: one for each round and broker."""
+
+    bench: str
+    quantity: Quantity
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def median(self, contender: str) -> float | None:
+        """The median over the rounds; None where that broker was not measured."""
+        values = self.values.get(contender)
+        return statistics.median(values) if values else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours to theirs."""
+        ours, theirs = self.median(OURS), self.median(THEIRS)
+        if ours is None or not theirs:
+            return None
+        return ours / theirs
+
+    @property
+    def verdict(self) -> str:
+        """Whether the limit is kept, in a word; empty where there is none."""
+        if self.quantity.limit is None or self.ratio is None:
+            return ""
+        return "kept" if self.quantity.holds(self.ratio) else "MISSED"
+
+    def spread(self, contender: str) -> float:
+        """The distance of the extremes over the median: the noise of the rounds."""
+        values = self.values.get(contender) or [0.0]
+        middle = statistics.median(values)
+        return (max(values) - min(values)) / middle if middle else 0.0
+
+    def as_json(self) -> dict[str, object]:
+        """A line of the stored result."""
+        return {
+            "kind": "figure",
+            "bench": self.bench,
+            "name": self.quantity.name,
+            "unit": self.quantity.unit,
+            "ours": self.median(OURS),
+            "theirs": self.median(THEIRS),
+            "ratio": self.ratio,
+            "limit": self.quantity.limit,
+            "higher_is_better": self.quantity.higher_is_better,
+            "rounds": self.values,
+        }
+
+
+def table(figures: Sequence[Figure], names: dict[str, str]) -> str:
+    """All figures: medians of both, ratio, limit, verdict, spread of the rounds."""
+    head = ["bench", "figure", "unit", names[OURS], names[THEIRS], "ratio", "limit", "", "spread"]
+    rows = [head]
+    for figure in figures:
+        quantity = figure.quantity
+        sign = "≥" if quantity.higher_is_better else "≤"
+        rows.append(
+            [
+                figure.bench,
+                quantity.name,
+                quantity.unit,
+                _shown(figure.median(OURS)),
+                _shown(figure.median(THEIRS)),
+                _shown(figure.ratio),
+                "" if quantity.limit is None else f"{sign} {quantity.limit:g}",
+                figure.verdict,
+                f"{figure.spread(OURS):.0%} {figure.spread(THEIRS):.0%}",
+            ]
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

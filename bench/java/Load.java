@@ -1,0 +1,294 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Load for benchmarks, from one JVM that stays warm while brokers take turns. Every verb takes
+ * `bootstrap`; client settings that a verb does not need to know come as `properties`.
+ */
+final class Load {
+    private static final int PAYLOADS = 64;
+    private static final long SEED = 20_240_701;
+    private static final Duration POLL = Duration.ofMillis(200);
+    private static final long PATIENCE_NS = 120_000_000_000L;
+
+    private final Map<String, Admin> admins = new HashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        Load load = new Load();
+        Lines.serve(Map.of(
+            "run", Tools::run,
+            "create_topic", load::createTopic,
+            "delete_topic", load::deleteTopic,
+            "produce", load::produce,
+            "consume", load::consume,
+            "round_trips", load::roundTrips,
+            "paced", load::paced,
+            "fleet", load::fleet));
+    }
+
+    private Admin admin(JsonNode command) {
+        String bootstrap = command.get("bootstrap").asText();
+        return admins.computeIfAbsent(bootstrap, each -> Admin.create(Map.of("bootstrap.servers", each)));
+    }
+
+    private ObjectNode createTopic(JsonNode command) throws Exception {
+        NewTopic topic = new NewTopic(command.get("topic").asText(), command.get("partitions").asInt(), (short) 1);
+        admin(command).createTopics(List.of(topic)).all().get();
+        return Lines.object();
+    }
+
+    private ObjectNode deleteTopic(JsonNode command) throws Exception {
+        admin(command).deleteTopics(List.of(command.get("topic").asText())).all().get();
+        return Lines.object();
+    }
+
+    private static Map<String, Object> properties(JsonNode command) {
+        Map<String, Object> properties = new HashMap<>();
+        properties.put("bootstrap.servers", command.get("bootstrap").asText());
+        command.path("properties").fields().forEachRemaining(each -> properties.put(each.getKey(), each.getValue().asText()));
+        return properties;
+    }
+
+    private static KafkaProducer<byte[], byte[]> producer(JsonNode command) {
+        return new KafkaProducer<>(properties(command), new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    private static KafkaConsumer<byte[], byte[]> consumer(JsonNode command, String name, Object value) {
+        Map<String, Object> properties = properties(command);
+        properties.put("auto.offset.reset", "earliest");
+        properties.put("enable.auto.commit", "false");
+        properties.put(name, value);
+        return new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    /** Random bytes: what is sent cannot be compressed, and is the same in every round. */
+    private static byte[][] payloads(int size) {
+        SplittableRandom random = new SplittableRandom(SEED);
+        byte[][] payloads = new byte[PAYLOADS][size];
+        for (byte[] payload : payloads) {
+            random.nextBytes(payload);
+        }
+        return payloads;
+    }
+
+    private static double seconds(long startNs) {
+        return (System.nanoTime() - startNs) / 1e9;
+    }
+
+    private static void send(KafkaProducer<byte[], byte[]> producer, String topic, int records, int size) {
+        byte[][] payloads = payloads(size);
+        AtomicReference<Exception> failure = new AtomicReference<>();
+        for (int i = 0; i < records; i++) {
+            producer.send(new ProducerRecord<>(topic, payloads[i % PAYLOADS]), (metadata, error) -> {
+                if (error != null) {
+                    failure.compareAndSet(null, error);
+                }
+            });
+        }
+        producer.flush();
+        if (failure.get() != null) {
+            throw new IllegalStateException("a record was not acknowledged", failure.get());
+        }
+    }
+
+    /** Sends `records` of `size` bytes as fast as they are taken; every one must be acknowledged. */
+    private ObjectNode produce(JsonNode command) {
+        int records = command.get("records").asInt();
+        int size = command.get("size").asInt();
+        try (KafkaProducer<byte[], byte[]> producer = producer(command)) {
+            producer.partitionsFor(command.get("topic").asText());
+            long start = System.nanoTime();
+            send(producer, command.get("topic").asText(), records, size);
+            return Lines.object().put("seconds", seconds(start)).put("bytes", (long) records * size);
+        }
+    }
+
+    private static List<TopicPartition> partitions(KafkaConsumer<byte[], byte[]> consumer, String topic) {
+        List<TopicPartition> partitions = new ArrayList<>();
+        consumer.partitionsFor(topic).forEach(info -> partitions.add(new TopicPartition(topic, info.partition())));
+        return partitions;
+    }
+
+    /** Reads `records` from the beginning, in no group. */
+    private ObjectNode consume(JsonNode command) {
+        int records = command.get("records").asInt();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command, "group.id", "")) {
+            List<TopicPartition> partitions = partitions(consumer, command.get("topic").asText());
+            consumer.assign(partitions);
+            consumer.seekToBeginning(partitions);
+            long start = System.nanoTime();
+            int read = 0;
+            long bytes = 0;
+            while (read < records) {
+                ConsumerRecords<byte[], byte[]> polled = consumer.poll(POLL);
+                for (ConsumerRecord<byte[], byte[]> record : polled) {
+                    bytes += record.value().length;
+                }
+                read += polled.count();
+                demand(System.nanoTime() - start < PATIENCE_NS, "only " + read + " records came");
+            }
+            return Lines.object().put("seconds", seconds(start)).put("bytes", bytes);
+        }
+    }
+
+    private static void demand(boolean condition, String complaint) {
+        if (!condition) {
+            throw new IllegalStateException(complaint);
+        }
+    }
+
+    private static KafkaConsumer<byte[], byte[]> atEnd(JsonNode command) {
+        KafkaConsumer<byte[], byte[]> consumer = consumer(command, "fetch.max.wait.ms", 500);
+        List<TopicPartition> partitions = partitions(consumer, command.get("topic").asText());
+        consumer.assign(partitions);
+        consumer.seekToEnd(partitions);
+        partitions.forEach(consumer::position);
+        return consumer;
+    }
+
+    /** One record at a time: sent, acknowledged, received; the time of each from send to receipt. */
+    private ObjectNode roundTrips(JsonNode command) throws Exception {
+        int samples = command.get("samples").asInt();
+        byte[] payload = payloads(command.get("size").asInt())[0];
+        String topic = command.get("topic").asText();
+        long[] nanos = new long[samples];
+        try (KafkaProducer<byte[], byte[]> producer = producer(command);
+                KafkaConsumer<byte[], byte[]> consumer = atEnd(command)) {
+            for (int i = 0; i < samples; i++) {
+                long start = System.nanoTime();
+                producer.send(new ProducerRecord<>(topic, payload)).get();
+                int read = 0;
+                while (read == 0) {
+                    read = consumer.poll(POLL).count();
+                    demand(System.nanoTime() - start < PATIENCE_NS, "a record did not come");
+                }
+                demand(read == 1, read + " records came instead of one");
+                nanos[i] = System.nanoTime() - start;
+            }
+        }
+        return percentiles(nanos);
+    }
+
+    /** Records at a steady `rate` a second; the time of each from its due moment to its receipt. */
+    private ObjectNode paced(JsonNode command) throws Exception {
+        int samples = command.get("samples").asInt();
+        int rate = command.get("rate").asInt();
+        String topic = command.get("topic").asText();
+        byte[] filling = payloads(command.get("size").asInt())[0];
+        long[] nanos = new long[samples];
+        ExecutorService reader = Executors.newSingleThreadExecutor();
+        try (KafkaProducer<byte[], byte[]> producer = producer(command);
+                KafkaConsumer<byte[], byte[]> consumer = atEnd(command)) {
+            Future<?> reading = reader.submit(() -> receive(consumer, nanos));
+            long start = System.nanoTime();
+            for (int i = 0; i < samples; i++) {
+                long due = start + (long) (i * 1e9 / rate);
+                for (long left = due - System.nanoTime(); left > 0; left = due - System.nanoTime()) {
+                    Thread.sleep(left / 1_000_000, (int) (left % 1_000_000));
+                }
+                byte[] value = filling.clone();
+                ByteBuffer.wrap(value).putLong(due);
+                producer.send(new ProducerRecord<>(topic, value));
+            }
+            reading.get();
+        } finally {
+            reader.shutdownNow();
+        }
+        return percentiles(nanos);
+    }
+
+    private static void receive(KafkaConsumer<byte[], byte[]> consumer, long[] nanos) {
+        long start = System.nanoTime();
+        for (int read = 0; read < nanos.length; ) {
+            for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
+                nanos[read++] = System.nanoTime() - ByteBuffer.wrap(record.value()).getLong();
+            }
+            demand(System.nanoTime() - start < PATIENCE_NS, "only " + read + " records came");
+        }
+    }
+
+    private static ObjectNode percentiles(long[] nanos) {
+        long[] sorted = nanos.clone();
+        Arrays.sort(sorted);
+        ObjectNode answer = Lines.object();
+        answer.put("p50_ms", sorted[sorted.length / 2] / 1e6);
+        answer.put("p99_ms", sorted[(int) (sorted.length * 0.99)] / 1e6);
+        answer.put("max_ms", sorted[sorted.length - 1] / 1e6);
+        return answer;
+    }
+
+    /** So many producers and consumers at once, each pair on a topic's partition of its own. */
+    private ObjectNode fleet(JsonNode command) throws Exception {
+        int pairs = command.get("pairs").asInt();
+        int records = command.get("records").asInt();
+        int size = command.get("size").asInt();
+        String topic = command.get("topic").asText();
+        ExecutorService threads = Executors.newFixedThreadPool(2 * pairs);
+        long start = System.nanoTime();
+        try {
+            Collection<Future<?>> parts = new ArrayList<>();
+            for (int i = 0; i < pairs; i++) {
+                TopicPartition partition = new TopicPartition(topic, i);
+                parts.add(threads.submit(() -> fleetConsumer(command, partition, records)));
+                parts.add(threads.submit(() -> fleetProducer(command, partition, records, size)));
+            }
+            for (Future<?> part : parts) {
+                part.get();
+            }
+        } finally {
+            threads.shutdownNow();
+        }
+        return Lines.object().put("seconds", seconds(start)).put("bytes", (long) pairs * records * size);
+    }
+
+    private static void fleetProducer(JsonNode command, TopicPartition partition, int records, int size) {
+        byte[][] payloads = payloads(size);
+        try (KafkaProducer<byte[], byte[]> producer = producer(command)) {
+            List<Future<?>> sent = new ArrayList<>();
+            for (int i = 0; i < records; i++) {
+                byte[] value = payloads[i % PAYLOADS];
+                sent.add(producer.send(new ProducerRecord<>(partition.topic(), partition.partition(), null, value)));
+            }
+            producer.flush();
+            for (Future<?> each : sent) {
+                each.get();
+            }
+        } catch (InterruptedException | java.util.concurrent.ExecutionException error) {
+            throw new IllegalStateException("a producer of " + partition + " failed", error);
+        }
+    }
+
+    private static void fleetConsumer(JsonNode command, TopicPartition partition, int records) {
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command, "group.id", "")) {
+            consumer.assign(List.of(partition));
+            consumer.seekToBeginning(List.of(partition));
+            long start = System.nanoTime();
+            for (int read = 0; read < records; read += consumer.poll(POLL).count()) {
+                demand(System.nanoTime() - start < PATIENCE_NS, partition + ": only " + read + " records came");
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+"""From the start of the process to the first acknowledged record.
+
+Each time an empty data directory. Apache Kafka's is formatted beforehand, which is not counted; our
+node formats its own while the clock runs. The client is a bare socket that asks again and again:
+it asks for the topic, which creates it, then writes one record with acks=all.
+"""
+
+from __future__ import annotations
+
+import time
+
+from compat.lab.wire_client import WireClient
+
+from bench.environment import Contender, Environment
+from bench.figures import OURS, THEIRS, Figure, Quantity
+
+TOPIC = "first"
+PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 0.002
+SECONDS = Quantity("start to first acknowledgement", "s", 0.2)
+
+
+def run(environment: Environment) -> list[Figure]:
+    """Rounds of fresh processes, in turns."""
+    figure = Figure("first_message", SECONDS)
+    for index in range(environment.rounds):
+        for role in (OURS, THEIRS):
+            with environment.fresh(role, started=False) as contender:
+                contender.broker.launch()
+                seconds = _seconds_to_first_message(contender)
+                figure.values.setdefault(role, []).append(seconds)
+                told = f"{index + 1}/{environment.rounds} {contender.broker.name}: {seconds:.3f} s"
+                print(f"{'first_message':16} {told}", flush=True)
+    return [figure]
+
+
+def _seconds_to_first_message(contender: Contender) -> float:
+    broker = contender.broker
+    deadline = broker.started_at + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with WireClient(broker.port, timeout=PATIENCE_SECONDS) as client:
+                while not client.has_leader(TOPIC):
+                    time.sleep(POLL_SECONDS)
+                while client.produce_one(TOPIC, b"hello") != 0:
+                    time.sleep(POLL_SECONDS)
+                return time.monotonic() - broker.started_at
+        except ConnectionError:
+            time.sleep(POLL_SECONDS)
+    raise RuntimeError(f"{broker.name} took no message in {PATIENCE_SECONDS:g} s")

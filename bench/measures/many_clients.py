@@ -1,0 +1,33 @@
+"""100 producers and 100 consumers at once, each pair on a partition of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.environment import Contender, CpuMeter, Environment
+from bench.figures import Figure, Quantity
+
+PAIRS = 100
+RECORDS = 1000
+SIZE = 1000
+ROUNDS = 3
+PROPERTIES = {"acks": "all", "linger.ms": "5", "buffer.memory": str(4 << 20)}
+SECONDS = Quantity("100 producers, 100 consumers", "s")
+CPU = Quantity("CPU", "s")
+
+
+def run(environment: Environment) -> list[Figure]:
+    """See the module; every record must arrive, or the load fails."""
+    records = environment.scaled(RECORDS)
+
+    def one_round(contender: Contender) -> Mapping[str, float]:
+        with environment.topic(contender, PAIRS) as topic:
+            meter = CpuMeter(contender.broker)
+            done = environment.load(
+                contender, "fleet", topic=topic, pairs=PAIRS, records=records, size=SIZE,
+                properties=PROPERTIES,
+            )  # fmt: skip
+            return {SECONDS.name: done["seconds"], CPU.name: meter.seconds()}
+
+    rounds = min(ROUNDS, environment.rounds)
+    return environment.play("many_clients", [SECONDS, CPU], one_round, rounds=rounds)

@@ -1,0 +1,31 @@
+"""What small requests cost the broker: one record in each, 100 bytes, acks=all, five in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.environment import Contender, CpuMeter, Environment
+from bench.figures import Figure, Quantity
+
+REQUESTS = 100_000
+SIZE = 100
+PROPERTIES = {"acks": "all", "batch.size": "0", "linger.ms": "0"}
+CPU = Quantity("CPU per 100 000 requests", "s", 0.5)
+RATE = Quantity("requests", "1/s", higher_is_better=True)
+
+
+def run(environment: Environment) -> list[Figure]:
+    """See the module."""
+    requests = environment.scaled(REQUESTS)
+
+    def one_round(contender: Contender) -> Mapping[str, float]:
+        with environment.topic(contender) as topic:
+            meter = CpuMeter(contender.broker)
+            done = environment.load(
+                contender, "produce", topic=topic, records=requests, size=SIZE,
+                properties=PROPERTIES,
+            )  # fmt: skip
+            spent = meter.seconds()
+        return {CPU.name: spent / requests * 100_000, RATE.name: requests / done["seconds"]}
+
+    return environment.play("requests", [CPU, RATE], one_round)

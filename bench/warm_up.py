@@ -1,0 +1,31 @@
+"""Warms both brokers and the client: a JVM needs tens of thousands of requests to be fast."""
+
+from __future__ import annotations
+
+from bench.environment import Environment
+from bench.measures.produce import PROPERTIES as LARGE_BATCHES
+from bench.measures.requests import PROPERTIES as SINGLE_RECORDS
+
+REQUESTS = 60_000
+BYTES = 300_000_000
+SIZE = 1000
+ROUND_TRIPS = 3000
+TURNS = 2
+
+
+def warm_up(environment: Environment) -> None:
+    """Small and large requests, fetches and long polls, in turns."""
+    for turn in range(TURNS):
+        for contender in environment.contenders:
+            print(f"{'warm-up':16} {turn + 1}/{TURNS} {contender.broker.name}", flush=True)
+            with environment.topic(contender) as topic:
+                many = {"topic": topic, "records": environment.scaled(REQUESTS), "size": 100}
+                environment.load(contender, "produce", properties=SINGLE_RECORDS, **many)
+            with environment.topic(contender) as topic:
+                records = environment.scaled(BYTES) // SIZE
+                large = {"topic": topic, "records": records, "size": SIZE}
+                environment.load(contender, "produce", properties=LARGE_BATCHES, **large)
+                environment.load(contender, "consume", topic=topic, records=records)
+            with environment.topic(contender) as topic:
+                trips = {"topic": topic, "samples": environment.scaled(ROUND_TRIPS), "size": 100}
+                environment.load(contender, "round_trips", **trips)
