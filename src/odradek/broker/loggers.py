@@ -1,0 +1,80 @@
+"""The node's loggers as a resource with settings: each logger's name, with its level as value.
+
+Levels go by Kafka's names. Only our own loggers (`odradek...`) and `root` are shown and changed.
+Changes last until the node stops.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from odradek.config.alter import Operation
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.incremental_alter_configs_request import AlterableConfig
+
+ROOT = "root"
+OURS = "odradek"
+TRACE = 5
+LEVELS = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": TRACE,
+}
+
+
+def levels() -> dict[str, str]:
+    """The level of each logger; one without a level of its own has that of its parent."""
+    return {name: _level_name(_logger(name).getEffectiveLevel()) for name in _names()}
+
+
+def alter(changes: Iterable[AlterableConfig], validate_only: bool) -> None:
+    """Change levels, all of them or none.
+
+    Raises:
+        ApiError: INVALID_CONFIG, there is no such logger or level; INVALID_REQUEST, levels cannot
+            be changed so.
+    """
+    checked = [_checked(each) for each in changes]
+    if not validate_only:
+        for name, level in checked:
+            _logger(name).setLevel(level)
+
+
+def _checked(change: AlterableConfig) -> tuple[str, int]:
+    name, value = change.name, change.value
+    if change.config_operation not in (Operation.SET, Operation.DELETE):
+        problem = "the level of a logger is set or deleted; nothing can be appended or subtracted"
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    if name not in _names():
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if change.config_operation == Operation.DELETE:
+        if name == ROOT:
+            problem = f"Removing the log level of the {ROOT} logger is not allowed"
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+        return name, logging.NOTSET
+    level = LEVELS.get(value or "")
+    if level is None:
+        known = ", ".join(sorted(LEVELS))
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {value}: valid log levels are {known}",
+        )
+    return name, level
+
+
+def _names() -> list[str]:
+    known = logging.root.manager.loggerDict
+    ours = sorted(name for name in known if name == OURS or name.startswith(f"{OURS}."))
+    return [ROOT, *ours]
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)
+
+
+def _level_name(level: int) -> str:
+    return next((name for name, least in LEVELS.items() if level >= least), "TRACE")

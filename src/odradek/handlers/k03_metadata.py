@@ -1,0 +1,165 @@
+"""Metadata (3), versions 0-13: brokers, topics, and who leads the partitions.
+
+- All topics: an empty list in version 0, null from version 1 on, where an empty list is none.
+- A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION; if it may be created automatically,
+  its creation is begun, and the client asks again. A bad name is INVALID_TOPIC_EXCEPTION.
+- Topics may be named by id from version 12 on; then names beside them are not looked at. An
+  unknown id is UNKNOWN_TOPIC_ID, without a name.
+- A partition without a leader is LEADER_NOT_AVAILABLE; one whose leader lacks the listener that
+  the client came in by is LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE. Version 0
+  leaves out replicas that are gone and says REPLICA_NOT_AVAILABLE.
+- The controller is any broker that is alive: brokers pass on what is the controller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.metadata.listener_view import ListenerView
+from odradek.core.metadata.image import PartitionRegistration, TopicImage
+from odradek.handlers.handler import Handler
+from odradek.model import operations
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import is_internal, name_problem
+from odradek.model.uuids import ZERO
+from odradek.wire.generated.metadata_request import MetadataRequest
+from odradek.wire.generated.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+TOPIC_ID_VERSION = 12
+LISTENER_NOT_FOUND_VERSION = 6
+NO_LEADER = -1
+
+
+def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """The topics asked for, as clients of this listener see them."""
+    image = broker.metadata.image
+    view = ListenerView(image, broker.config, context.peer)
+    version = context.api_version
+    topics = [
+        _topic(view, topic, error, version) for topic, error in _wanted(broker, request, version)
+    ]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = operations.ALL_OF_TOPIC
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=each.id, host=address.host, port=address.port, rack=each.rack
+            )
+            for each, address in view.brokers()
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=view.controller_id,
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = operations.ALL_OF_CLUSTER
+    return response
+
+
+def _wanted(
+    broker: Broker, request: MetadataRequest, version: int
+) -> Iterable[tuple[TopicImage, ErrorCode]]:
+    """The topics, and what is wrong with those that are not there (which have no partitions)."""
+    topics = broker.metadata.image.topics
+    if request.topics is None or (version == 0 and not request.topics):
+        return ((topic, ErrorCode.NONE) for topic in topics.by_name.values())
+    if version < TOPIC_ID_VERSION:
+        for each in request.topics:
+            if each.name is None or each.topic_id != ZERO:
+                problem = f"version {version} names topics by name only"
+                raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    ids = [each.topic_id for each in request.topics if each.topic_id != ZERO]
+    if ids:
+        return [_by_id(broker, topic_id) for topic_id in dict.fromkeys(ids)]
+    names = dict.fromkeys(each.name for each in request.topics if each.name is not None)
+    return _by_name(broker, names, request.allow_auto_topic_creation)
+
+
+def _by_id(broker: Broker, topic_id: bytes) -> tuple[TopicImage, ErrorCode]:
+    topic = broker.metadata.image.topics.by_id.get(topic_id)
+    if topic is None:
+        return TopicImage("", topic_id, {}), ErrorCode.UNKNOWN_TOPIC_ID
+    return topic, ErrorCode.NONE
+
+
+def _by_name(
+    broker: Broker, names: Iterable[str], may_create: bool
+) -> list[tuple[TopicImage, ErrorCode]]:
+    topics = broker.metadata.image.topics.by_name
+    found: list[tuple[TopicImage, ErrorCode]] = []
+    missing: list[str] = []
+    for name in names:
+        topic = topics.get(name)
+        error = ErrorCode.NONE
+        if topic is None:
+            topic = TopicImage(name, ZERO, {})
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+            if name_problem(name) is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                missing.append(name)
+        found.append((topic, error))
+    if missing and may_create and broker.config.auto_create_topics_enable:
+        broker.topic_creation.begin(missing)
+    return found
+
+
+def _topic(
+    view: ListenerView, topic: TopicImage, error: ErrorCode, version: int
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error,
+        name=None if error is ErrorCode.UNKNOWN_TOPIC_ID else topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            _partition(view, index, partition, version)
+            for index, partition in topic.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    view: ListenerView, index: int, partition: PartitionRegistration, version: int
+) -> MetadataResponsePartition:
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    leader = partition.leader
+    error = ErrorCode.NONE
+    if version == 0:
+        replicas, isr = view.reachable(replicas), view.reachable(isr)
+        if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+    if view.address(leader) is None:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+        if view.is_registered(leader) and version >= LISTENER_NOT_FOUND_VERSION:
+            error = ErrorCode.LISTENER_NOT_FOUND
+        leader = NO_LEADER
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=view.offline(partition),
+    )
+
+
+def _error_response(request: MetadataRequest, error: ApiError) -> MetadataResponse:
+    topics = [
+        MetadataResponseTopic(error_code=error.code, name=each.name or "", topic_id=each.topic_id)
+        for each in request.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=error.code)
+
+
+HANDLER = Handler(
+    request=MetadataRequest, versions=(0, 13), handle=handle, error_response=_error_response
+)

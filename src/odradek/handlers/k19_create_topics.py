@@ -1,0 +1,30 @@
+"""CreateTopics (19), versions 2-7: decided by the controller.
+
+- Counts of -1 stand for the broker's defaults, in all versions that are served. Replicas may be
+  assigned by hand. `validate_only` answers what would be, and changes nothing.
+- A topic named twice, or the cluster's own, is INVALID_REQUEST. Names that differ from an existing
+  one only in '.' and '_' are refused.
+- The settings that the topic has are told from version 5 on, its id from version 7 on.
+- Requests for more than 100 000 partitions are POLICY_VIOLATION (Apache Kafka stops at 10 000).
+"""
+
+from __future__ import annotations
+
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError
+from odradek.wire.generated.create_topics_request import CreateTopicsRequest
+from odradek.wire.generated.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+
+
+def _error_response(request: CreateTopicsRequest, error: ApiError) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
+            for name in dict.fromkeys(topic.name for topic in request.topics)
+        ]
+    )
+
+
+HANDLER = Handler(
+    request=CreateTopicsRequest, versions=(2, 7), forwarded=True, error_response=_error_response
+)

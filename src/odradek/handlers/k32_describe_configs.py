@@ -1,0 +1,147 @@
+"""DescribeConfigs (32), versions 1-4: settings with their values and where those come from.
+
+- Resources: topics (2), this broker, or with an empty name the defaults of all brokers (4), this
+  broker's loggers (8), client metrics (16), groups (32).
+- Another broker's id is INVALID_REQUEST: clients ask each broker for its own settings.
+- Synonyms and documentation only if asked for; sensitive values never.
+"""
+
+from __future__ import annotations
+
+from odradek.broker import loggers
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.config.alter import Resource
+from odradek.config.definition import SettingType
+from odradek.config.describe import (
+    Described,
+    describe_broker,
+    describe_client_metrics,
+    describe_cluster_default,
+    describe_group,
+    describe_topic,
+)
+from odradek.config.layers import Source
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import name_problem
+from odradek.wire.generated.describe_configs_request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from odradek.wire.generated.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    """Each resource by itself."""
+    return DescribeConfigsResponse(
+        results=[_result(broker, each, request) for each in request.resources]
+    )
+
+
+def _result(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        error_message=None,
+    )
+    try:
+        described = _describe(broker, resource)
+    except ApiError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    result.configs = [_setting(each, request) for each in described]
+    return result
+
+
+def _describe(broker: Broker, resource: DescribeConfigsResource) -> list[Described]:
+    name, keys = resource.resource_name, resource.configuration_keys
+    configs = broker.metadata.image.configs
+    match resource.resource_type:
+        case Resource.TOPIC:
+            _check_topic(broker, name)
+            return describe_topic(configs.of(Resource.TOPIC, name), broker.config, keys)
+        case Resource.BROKER if not name:
+            return describe_cluster_default(broker.config, keys)
+        case Resource.BROKER:
+            _check_own_id(broker, name, "or empty string, ")
+            return describe_broker(broker.config, keys)
+        case Resource.BROKER_LOGGER:
+            _check_own_id(broker, name, "")
+            return _describe_loggers(keys)
+        case Resource.CLIENT_METRICS:
+            _check_named(name, "Client metrics subscription")
+            return describe_client_metrics(configs.of(Resource.CLIENT_METRICS, name), keys)
+        case Resource.GROUP:
+            _check_named(name, "Group")
+            return describe_group(configs.of(Resource.GROUP, name), broker.config, keys)
+        case unknown:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {unknown}")
+
+
+def _check_topic(broker: Broker, name: str) -> None:
+    problem = name_problem(name)
+    if problem is not None:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if name not in broker.metadata.image.topics.by_name:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic named {name}")
+
+
+def _check_own_id(broker: Broker, name: str, otherwise: str) -> None:
+    if name != str(broker.node_id):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {broker.node_id} {otherwise}but received {name}",
+        )
+
+
+def _check_named(name: str, kind: str) -> None:
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{kind} name must not be empty")
+
+
+def _describe_loggers(names: list[str] | None) -> list[Described]:
+    return [
+        Described(
+            name=name,
+            value=level,
+            source=Source.DYNAMIC_BROKER_LOGGER,
+            read_only=False,
+            sensitive=False,
+            synonyms=(),
+            type=SettingType.UNKNOWN,
+            documentation=None,
+        )
+        for name, level in loggers.levels().items()
+        if not names or name in names
+    ]
+
+
+def _setting(each: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    result = DescribeConfigsResourceResult(
+        name=each.name,
+        value=each.value,
+        read_only=each.read_only,
+        config_source=each.source,
+        is_sensitive=each.sensitive,
+        config_type=each.type,
+        documentation=each.documentation if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        result.synonyms = [
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.text, source=synonym.source)
+            for synonym in each.synonyms
+        ]
+    return result
+
+
+HANDLER = Handler(request=DescribeConfigsRequest, versions=(1, 4), handle=handle)

@@ -1,0 +1,39 @@
+"""ElectLeaders (43), versions 0-2: preferred or (from version 1 on) unclean leaders are elected.
+
+- Decided by the controller. Null partitions mean all; then those that have their leader already
+  are not told.
+- A partition with that leader is ELECTION_NOT_NEEDED; one for which there is none,
+  PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError
+from odradek.wire.generated.elect_leaders_request import ElectLeadersRequest
+from odradek.wire.generated.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+
+def _error_response(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
+    results = [
+        ReplicaElectionResult(
+            topic=each.topic,
+            partition_result=[
+                PartitionResult(
+                    partition_id=index, error_code=error.code, error_message=error.message
+                )
+                for index in each.partitions
+            ],
+        )
+        for each in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=error.code, replica_election_results=results)
+
+
+HANDLER = Handler(
+    request=ElectLeadersRequest, versions=(0, 2), forwarded=True, error_response=_error_response
+)

@@ -1,0 +1,14 @@
+"""ListPartitionReassignments (46), version 0: the moves under way (KIP-455).
+
+- Answered by the controller. Null topics mean all. What does not exist or does not move is left
+  out, without an error.
+"""
+
+from __future__ import annotations
+
+from odradek.handlers.handler import Handler
+from odradek.wire.generated.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+)
+
+HANDLER = Handler(request=ListPartitionReassignmentsRequest, versions=(0, 0), forwarded=True)

@@ -1,0 +1,68 @@
+"""DescribeCluster (60), versions 0-2: the cluster's id and brokers.
+
+- This listener knows brokers; asked for controllers it says MISMATCHED_ENDPOINT_TYPE, in version
+  0 INVALID_REQUEST. Gap: a controller listener, which would tell controllers (KIP-919).
+- Fenced brokers are told only from version 2 on, and only if asked for.
+"""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.metadata.listener_view import ListenerView
+from odradek.handlers.handler import Handler
+from odradek.model import operations
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
+from odradek.wire.generated.describe_cluster_response import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """The brokers as clients of this listener see them.
+
+    Raises:
+        ApiError: the request asks for something else than brokers.
+    """
+    _check_endpoint_type(request.endpoint_type, context.api_version)
+    view = ListenerView(broker.metadata.image, broker.config, context.peer)
+    brokers = [
+        DescribeClusterBroker(
+            broker_id=each.id,
+            host=address.host,
+            port=address.port,
+            rack=each.rack,
+            is_fenced=each.fenced,
+        )
+        for each, address in view.brokers(with_fenced=request.include_fenced_brokers)
+    ]
+    response = DescribeClusterResponse(
+        endpoint_type=BROKERS,
+        cluster_id=broker.cluster_id,
+        controller_id=view.controller_id,
+        brokers=brokers,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = operations.ALL_OF_CLUSTER
+    return response
+
+
+def _check_endpoint_type(endpoint_type: int, version: int) -> None:
+    if endpoint_type == BROKERS:
+        return
+    code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+    if endpoint_type == CONTROLLERS:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    if version == 0:
+        code = ErrorCode.INVALID_REQUEST
+    raise ApiError(code, f"this listener serves brokers; endpoint type {endpoint_type} was asked")
+
+
+HANDLER = Handler(request=DescribeClusterRequest, versions=(0, 2), handle=handle)

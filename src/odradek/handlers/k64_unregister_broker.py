@@ -1,0 +1,11 @@
+"""UnregisterBroker (64), version 0: the cluster forgets a broker that will not come back.
+
+- Decided by the controller. A broker that is not registered is BROKER_ID_NOT_REGISTERED.
+"""
+
+from __future__ import annotations
+
+from odradek.handlers.handler import Handler
+from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
+
+HANDLER = Handler(request=UnregisterBrokerRequest, versions=(0, 0), forwarded=True)

@@ -1,0 +1,72 @@
+"""ListConfigResources (74), versions 0-1: the resources that may have settings (KIP-1142).
+
+- Version 0 lists client metrics only, version 1 the kinds asked for, or all of them.
+- Groups and client metrics are those that have settings; topics and brokers all that there are.
+- A kind that does not exist is UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.metadata.listener_view import ListenerView
+from odradek.config.alter import Resource
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.list_config_resources_request import ListConfigResourcesRequest
+from odradek.wire.generated.list_config_resources_response import (
+    ConfigResource,
+    ListConfigResourcesResponse,
+)
+
+KINDS = {
+    0: (Resource.CLIENT_METRICS,),
+    1: (
+        Resource.TOPIC,
+        Resource.BROKER,
+        Resource.BROKER_LOGGER,
+        Resource.CLIENT_METRICS,
+        Resource.GROUP,
+    ),
+}
+"""By version of the API."""
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """The names, kind by kind.
+
+    Raises:
+        ApiError: UNSUPPORTED_VERSION, an unknown kind.
+    """
+    kinds = KINDS[context.api_version]
+    for kind in request.resource_types:
+        if kind not in kinds:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    wanted = [
+        kind for kind in kinds if not request.resource_types or kind in request.resource_types
+    ]
+    resources = [
+        ConfigResource(resource_name=name, resource_type=kind)
+        for kind in wanted
+        for name in _names(broker, context, kind)
+    ]
+    return ListConfigResourcesResponse(config_resources=resources)
+
+
+def _names(broker: Broker, context: RequestContext, kind: Resource) -> Iterable[str]:
+    image = broker.metadata.image
+    match kind:
+        case Resource.TOPIC:
+            return image.topics.by_name
+        case Resource.BROKER | Resource.BROKER_LOGGER:
+            view = ListenerView(image, broker.config, context.peer)
+            return [str(each.id) for each, _ in view.brokers(with_fenced=True)]
+        case Resource.CLIENT_METRICS | Resource.GROUP:
+            return [each.name for each in image.configs.by_resource if each.type == kind]
+
+
+HANDLER = Handler(request=ListConfigResourcesRequest, versions=(0, 1), handle=handle)
