@@ -17,8 +17,9 @@ from typing import Any
 
 from odradek.broker.context import RequestContext
 from odradek.env.clock import Clock
+from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ApiError
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection, Part, Slot
 from odradek.telemetry.histogram import Histogram
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
@@ -35,7 +36,7 @@ class Entry:
     """One API as this dispatcher serves it, and its counters."""
 
     __slots__ = (
-        "bytes_in", "bytes_out", "decoders", "error_response", "errors", "flexible_min",
+        "bytes_in", "bytes_out", "decoders", "errors", "flexible_min",
         "handle", "key", "name", "overlap", "response_class", "tagged_header_min", "times",
         "version_max", "version_min",
     )  # fmt: skip
@@ -50,7 +51,6 @@ class Entry:
         self.flexible_min = api.flexible_min
         self.tagged_header_min = 32767 if key == API_VERSIONS_KEY else api.flexible_min
         self.decoders = handler.request.DECODERS
-        self.response_class = api.response_class()
         self.handle = handle
         self.overlap = handler.overlap
         self.error_response = handler.error_response
@@ -122,11 +122,8 @@ class Dispatcher:
                 answer = self.inject(context, request)
             if answer is None:
                 answer = entry.handle(context, request)
-        except ApiError as error:
-            answer = self._error_answer(entry, request, error)
-        except Exception:  # noqa: BLE001  the boundary: one request may fail, the node goes on
-            self._unexpected(connection, entry)
-            return
+        except Exception as error:  # noqa: BLE001  the boundary: one request may fail, not the node
+            answer = self._error_answer(entry, context, request, error)
         if answer is None or isinstance(answer, Message):
             self._answer(connection, None, entry, context, answer, started)
         elif isinstance(answer, asyncio.Future):
@@ -159,11 +156,8 @@ class Dispatcher:
         error = done.exception()
         if error is None:
             answer = done.result()
-        elif isinstance(error, ApiError):
-            answer = self._error_answer(entry, request, error)
         else:
-            self._unexpected(connection, entry, error)
-            return
+            answer = self._error_answer(entry, context, request, error)
         self._answer(connection, slot, entry, context, answer, started)
 
     def _answer(
@@ -194,23 +188,17 @@ class Dispatcher:
         else:
             slot.complete(parts)
 
-    def _error_answer(self, entry: Entry, request: Any, error: ApiError) -> Message:
+    def _error_answer(
+        self, entry: Entry, context: RequestContext, request: Any, error: BaseException
+    ) -> Message:
+        """The answer to a request that failed as a whole."""
         entry.errors += 1
+        if not isinstance(error, ApiError):  # a defect of ours: say it loudly, and keep the node
+            log.error("%s failed", entry.name, exc_info=error)
+            error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if entry.error_response is not None:
             return entry.error_response(request, error)
-        answer = entry.response_class()
-        answer.error_code = error.code  # type: ignore[attr-defined]
-        if hasattr(answer, "error_message"):
-            answer.error_message = error.message
-        return answer
-
-    def _unexpected(
-        self, connection: Connection, entry: Entry, error: BaseException | None = None
-    ) -> None:
-        """A defect of ours: say it loudly, end this connection, keep the node."""
-        entry.errors += 1
-        log.error("%s failed; its connection is closed", entry.name, exc_info=error or True)
-        connection.close()
+        return error_answer(request, context.api_version, error.code, error.message)
 
     def _unserved(self, connection: Connection, frame: memoryview) -> Entry | None:
         """ApiVersions of an unknown version is answered in version 0 (KIP-511); all else ends."""

@@ -6,9 +6,8 @@ the package is the support matrix: ApiVersions answers from these declarations a
 
 A `handle` function gets `(broker, context, request)`. It validates, calls one thing of a lower
 room, and translates the outcome into the response, which it returns; or it returns a future or
-is a coroutine function that does so later. None means that the request gets no answer. Where
-the response has a top-level error code, an `ApiError` may be raised instead; where it has none,
-`error_response` builds the answer for one.
+is a coroutine function that does so later. None means that the request gets no answer. An
+`ApiError` that it raises concerns the whole request, and `error_answers` knows how to say so.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ class Handler:
     `handle`: serves it on broker listeners; None where only controllers do.
     `controller`: serves it on controller listeners, with a `Controller` in place of the broker.
     `forwarded`: a broker passes the request on to the active controller.
+    `error_response`: (request, error) -> response, where `error_answers` does not know enough.
     `overlap`: further requests of this API may be processed while an answer is outstanding.
-    `error_response`: (request, error) -> response, where a top-level error code is missing.
     """
 
     request: type[Message]

@@ -1,0 +1,128 @@
+"""The answer that says: this whole request failed, for one reason.
+
+Most responses have an error code of their own. The others carry one per topic, partition, group
+or resource that was asked for; for them `_SHAPES` tells which array of the response mirrors
+which array of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from odradek.model.errors import ErrorCode
+from odradek.wire.api import BY_KEY
+from odradek.wire.declaration import ALL_VERSIONS, NO_VERSIONS, Versions
+from odradek.wire.primitives import Message
+
+
+class _Level(NamedTuple):
+    """One array of the response made from one of the request.
+
+    `names` are (field of the response's element, field of the request's element); an empty
+    second one stands for the element itself.
+    """
+
+    source: str
+    target: str
+    names: tuple[tuple[str, str], ...]
+
+
+class _Shape(NamedTuple):
+    levels: tuple[_Level, ...]
+    top: Versions = NO_VERSIONS
+    """Versions that have an error code of their own all the same."""
+
+
+def _shape(text: str, top: Versions = NO_VERSIONS) -> _Shape:
+    """From `topics>results:name,id=topic_id partitions>partitions:index=`."""
+    levels = []
+    for word in text.split():
+        arrays, _, fields = word.partition(":")
+        source, _, target = arrays.partition(">")
+        names = []
+        for field in fields.split(","):
+            name, equals, other = field.partition("=")
+            names.append((name, other if equals else name))
+        levels.append(_Level(source, target, tuple(names)))
+    return _Shape(tuple(levels), top)
+
+
+_PARTITIONS = "partitions>partitions:partition_index"
+_RESOURCES = "resource_type,resource_name"
+_SHAPES = {
+    0: _shape("topic_data>responses:name,topic_id partition_data>partition_responses:index"),
+    1: _shape(
+        "topics>responses:topic,topic_id partitions>partitions:partition_index=partition",
+        Versions(7, 99),
+    ),
+    2: _shape(f"topics>topics:name {_PARTITIONS}"),
+    3: _shape("topics>topics:name,topic_id", Versions(13, 99)),
+    8: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),
+    9: _shape("groups>groups:group_id", Versions(0, 7)),
+    10: _shape("coordinator_keys>coordinators:key=", Versions(0, 3)),
+    15: _shape("groups>groups:group_id="),
+    19: _shape("topics>topics:name"),
+    20: _shape("topics>responses:name,topic_id"),
+    21: _shape(f"topics>topics:name {_PARTITIONS}"),
+    23: _shape("topics>topics:topic partitions>partitions:partition"),
+    28: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),
+    32: _shape(f"resources>results:{_RESOURCES}"),
+    33: _shape(f"resources>responses:{_RESOURCES}"),
+    35: _shape("", ALL_VERSIONS),
+    37: _shape("topics>results:name"),
+    42: _shape("groups_names>results:group_id="),
+    43: _shape(
+        "topic_partitions>replica_election_results:topic partitions>partition_result:partition_id=",
+        Versions(1, 99),
+    ),
+    44: _shape(f"resources>responses:{_RESOURCES}"),
+    61: _shape("topics>topics:name partition_indexes>partitions:partition_index="),
+    65: _shape("transactional_ids>transaction_states:transactional_id="),
+    69: _shape("group_ids>groups:group_id="),
+    75: _shape("topics>topics:name"),
+}
+_WHOLE = _Shape((), ALL_VERSIONS)
+
+
+def error_answer(request: Message, version: int, code: ErrorCode, message: str) -> Message:
+    """The response that refuses all of `request`."""
+    key = request.API_KEY
+    assert key is not None
+    response = BY_KEY[key].response_class()()
+    shape = _SHAPES.get(key, _WHOLE)
+    if version in shape.top:
+        _set(response, code, message)
+    elif shape.levels:
+        _fill(response, request, shape.levels, code, message)
+    return response
+
+
+def _fill(
+    target: Any, source: Any, levels: tuple[_Level, ...], code: ErrorCode, message: str
+) -> None:
+    level, *rest = levels
+    element_class = _element_class(type(target), level.target)
+    elements = getattr(target, level.target)
+    for each in getattr(source, level.source) or ():
+        values = {name: getattr(each, other) if other else each for name, other in level.names}
+        element = element_class(**values)
+        if rest:
+            _fill(element, each, tuple(rest), code, message)
+        else:
+            _set(element, code, message)
+        elements.append(element)
+
+
+@cache
+def _element_class(owner: Hashable, field: str) -> Any:
+    """The class of the elements of an array, by the annotation of its generated field."""
+    hints = get_type_hints(vars(owner)["__init__"])
+    return get_args(hints[field])[0]
+
+
+def _set(target: Any, code: ErrorCode, message: str) -> None:
+    target.error_code = code
+    if "error_message" in type(target).__slots__:
+        target.error_message = message
