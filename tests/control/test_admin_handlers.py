@@ -5,8 +5,6 @@ import contextlib
 import logging
 from types import SimpleNamespace
 
-import pytest
-
 from odradek.broker.context import RequestContext
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.topic_creation import TopicCreation
@@ -20,6 +18,7 @@ from odradek.handlers import (
     k74_list_config_resources,
     k75_describe_topic_partitions,
 )
+from odradek.handlers.error_answers import error_answer
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
 from odradek.wire.generated import describe_topic_partitions_request as paging
@@ -67,9 +66,10 @@ class Asker:
             if asyncio.iscoroutine(answer):
                 answer = await answer
         except ApiError as error:
-            if handler.HANDLER.error_response is None:
-                raise
-            answer = handler.HANDLER.error_response(request, error)
+            if handler.HANDLER.error_response is not None:
+                answer = handler.HANDLER.error_response(request, error)
+            else:
+                answer = error_answer(request, version, error.code, error.message)
         return type(answer).decode(answer.encode(version), version)
 
     async def create(self, *topics):
@@ -302,14 +302,13 @@ async def test_the_cluster_is_described(tmp_path):
         answer = await client.ask(k60_describe_cluster, request)
         assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 1)
         assert [each.broker_id for each in answer.brokers] == [1]
-        for endpoint_type, version, code in (
-            (2, 1, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
-            (7, 1, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+        for endpoint_type, code in (
+            (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+            (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
         ):
             request = DescribeClusterRequest(endpoint_type=endpoint_type)
-            with pytest.raises(ApiError) as raised:
-                await client.ask(k60_describe_cluster, request, version)
-            assert raised.value.code is code
+            answer = await client.ask(k60_describe_cluster, request, 1)
+            assert answer.error_code == code
 
 
 # -- settings -------------------------------------------------------------------------------------
@@ -525,10 +524,9 @@ async def test_groups_and_metrics_have_settings(tmp_path):
         assert found == {(TOPIC, "a"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")}
         answer = await client.ask(k74_list_config_resources, request, 0)
         assert [each.resource_name for each in answer.config_resources] == ["m"]
-        with pytest.raises(ApiError):
-            await client.ask(
-                k74_list_config_resources, ListConfigResourcesRequest(resource_types=[3])
-            )
+        request = ListConfigResourcesRequest(resource_types=[3])
+        answer = await client.ask(k74_list_config_resources, request)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @run

@@ -11,20 +11,6 @@
 from __future__ import annotations
 
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ApiError
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
-from odradek.wire.generated.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 
-
-def _error_response(request: CreateTopicsRequest, error: ApiError) -> CreateTopicsResponse:
-    return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
-            for name in dict.fromkeys(topic.name for topic in request.topics)
-        ]
-    )
-
-
-HANDLER = Handler(
-    request=CreateTopicsRequest, versions=(2, 7), forwarded=True, error_response=_error_response
-)
+HANDLER = Handler(request=CreateTopicsRequest, versions=(2, 7), forwarded=True)

@@ -50,14 +50,4 @@ def _response(resource: AlterConfigsResource, error: ApiError) -> AlterConfigsRe
     )
 
 
-def _error_response(request: AlterConfigsRequest, error: ApiError) -> AlterConfigsResponse:
-    return AlterConfigsResponse(responses=[_response(each, error) for each in request.resources])
-
-
-HANDLER = Handler(
-    request=AlterConfigsRequest,
-    versions=(0, 2),
-    handle=handle,
-    forwarded=True,
-    error_response=_error_response,
-)
+HANDLER = Handler(request=AlterConfigsRequest, versions=(0, 2), handle=handle, forwarded=True)

@@ -8,25 +8,6 @@
 from __future__ import annotations
 
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ApiError
 from odradek.wire.generated.create_partitions_request import CreatePartitionsRequest
-from odradek.wire.generated.create_partitions_response import (
-    CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
-)
 
-
-def _error_response(request: CreatePartitionsRequest, error: ApiError) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        results=[
-            CreatePartitionsTopicResult(
-                name=topic.name, error_code=error.code, error_message=error.message
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-HANDLER = Handler(
-    request=CreatePartitionsRequest, versions=(0, 3), forwarded=True, error_response=_error_response
-)
+HANDLER = Handler(request=CreatePartitionsRequest, versions=(0, 3), forwarded=True)

@@ -9,31 +9,6 @@
 from __future__ import annotations
 
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ApiError
 from odradek.wire.generated.elect_leaders_request import ElectLeadersRequest
-from odradek.wire.generated.elect_leaders_response import (
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
 
-
-def _error_response(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
-    results = [
-        ReplicaElectionResult(
-            topic=each.topic,
-            partition_result=[
-                PartitionResult(
-                    partition_id=index, error_code=error.code, error_message=error.message
-                )
-                for index in each.partitions
-            ],
-        )
-        for each in request.topic_partitions or ()
-    ]
-    return ElectLeadersResponse(error_code=error.code, replica_election_results=results)
-
-
-HANDLER = Handler(
-    request=ElectLeadersRequest, versions=(0, 2), forwarded=True, error_response=_error_response
-)
+HANDLER = Handler(request=ElectLeadersRequest, versions=(0, 2), forwarded=True)

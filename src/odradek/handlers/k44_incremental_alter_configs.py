@@ -93,18 +93,6 @@ def _response(resource: AlterConfigsResource, error: ApiError) -> AlterConfigsRe
     )
 
 
-def _error_response(
-    request: IncrementalAlterConfigsRequest, error: ApiError
-) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=[_response(each, error) for each in request.resources]
-    )
-
-
 HANDLER = Handler(
-    request=IncrementalAlterConfigsRequest,
-    versions=(0, 1),
-    handle=handle,
-    forwarded=True,
-    error_response=_error_response,
+    request=IncrementalAlterConfigsRequest, versions=(0, 1), handle=handle, forwarded=True
 )

@@ -122,19 +122,4 @@ def _partition(
     )
 
 
-def _error_response(
-    request: DescribeTopicPartitionsRequest, error: ApiError
-) -> DescribeTopicPartitionsResponse:
-    topics = [
-        DescribeTopicPartitionsResponseTopic(error_code=error.code, name=each.name)
-        for each in request.topics
-    ]
-    return DescribeTopicPartitionsResponse(topics=topics)
-
-
-HANDLER = Handler(
-    request=DescribeTopicPartitionsRequest,
-    versions=(0, 0),
-    handle=handle,
-    error_response=_error_response,
-)
+HANDLER = Handler(request=DescribeTopicPartitionsRequest, versions=(0, 0), handle=handle)
