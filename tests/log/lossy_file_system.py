@@ -279,6 +279,9 @@ class LossyFileSystem:
         self._step("rmdir", path)
         parent.change(lambda names: names.pop(name))
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        assert self._node(path) is not None
+
     def sync_directory(self, path: str) -> None:
         node = self._node(path)
         if not isinstance(node, Directory):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import random
 from pathlib import Path
 
@@ -56,6 +57,7 @@ class LogRoom:
         self.directory = LogDirectory(self.path)
         self.storage = self.new_storage()
         self.file_system.make_directory(self.path)
+        self.file_system.sync_directory(os.path.dirname(self.path))
 
     def new_storage(self, **arguments: object) -> Storage:
         randomness = random.Random(1).randbytes

@@ -321,6 +321,7 @@ def test_checkpoints_are_written_by_themselves(room):
     log = manager.get_or_create(partition(0), TOPIC_ID)
     for _ in range(5):
         append(log)
+    log.roll()
     log.delete_records_before(2)
     log.flush()
     room.clock.ms += 30_000

@@ -21,6 +21,7 @@ from odradek.env.file_system import remove_tree
 from odradek.log.checkpoints import write_offsets
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import LogDirectoryOffline
+from odradek.log.flushing import checkpoint_offset
 from odradek.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -158,6 +159,16 @@ class Chores:
 
         self._storage.background(work, done)
 
+    def write_recovery_points(self, directory: LogDirectory) -> None:
+        """Write the recovery points of a directory, now.
+
+        Raises:
+            OSError: the device failed.
+        """
+        offsets = _recovery_points(self._manager.logs_in(directory))
+        write_offsets(self._storage.file_system, directory.recovery_points, offsets)
+        self._written[directory.recovery_points] = offsets
+
     def write_checkpoints(self, directory: LogDirectory, logs: Collection[PartitionLog]) -> None:
         """Write all checkpoints of a directory, now.
 
@@ -211,7 +222,7 @@ class Chores:
 
 
 def _recovery_points(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
-    return {log.topic_partition: log.recovery_point for log in logs}
+    return {log.topic_partition: checkpoint_offset(log) for log in logs}
 
 
 def _log_start_offsets(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:

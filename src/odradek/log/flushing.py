@@ -1,11 +1,13 @@
 """What makes a log survive a crash of the machine, and how it is closed.
 
-A flush syncs, of the segments from the recovery point on: the `.log`; of closed ones also the
-indexes and the snapshot that was taken when they were rolled, because recovery begins at the
-recovery point and believes what lies before it; the leader epochs; and the directory, if names
-in it changed. Then the recovery point moves up.
+A flush syncs the `.log` of the segments from the recovery point on; of closed ones also the
+indexes and the snapshots, because recovery believes what lies before the place where it begins;
+the leader epochs; and the directory, if names in it changed. Then the recovery point moves up.
 
-The indexes of the active segment need no sync: it is always recovered.
+The indexes of the active segment are not synced: it is always recovered. But it may be closed
+right after, and then the recovery point, which lies at its end, would say too much. So there is
+a second mark, `sealed_offset`, the base offset of the first segment of which the indexes may be
+lost; what goes into the checkpoint is the lower of both.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ class FlushWork:
         "_generation",
         "_log",
         "_paths",
+        "_sealed_offset",
         "offset",
     )
 
@@ -52,12 +55,13 @@ class FlushWork:
         """All before it will survive a crash."""
         self._log = log
         self._generation = log.generation
+        self._sealed_offset = offset if is_last else log.active.base_offset
         self._file_system: FileSystem = log.storage.file_system
         self._files: list[OpenFile] = []
         self._paths: list[str] = []
         self._directories: list[str] = []
         self._epochs: bytes | None = None
-        first = max(0, log.segment_of(log.recovery_point))
+        first = max(0, log.segment_of(checkpoint_offset(log)))
         for segment in log.segments[first:]:
             self._files.append(segment.file or segment.open_file())
             self._paths.append(segment.path(names.TRANSACTION_INDEX))
@@ -65,7 +69,7 @@ class FlushWork:
                 self._paths.append(segment.path(names.OFFSET_INDEX))
                 self._paths.append(segment.path(names.TIME_INDEX))
         for snapshot in log.snapshots:
-            if snapshot >= log.recovery_point:
+            if snapshot >= checkpoint_offset(log):
                 self._paths.append(snapshots.path_of(log.path, snapshot))
         if log.leader_epochs.is_dirty:
             self._epochs = leader_epochs_text(log.leader_epochs.entries)
@@ -105,12 +109,18 @@ class FlushWork:
         log = self._log
         if self._generation == log.generation:
             log.recovery_point = max(log.recovery_point, self.offset)
+            log.sealed_offset = max(log.sealed_offset, self._sealed_offset)
         log.last_flush_ms = log.storage.clock.now_ms()
         set_flush_offset(log)
 
     def failed(self, error: OSError) -> LogDirectoryOffline:
         """The work raised: the log directory goes offline; the exception to raise."""
         return self._log.fail("flush", error)
+
+
+def checkpoint_offset(log: PartitionLog) -> int:
+    """Where recovery has to begin after a crash."""
+    return min(log.recovery_point, log.sealed_offset)
 
 
 def flush_work(log: PartitionLog, offset: int) -> FlushWork | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from odradek.config.topic_config import TopicConfig
 from odradek.env.file_system import CREATE_EMPTY, FileSystem, write_fully
@@ -46,6 +47,7 @@ class LoadedLog:
         "producers",
         "recovered_segments",
         "recovery_point",
+        "sealed_offset",
         "segments",
         "snapshot_offset",
         "snapshots",
@@ -56,6 +58,7 @@ class LoadedLog:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = log_end_offset
+        self.sealed_offset = segments[-1].base_offset
         self.leader_epochs = LeaderEpochs()
         self.producers: ProducerState | None = None
         self.snapshots: list[int] = []
@@ -134,8 +137,11 @@ class _Loader:
             end if was_clean and not self.recovered else min(recovery_point, end)
         )
         loaded.recovered_segments = self.recovered
+        if self.recovered:
+            loaded.sealed_offset = segments[min(first, len(segments) - 1)].base_offset
         self.epochs.truncate_from_end(end)
         self.epochs.truncate_from_start(log_start_offset)
+        self.fill_epochs(segments, loaded.log_start_offset)
         loaded.leader_epochs = self.epochs
         self.add_producers(loaded, snapshot_offsets, was_clean)
         return loaded
@@ -250,17 +256,20 @@ class _Loader:
         for segment in segments[max(0, _segment_of(segments, offset)) : first]:
             self.replay(state, segment, max(offset, log_start_offset), start)
         end = start
-        for number in range(first, len(segments)):
-            segment = segments[number]
+        for number, segment in list(enumerate(segments))[first:]:
             self.recovered += 1
             result = recover_segment(
-                segment, segment.size, state, self.epochs, self.config.index_interval_bytes
+                segment,
+                segment.size,
+                state,
+                self.epochs,
+                self.config.index_interval_bytes,
+                before_cut=partial(self.drop, segments, number + 1),
             )
             end = result.next_offset
-            if result.cut_bytes:
-                self.drop(segments, number + 1)
-                break
             segment.close_file()
+            if result.cut_bytes:
+                break
         self.producers = state
         return end
 
@@ -272,13 +281,17 @@ class _Loader:
             logger.error("producers of %s are not known: %s", self.path, error)
 
     def drop(self, segments: list[Segment], first: int) -> None:
-        for segment in segments[first:]:
+        """Remove segments from the end of the log, for good, so that no crash leaves a gap."""
+        if first >= len(segments):
+            return
+        for segment in reversed(segments[first:]):
             logger.warning("%s lies after a cut: it goes", segment.path(names.LOG))
             segment.close_file()
             for kind in names.SEGMENT_KINDS:
                 name = names.file_name(segment.base_offset, kind)
                 if name in self.names:
                     self.remove(name)
+        self.file_system.sync_directory(self.path)
         del segments[first:]
 
     # -- epochs and producers -----------------------------------------------------------------
@@ -292,6 +305,23 @@ class _Loader:
         except DamagedFile as error:
             logger.error("leader epochs are not known: %s", error)
             return LeaderEpochs()
+
+    def fill_epochs(self, segments: list[Segment], start: int) -> None:
+        """Find the epochs of records that were deleted, until a crash brought them back."""
+        known = self.epochs.entries
+        if not known or known[0][1] <= start:
+            return
+        filled = LeaderEpochs()
+        for segment in segments[max(0, _segment_of(segments, start)) :]:
+            for batch in segment.batches(segment.position_before(start)):
+                if batch.base_offset >= known[0][1]:
+                    break
+                if batch.last_offset >= start and batch.leader_epoch > filled.latest:
+                    filled.assign(batch.leader_epoch, max(start, batch.base_offset))
+        for epoch, offset in known:
+            if epoch > filled.latest:
+                filled.assign(epoch, offset)
+        self.epochs = filled
 
     def list_snapshots(self, segments: list[Segment]) -> list[int]:
         """The producers' snapshots that belong to a segment, and the newest one."""
@@ -327,7 +357,8 @@ class _Loader:
             loaded.snapshot_offset = offset
         elif end > loaded.log_start_offset:
             self.write_snapshot(state, end)
-            offsets.append(end)
+            if end not in offsets:
+                offsets.append(end)
             loaded.snapshot_offset = end
         loaded.snapshots = offsets
         if state.entries:

@@ -84,6 +84,7 @@ class LogManager:
         self._group_commits: dict[str, GroupCommit] = {}
         self._chores = Chores(self)
         self.storage.remove_later = self._chores.remove_later
+        self.storage.truncated = self._chores.write_recovery_points
 
     # -- start and end ------------------------------------------------------------------------
 

@@ -81,9 +81,11 @@ class PartitionLog:
         "bases",
         "config",
         "directory",
+        "first_dirty_offset",
         "first_unstable_offset",
         "flush_offset",
         "generation",
+        "is_cleaning",
         "is_deleted",
         "is_flushing",
         "is_unsynced",
@@ -96,6 +98,7 @@ class PartitionLog:
         "producers",
         "recovery_point",
         "roll_size",
+        "sealed_offset",
         "segments",
         "snapshot_offset",
         "snapshots",
@@ -135,6 +138,8 @@ class PartitionLog:
         """The offset that the next record gets."""
         self.recovery_point = loaded.recovery_point
         """All before it survives a crash of the machine."""
+        self.sealed_offset = loaded.sealed_offset
+        """Segments before it survive it with their indexes."""
         self.leader_epochs: LeaderEpochs = loaded.leader_epochs
         self.leader_epoch = self.leader_epochs.latest
         self.producers: ProducerState | None = loaded.producers
@@ -146,6 +151,10 @@ class PartitionLog:
         self._high_watermark: int = self.log_start_offset
         self.generation = 0
         """Goes up when records are dropped, so that a flush under way knows."""
+        self.first_dirty_offset: int = NONE
+        """All before it has been compacted; -1: nothing has (see `cleaner`)."""
+        self.is_cleaning = False
+        """Compaction copies old segments: they are to stay until it has ended."""
         self.is_deleted = False
         self.is_flushing = False
         self.is_unsynced = loaded.is_new

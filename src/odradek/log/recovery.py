@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple
 
 from odradek.log import names
@@ -60,11 +61,12 @@ def recover_segment(
     producers: ProducerState,
     leader_epochs: LeaderEpochs,
     index_interval_bytes: int,
+    before_cut: Callable[[], None],
 ) -> Recovered:
     """Go through all batches; keep those up to the first one that is not whole or not valid.
 
     `producers` is the state at the segment's start and is brought to its end; `leader_epochs`
-    learns of epochs that it did not know.
+    learns of epochs that it did not know. `before_cut` is called before the file is shortened.
 
     Raises:
         OSError: the device failed.
@@ -102,6 +104,7 @@ def recover_segment(
             walker.position,
             next_offset,
         )
+        before_cut()
         file = segment.file or segment.open_file()
         segment.storage.file_system.truncate(file.descriptor, walker.position)
     segment.size = walker.position

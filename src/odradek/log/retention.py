@@ -33,7 +33,6 @@ def advance_log_start_offset(log: PartitionLog, offset: int) -> bool:
         return False
     log.log_start_offset = offset
     log.high_watermark = max(log.high_watermark, offset)
-    log.recovery_point = max(log.recovery_point, offset)
     log.leader_epochs.truncate_from_start(offset)
     log.forget_positions()
     producers = log.producers
@@ -50,6 +49,8 @@ def delete_old_segments(log: PartitionLog) -> int:
         LogDirectoryOffline: the disk failed, now or before.
     """
     check_online(log)
+    if log.is_cleaning:
+        return 0  # the next round finds them
     try:
         deleted = _delete(log, _below_log_start(log), "below the log start offset")
         if log.config.is_deleted:

@@ -16,6 +16,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.log import flushing, names, snapshots
+from odradek.log.errors import DamagedFile
 from odradek.log.index import TAIL_SIZE_MAX, OffsetIndex, TimeIndex
 from odradek.log.segment import OFFSET_DELTA_MAX, UNKNOWN, Segment, create_segment_file
 from odradek.records.checksum import crc32c
@@ -55,12 +56,24 @@ def roll_if_due(
         LogDirectoryOffline: the disk failed.
     """
     segment = log.active
+    if segment.max_timestamp == UNKNOWN:
+        _load_times(log, segment)
     if _is_due(log, segment, size, max_timestamp, last_offset):
         segment = roll(log, first_offset)
     if segment.size == 0:
         segment.first_timestamp = max_timestamp
         set_limits(log, segment)
     return segment
+
+
+def _load_times(log: PartitionLog, segment: Segment) -> None:
+    """The first append since the log was loaded: learn of the times of the active segment."""
+    try:
+        segment.load_max_timestamp()
+        segment.load_first_timestamp()
+    except (OSError, DamagedFile) as error:
+        raise log.unreadable(error) from error
+    set_limits(log, segment)
 
 
 def _is_due(
@@ -72,9 +85,6 @@ def _is_due(
         return False
     if segment.size + size > log.config.segment_bytes:
         return True
-    if segment.first_timestamp == UNKNOWN:
-        segment.load_first_timestamp()
-        set_limits(log, segment)
     if segment.first_timestamp >= 0:
         return max_timestamp > segment.roll_timestamp
     age_ms = log.storage.clock.now_ms() - segment.created_ms

@@ -18,6 +18,7 @@ from odradek.env.clock import Clock
 from odradek.env.file_system import FileSystem
 from odradek.env.randomness import RandomBytes
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT, DescriptorPool
+from odradek.log.directory import LogDirectory
 
 Work = Callable[[], None]
 Done = Callable[[OSError | None], None]
@@ -48,6 +49,7 @@ class Storage:
         "producer_expiration_ms",
         "random_bytes",
         "remove_later",
+        "truncated",
         "verify_transactions",
     )
 
@@ -71,6 +73,8 @@ class Storage:
         self.verify_transactions = verify_transactions
         """`transaction.partition.verification.enable`"""
         self.remove_later: RemoveLater = self.remove_now
+        self.truncated: Callable[[LogDirectory], None] = lambda _: None
+        """A log of the directory was cut: its recovery point has to go down on the device too."""
 
     def remove_now(self, paths: Sequence[str], _delay_ms: int) -> None:
         """Remove files without delay; those that are gone are gone."""

@@ -1,4 +1,9 @@
-"""Cuts records off the end of a log, as a follower does whose leader has others."""
+"""Cuts records off the end of a log, as a follower does whose leader has others.
+
+A cut is synced before anything is appended behind it: else a crash might bring back records of
+the old history behind those of the new one. Segments are given up from the newest on, and for
+good before the last one is shortened, so that a crash in between leaves a log without gaps.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.log import names, retention, rolling, snapshots
 from odradek.log.appending import check_online
 from odradek.log.errors import DamagedFile
+from odradek.log.flushing import FlushWork
 from odradek.log.producers_on_disk import reload_producers
 from odradek.log.segment import UNKNOWN, Segment
 from odradek.log.transaction_index import truncate_aborted
@@ -51,12 +57,14 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
 def _truncate(log: PartitionLog, offset: int) -> None:
     log.generation += 1
     surplus = [segment for segment in log.segments if segment.base_offset > offset]
-    retention.remove_segments(log, surplus)
+    if surplus:
+        retention.remove_segments(log, surplus[::-1])
+        log.storage.file_system.sync_directory(log.path)
     log.active = active = log.segments[-1]
     truncate_segment(active, offset)
     log.forget_positions()
     log.log_end_offset = offset
-    log.recovery_point = min(log.recovery_point, offset)
+    log.first_dirty_offset = min(log.first_dirty_offset, offset)
     log.log_start_offset = min(log.log_start_offset, offset)
     log.leader_epochs.truncate_from_end(offset)
     log.leader_epoch = log.leader_epochs.latest
@@ -64,6 +72,20 @@ def _truncate(log: PartitionLog, offset: int) -> None:
     reload_producers(log)
     log.high_watermark = min(log.high_watermark, offset)
     log.refresh_first_unstable_offset()
+    _sync(log)
+
+
+def _sync(log: PartitionLog) -> None:
+    """Sync the whole active segment: it may be closed without being flushed again."""
+    log.recovery_point = min(log.recovery_point, log.active.base_offset)
+    log.sealed_offset = min(log.sealed_offset, log.active.base_offset)
+    log.active.write_indexes()
+    log.is_unsynced = True
+    work = FlushWork(log, log.log_end_offset, is_last=True)
+    work.run()
+    work.complete()
+    log.sealed_offset = min(log.sealed_offset, log.active.base_offset)
+    log.storage.truncated(log.directory)
 
 
 def truncate_segment(segment: Segment, offset: int) -> None:
@@ -115,14 +137,15 @@ def truncate_fully(log: PartitionLog, offset: int, log_start_offset: int | None)
     try:
         log.generation += 1
         snapshots.remove(log, list(log.snapshots))
-        retention.remove_segments(log, list(log.segments))
+        retention.remove_segments(log, log.segments[::-1])
         rolling.add_segment(log, offset)
+        log.log_end_offset = offset
+        log.first_dirty_offset = min(log.first_dirty_offset, offset)
+        log.leader_epochs.clear()
+        _sync(log)
     except OSError as error:
         raise log.fail("truncate", error) from error
-    log.log_end_offset = offset
     log.log_start_offset = offset if log_start_offset is None else log_start_offset
-    log.recovery_point = min(log.recovery_point, offset)
-    log.leader_epochs.clear()
     log.leader_epoch = log.leader_epochs.latest
     log.producers = None
     log.snapshot_offset = offset

@@ -1,0 +1,80 @@
+"""For each key of the uncompacted part of a log, where it was written last.
+
+The value is the base offset of the batch, one object for all keys of the batch: that takes a
+third less memory than an offset for each key, and lets whole batches be added at once. Of two
+records with the same key in one batch the later one wins; who goes through the batch sees that.
+
+Keys are kept as they are up to 32 bytes, longer ones as a digest of 33 (so that no key can be
+mistaken for a digest). The map is bounded by an estimate of its memory; when it is full the
+round of cleaning ends at that offset, and another goes on from there.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+KEY_SIZE_MAX = 32
+_DIGEST_SIZE = KEY_SIZE_MAX + 1
+
+_ENTRY_BYTES = 48
+"""A slot of a dict, on average over its growth."""
+_OBJECT_BYTES = 33
+"""A bytes object without its content."""
+_INTEGER_BYTES = 32
+
+
+def digest(key: bytes) -> bytes:
+    """What stands for a key of more than `KEY_SIZE_MAX` bytes."""
+    return blake2b(key, digest_size=_DIGEST_SIZE).digest()
+
+
+class OffsetMap:
+    """See the module.
+
+    `entries_max` bounds the number of keys as well; it is for tests, and for comparing with
+    Apache Kafka, whose map is bounded that way.
+    """
+
+    __slots__ = ("_bytes", "_bytes_max", "_entries_max", "bases", "latest_offset")
+
+    def __init__(self, bytes_max: float, entries_max: int | None = None) -> None:
+        self._bytes_max = bytes_max
+        self._entries_max = 2**63 if entries_max is None else entries_max
+        self._bytes = 0
+        self.bases: dict[bytes, int] = {}
+        """Key or digest -> base offset of the last batch that has it."""
+        self.latest_offset = -1
+        """All keyed records up to here are in the map, or aborted."""
+
+    def __len__(self) -> int:
+        return len(self.bases)
+
+    @property
+    def utilization(self) -> float:
+        """How full it is, from 0 to 1."""
+        return min(1.0, self._bytes / self._bytes_max)
+
+    def add_batch(self, keys: list[bytes], base_offset: int) -> bool:
+        """The keys of a whole batch; False, and nothing is changed, if they may not fit."""
+        count = len(self.bases)
+        if (
+            count + len(keys) > self._entries_max
+            or self._bytes + sum(map(len, keys)) + len(keys) * (_ENTRY_BYTES + _OBJECT_BYTES)
+            > self._bytes_max
+        ):
+            return False
+        self.bases.update(dict.fromkeys(keys, base_offset))
+        added = len(self.bases) - count
+        if added:
+            size = sum(map(len, keys)) * added // len(keys)
+            self._bytes += size + added * (_ENTRY_BYTES + _OBJECT_BYTES) + _INTEGER_BYTES
+        return True
+
+    def add(self, key: bytes, base_offset: int) -> bool:
+        """One key; False, and nothing is changed, if the map is full."""
+        if len(self.bases) >= self._entries_max or self._bytes >= self._bytes_max:
+            return False
+        if key not in self.bases:
+            self._bytes += len(key) + _ENTRY_BYTES + _OBJECT_BYTES
+        self.bases[key] = base_offset
+        return True

@@ -1,0 +1,232 @@
+"""One round of cleaning over one log: what the worker does, against a file system.
+
+1. The keys of the uncleaned part go into the map, until the part ends or the map is full.
+2. All segments up to there are copied, group by group, without what the rules let go; each new
+   segment is reported as soon as it is whole.
+
+Nothing is changed but `.cleaned` files. Segments that may be cleaned are never written to by the
+serving process; should they vanish, the item is not valid any more and its result not used.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from odradek.env.file_system import FileSystem, read_file
+from odradek.log import names
+from odradek.log.cleaner.batch_filter import PAYLOAD_MAX, BatchFilter, LastBatch
+from odradek.log.cleaner.grouping import SegmentSizes, group_segments
+from odradek.log.cleaner.offset_map import OffsetMap
+from odradek.log.cleaner.source import OnBytes, read_batches
+from odradek.log.cleaner.target import CleanedSegment, remove_cleaned
+from odradek.log.cleaner.transactions import Transactions
+from odradek.log.cleaner.walk import fields_at, keys_of
+from odradek.log.cleaner.work import Replaced, WorkItem
+from odradek.log.errors import DamagedFile
+from odradek.log.index import OffsetIndex
+from odradek.log.transaction_index import AbortedTransaction, read_aborted
+from odradek.records.batch import CODEC_MASK, RecordBatch
+from odradek.records.compression import decompress
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a round has done so far."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+
+
+class Round:
+    """See the module. `pause(bytes)` is called for all that is read and written: it may wait, and
+    it may raise to give the round up."""
+
+    def __init__(self, file_system: FileSystem, item: WorkItem, pause: OnBytes) -> None:
+        self._file_system = file_system
+        self._item = item
+        self._pause = pause
+        self._aborted = self._read_aborted()
+        self.map = OffsetMap(item.map_bytes, item.map_entries_max)
+        self.tally = Tally()
+
+    def run(self, replaced: Callable[[Replaced], None]) -> int:
+        """Do the round; the offset up to which the log is clean then.
+
+        Raises:
+            DamagedFile: a segment holds something else than valid batches.
+            RecordsError: a batch does.
+            OSError: the device failed.
+        """
+        item = self._item
+        self._fill_map()
+        next_offset = self.map.latest_offset + 1
+        segments = [self._sizes(*each) for each in item.segments if each[0] < next_offset]
+        groups = group_segments(
+            segments, item.segment_bytes, item.segment_index_bytes, item.end_offset
+        )
+        transactions = Transactions(self._aborted)
+        rules = BatchFilter(
+            self.map,
+            transactions,
+            {producer: LastBatch(offset, epoch) for producer, offset, epoch in item.producers},
+            end_offset=item.end_offset,
+            now_ms=item.now_ms,
+            delete_retention_ms=item.delete_retention_ms,
+        )
+        for group in groups:
+            size = self._copy(group, rules, transactions)
+            replaced(Replaced(item.number, [segment.base_offset for segment in group], size))
+        self.tally.records_read = rules.records_read
+        return next_offset
+
+    # -- first pass ---------------------------------------------------------------------------
+
+    def _fill_map(self) -> None:
+        item = self._item
+        start = item.first_dirty_offset
+        transactions = Transactions(each for each in self._aborted if each.last_offset >= start)
+        bases = [base for base, _ in item.segments]
+        first = max(0, bisect_right(bases, start) - 1)
+        for number in range(first, len(bases)):
+            for batch in self._batches(*item.segments[number], from_offset=start):
+                if not self._add(batch, transactions):
+                    return
+            is_last = number + 1 == len(bases)
+            # Offsets may be missing at the end of a segment.
+            self.map.latest_offset = (item.end_offset if is_last else bases[number + 1]) - 1
+
+    def _add(self, batch: RecordBatch, transactions: Transactions) -> bool:
+        """Take a batch into the map; False if it is full."""
+        start = self._item.first_dirty_offset
+        if batch.is_control:
+            transactions.on_control(batch)
+        elif not transactions.on_data(batch) and batch.count:
+            if batch.attributes & CODEC_MASK:
+                payload = decompress(batch.codec, batch.payload, PAYLOAD_MAX)
+            else:
+                payload = bytes(batch.payload)
+            is_new = batch.base_offset >= start
+            if not is_new or not self.map.add_batch(
+                keys_of(payload, 0, len(payload), batch.count), batch.base_offset
+            ):
+                return self._add_slowly(batch, payload)
+        if batch.last_offset >= start:
+            self.map.latest_offset = batch.last_offset
+        return True
+
+    def _add_slowly(self, batch: RecordBatch, payload: bytes) -> bool:
+        """Record by record: the first batch, whose first part may be clean, or the last one."""
+        start = self._item.first_dirty_offset
+        position = 0
+        for _ in range(batch.count):
+            fields = fields_at(payload, position)
+            position = fields.end
+            offset = batch.base_offset + fields.offset_delta
+            if fields.key is not None and offset >= start:
+                if not self.map.add(fields.key, batch.base_offset):
+                    return False
+                self.map.latest_offset = offset
+        if batch.last_offset >= start:
+            self.map.latest_offset = batch.last_offset
+        return True
+
+    # -- second pass --------------------------------------------------------------------------
+
+    def _copy(
+        self, group: list[SegmentSizes], rules: BatchFilter, transactions: Transactions
+    ) -> int:
+        """Write the segment that replaces a group; its size."""
+        item = self._item
+        base_offset = group[0].base_offset
+        kept_before = len(transactions.retained)
+        target = CleanedSegment(
+            self._file_system,
+            item.directory,
+            base_offset,
+            item.index_interval_bytes,
+            self._on_write,
+        )
+        is_whole = False
+        try:
+            for segment in group:
+                for batch in self._batches(segment.base_offset, segment.size):
+                    kept = rules.filter(batch)
+                    if kept is not None:
+                        target.append(kept)
+                        self.tally.records_kept += kept.record_count
+            size = target.finish(
+                transactions.retained[kept_before:], self._modified_ms(group[-1].base_offset)
+            )
+            is_whole = True
+            return size
+        finally:
+            target.close()
+            if not is_whole:
+                remove_cleaned(self._file_system, item.directory, base_offset)
+
+    # -- files --------------------------------------------------------------------------------
+
+    def _batches(
+        self, base_offset: int, size: int, from_offset: int | None = None
+    ) -> Iterator[RecordBatch]:
+        """The batches of a segment, perhaps only those from near an offset on."""
+        position = 0
+        if from_offset is not None and from_offset > base_offset:
+            position = self._position_before(base_offset, size, from_offset)
+        path = self._path(base_offset, names.LOG)
+        return read_batches(
+            self._file_system, path, position, size, self._item.buffer_bytes, self._on_read
+        )
+
+    def _position_before(self, base_offset: int, size: int, offset: int) -> int:
+        data = read_file(self._file_system, self._path(base_offset, names.OFFSET_INDEX))
+        step = OffsetIndex.ENTRY.size
+        entries = range(0, len(data) - step + 1, step)
+        found = bisect_right(
+            entries, offset - base_offset, key=lambda at: OffsetIndex.ENTRY.unpack_from(data, at)[0]
+        )
+        if not found:
+            return 0
+        position: int = OffsetIndex.ENTRY.unpack_from(data, entries[found - 1])[1]
+        return position if position < size else 0
+
+    def _sizes(self, base_offset: int, size: int) -> SegmentSizes:
+        return SegmentSizes(
+            base_offset,
+            size,
+            self._file_size(base_offset, names.OFFSET_INDEX),
+            self._file_size(base_offset, names.TIME_INDEX),
+        )
+
+    def _file_size(self, base_offset: int, kind: str) -> int:
+        status = self._file_system.status(self._path(base_offset, kind))
+        return 0 if status is None else status.size
+
+    def _modified_ms(self, base_offset: int) -> int:
+        status = self._file_system.status(self._path(base_offset, names.LOG))
+        if status is None:
+            raise DamagedFile(f"{self._path(base_offset, names.LOG)} has vanished")
+        return status.modified_ms
+
+    def _read_aborted(self) -> list[AbortedTransaction]:
+        item = self._item
+        found = []
+        for base_offset in (*(base for base, _ in item.segments), *item.later_segments):
+            path = self._path(base_offset, names.TRANSACTION_INDEX)
+            found += read_aborted(self._file_system, path, base_offset)
+        return [each for each in found if each.first_offset < item.end_offset]
+
+    def _path(self, base_offset: int, kind: str) -> str:
+        return f"{self._item.directory}/{names.file_name(base_offset, kind)}"
+
+    def _on_read(self, count: int) -> None:
+        self.tally.bytes_read += count
+        self._pause(count)
+
+    def _on_write(self, count: int) -> None:
+        self.tally.bytes_written += count
+        self._pause(count)

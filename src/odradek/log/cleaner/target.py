@@ -1,0 +1,155 @@
+"""Writes a segment that is to replace others, with its indexes, under the suffix `.cleaned`.
+
+The files are whole, and synced with their names, when `finish` returns; until the serving process
+renames them they are worthless, and the loader of logs removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.env.file_system import CREATE_EMPTY, Buffer, FileSystem, write_fully
+from odradek.log import names
+from odradek.log.cleaner.batch_filter import Kept
+from odradek.log.cleaner.source import OnBytes
+from odradek.log.errors import DamagedFile
+from odradek.log.index import OffsetIndex, TimeIndex
+from odradek.log.segment import OFFSET_DELTA_MAX
+from odradek.log.transaction_index import ENTRY, VERSION, AbortedTransaction
+
+_PIECE = 1 << 20
+
+
+def cleaned_path(directory: str, base_offset: int, kind: str) -> str:
+    """The path of one of the files."""
+    return f"{directory}/{names.file_name(base_offset, kind)}{names.CLEANED}"
+
+
+def remove_cleaned(file_system: FileSystem, directory: str, base_offset: int) -> None:
+    """Remove what an attempt left, if it left anything.
+
+    Raises:
+        OSError: the device failed.
+    """
+    for kind in names.SEGMENT_KINDS:
+        try:
+            file_system.remove(cleaned_path(directory, base_offset, kind))
+        except FileNotFoundError:
+            continue
+
+
+class CleanedSegment:
+    """See the module. `close` it in any case."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        base_offset: int,
+        index_interval_bytes: int,
+        on_write: OnBytes,
+    ) -> None:
+        """Make the file.
+
+        Raises:
+            OSError: the device failed.
+        """
+        self._file_system = file_system
+        self._directory = directory
+        self._base_offset = base_offset
+        self._index_interval_bytes = index_interval_bytes
+        self._on_write = on_write
+        self._offsets = bytearray()
+        self._times = bytearray()
+        self._last_indexed_timestamp = -1
+        self._bytes_since_index = 0
+        self._max_timestamp = -1
+        self._max_timestamp_offset = base_offset
+        self._pending: list[Buffer] = []
+        self._pending_bytes = 0
+        self._written = 0
+        remove_cleaned(file_system, directory, base_offset)
+        self._descriptor = file_system.open(self._path(names.LOG), CREATE_EMPTY)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the segment so far."""
+        return self._written + self._pending_bytes
+
+    def append(self, kept: Kept) -> None:
+        """Add a batch. Its bytes are copied, or were made for this.
+
+        Raises:
+            DamagedFile: its offset is too far from the segment's.
+            OSError: the device failed.
+        """
+        relative = kept.last_offset - self._base_offset
+        if not 0 <= relative <= OFFSET_DELTA_MAX:
+            raise DamagedFile(
+                f"offset {kept.last_offset} cannot be in the segment {self._base_offset}"
+            )
+        if kept.max_timestamp > self._max_timestamp:
+            self._max_timestamp = kept.max_timestamp
+            self._max_timestamp_offset = kept.last_offset
+        if self._bytes_since_index > self._index_interval_bytes:
+            self._offsets += OffsetIndex.ENTRY.pack(relative, self.size)
+            self._add_time_entry()
+            self._bytes_since_index = 0
+        size = len(kept.data)
+        self._bytes_since_index += size
+        data = kept.data
+        self._pending.append(bytes(data) if isinstance(data, memoryview) else data)
+        self._pending_bytes += size
+        if self._pending_bytes >= _PIECE:
+            self._write()
+
+    def finish(self, aborted: Sequence[AbortedTransaction], modified_ms: int) -> int:
+        """Write what is left, and the indexes, and sync all; the size of the segment.
+
+        `modified_ms`: when the newest of the replaced files was changed.
+
+        Raises:
+            OSError: the device failed.
+        """
+        self._write()
+        self._add_time_entry()
+        self._file_system.fsync(self._descriptor)
+        self._file_system.set_modified(self._path(names.LOG), modified_ms)
+        self._write_file(names.OFFSET_INDEX, self._offsets)
+        self._write_file(names.TIME_INDEX, self._times)
+        if aborted:
+            entries = b"".join(ENTRY.pack(VERSION, *each) for each in aborted)
+            self._write_file(names.TRANSACTION_INDEX, entries)
+        self._file_system.sync_directory(self._directory)
+        return self._written
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file_system.close(self._descriptor)
+
+    def _path(self, kind: str) -> str:
+        return cleaned_path(self._directory, self._base_offset, kind)
+
+    def _add_time_entry(self) -> None:
+        if self._max_timestamp > self._last_indexed_timestamp:
+            relative = self._max_timestamp_offset - self._base_offset
+            self._times += TimeIndex.ENTRY.pack(self._max_timestamp, relative)
+            self._last_indexed_timestamp = self._max_timestamp
+
+    def _write(self) -> None:
+        data = b"".join(self._pending)
+        if data:
+            write_fully(self._file_system, self._descriptor, data, self._written)
+            self._written += len(data)
+            self._pending.clear()
+            self._pending_bytes = 0
+            self._on_write(len(data))
+
+    def _write_file(self, kind: str, data: Buffer) -> None:
+        descriptor = self._file_system.open(self._path(kind), CREATE_EMPTY)
+        try:
+            if data:
+                write_fully(self._file_system, descriptor, data, 0)
+            self._file_system.fsync(descriptor)
+        finally:
+            self._file_system.close(descriptor)

@@ -1,0 +1,81 @@
+"""Which batches belong to aborted transactions, and which markers are still needed.
+
+The cleaner goes through a log from its beginning and tells of every batch. A batch of an aborted
+transaction goes at once. A marker is needed as long as a batch of its transaction is there; then
+it is treated like a tombstone. (Apache Kafka's `CleanedTransactionMetadata`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop
+
+from odradek.log.transaction_index import AbortedTransaction
+from odradek.records.batch import RecordBatch
+from odradek.records.control import ControlType, control_type
+from odradek.records.record import iterate_records
+
+
+class _Aborted:
+    __slots__ = ("has_batches", "transaction")
+
+    def __init__(self, transaction: AbortedTransaction) -> None:
+        self.transaction = transaction
+        self.has_batches = False
+
+
+class Transactions:
+    """See the module. `aborted` are all that concern the offsets to come."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._pending = [(each.first_offset, each) for each in aborted]
+        heapify(self._pending)
+        self._aborted: dict[int, _Aborted] = {}
+        """Producer id -> its aborted transaction that has begun."""
+        self._committed: set[int] = set()
+        """Producer ids with batches of a transaction that was not aborted."""
+        self.retained: list[AbortedTransaction] = []
+        """Aborted transactions whose marker stays because batches were there, oldest first."""
+
+    def on_data(self, batch: RecordBatch) -> bool:
+        """A batch that is no control batch; True if its transaction was aborted."""
+        if self._pending:
+            self._begin(batch.last_offset)
+        if not batch.is_transactional:
+            return False
+        aborted = self._aborted.get(batch.producer_id)
+        if aborted is None:
+            self._committed.add(batch.producer_id)
+            return False
+        aborted.has_batches = True
+        return True
+
+    def on_control(self, batch: RecordBatch) -> bool:
+        """A control batch; True if no batch of its transaction was there.
+
+        Raises:
+            InvalidRecords: it holds something else than control records.
+        """
+        self._begin(batch.last_offset)
+        record = next(iterate_records(batch), None)
+        if record is None:
+            return True  # emptied in a former round
+        kind = control_type(record)
+        if kind is ControlType.COMMIT:
+            if batch.producer_id in self._committed:
+                self._committed.remove(batch.producer_id)
+                return False
+            return True
+        if kind is not ControlType.ABORT:
+            return False
+        aborted = self._aborted.pop(batch.producer_id, None)
+        if aborted is None or not aborted.has_batches:
+            return True
+        self.retained.append(aborted.transaction)
+        return False
+
+    def _begin(self, offset: int) -> None:
+        """Transactions that begin at `offset` or before it."""
+        while self._pending and self._pending[0][0] <= offset:
+            _, transaction = heappop(self._pending)
+            self._aborted.setdefault(transaction.producer_id, _Aborted(transaction))

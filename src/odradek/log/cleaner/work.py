@@ -1,0 +1,123 @@
+"""What the serving process and the cleaning process tell one another: a JSON document a line.
+
+To the worker: `{"clean": {...}}`, `{"rate": bytes per second}`, `{"stop": number}`.
+From the worker: `{"replaced": {...}}` for each new segment, then `{"done": {...}}`; or
+`{"failed": {...}}`. All carry the number of the work item.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(slots=True)
+class WorkItem:
+    """One round over one log, as it was when the item was made."""
+
+    number: int
+    directory: str
+    """That of the partition."""
+    segments: list[tuple[int, int]]
+    """(base offset, bytes) of those that may be cleaned, oldest first."""
+    later_segments: list[int]
+    """Base offsets of those behind them: markers of transactions may lie there."""
+    first_dirty_offset: int
+    end_offset: int
+    """The first one that may not be cleaned; where a segment begins."""
+    producers: list[tuple[int, int, int]]
+    """(producer id, offset of its last batch with records or -1, epoch)"""
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    map_bytes: float
+    map_entries_max: int | None
+    buffer_bytes: int
+    rate: float
+    """Bytes per second, read and written."""
+
+
+@dataclass(slots=True)
+class Replaced:
+    """A new segment is ready, under the suffix `.cleaned`."""
+
+    number: int
+    old: list[int]
+    """Base offsets of those that it replaces; its own is the first."""
+    size: int
+
+
+@dataclass(slots=True)
+class Done:
+    """The item is done: what has been cleaned, and what it took."""
+
+    number: int
+    next_offset: int
+    """All before it is clean."""
+    bytes_read: int
+    bytes_written: int
+    records_read: int
+    records_kept: int
+    map_utilization: float
+    elapsed_ms: int
+
+
+@dataclass(slots=True)
+class Failed:
+    """The item was given up."""
+
+    number: int
+    reason: str
+    is_device: bool
+    """The device failed, not the data."""
+    was_stopped: bool = False
+
+
+Message = Replaced | Done | Failed
+
+_KINDS: dict[str, type[Replaced] | type[Done] | type[Failed]] = {
+    "replaced": Replaced,
+    "done": Done,
+    "failed": Failed,
+}
+
+
+def encode(message: Message) -> bytes:
+    """A line from the worker."""
+    return _line({type(message).__name__.lower(): asdict(message)})
+
+
+def decode(line: bytes) -> Message:
+    """What a line from the worker says."""
+    [(kind, fields)] = json.loads(line).items()
+    return _KINDS[kind](**fields)
+
+
+def encode_item(item: WorkItem) -> bytes:
+    """A line that gives work."""
+    return _line({"clean": asdict(item)})
+
+
+def encode_rate(rate: float) -> bytes:
+    """A line that changes how fast the worker may go."""
+    return _line({"rate": rate})
+
+
+def encode_stop(number: int) -> bytes:
+    """A line that takes an item back."""
+    return _line({"stop": number})
+
+
+def decode_item(fields: dict[str, Any]) -> WorkItem:
+    """The work of a line."""
+    item = WorkItem(**fields)
+    item.segments = [(base, size) for base, size in item.segments]
+    item.producers = [(producer, offset, epoch) for producer, offset, epoch in item.producers]
+    return item
+
+
+def _line(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"

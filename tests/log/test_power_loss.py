@@ -1,0 +1,355 @@
+"""The crash table: power is lost at any change of the disk, and the log is opened again.
+
+A seed decides what happens to a node with two partitions: appends (plain, idempotent,
+transactional), flushes, rolls, deletions, truncations, chores, clean restarts. The power goes at
+one of the changes that this makes to the disk; `LossyFileSystem` decides what survives. Then:
+
+- What was flushed is there; what is there was appended, in order, byte for byte.
+- The log start offset has not gone beyond what was asked for.
+- Index entries point at batches; every offset and time is found.
+- Producers, last stable offset, aborted transactions and leader epochs are those of the batches.
+- The log goes on.
+
+`ODRADEK_POWER_LOSSES` sets the number of seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from tests.log.lossy_file_system import LossyFileSystem, PowerLoss
+from tests.log.support import NOW_MS, TOPIC_ID, LogRoom, topic_config
+
+from odradek.log import AppendOrigin, LogManager, PartitionLog, RecordsRefused
+from odradek.log.producer_state import ProducerState
+from odradek.log.scan import read_batch
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import RecordBatch
+from odradek.records.builder import RecordBatchBuilder
+from odradek.records.compression import Codec
+from odradek.records.control import end_of_transaction_batch
+
+SEEDS = int(os.environ.get("ODRADEK_POWER_LOSSES", "300"))
+SHARDS = 10
+PARTITIONS = [TopicPartition("topic", 0), TopicPartition("topic", 1)]
+SETTINGS = {
+    "segment_bytes": 1200,
+    "index_interval_bytes": 150,
+    "retention_ms": -1,
+    "file_delete_delay_ms": 0,
+}
+
+
+class Model:
+    """What a partition may hold, as the world outside knows it."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        """All batches of the log as it should be, oldest first, those deleted included."""
+        self.promised = 0
+        """Records below this offset were flushed."""
+        self.start_asked = 0
+        self.exists = False
+        self.sequences: dict[int, int] = {}
+        self.open: set[int] = set()
+        self.undone: list[list[bytes]] = []
+        """What truncations took away; after a crash it may be back."""
+
+
+class World:
+    """A node, what happens to it, and what has to hold after the power was lost."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.files = LossyFileSystem()
+        self.files.draw = random.Random(seed + 1)
+        self.models = {partition: Model() for partition in PARTITIONS}
+        self.epoch = 0
+        self.manager = self.start()
+
+    def start(self) -> LogManager:
+        self.epoch += 1
+        room = LogRoom("/data", self.files)
+        manager = room.manager(
+            overrides={"num.recovery.threads.per.data.dir": "1"},
+            topic_configs=lambda _: topic_config(**SETTINGS),
+        )
+        manager.storage.verify_transactions = False
+        manager.start()
+        self.clock = room.clock
+        return manager
+
+    # -- what happens -------------------------------------------------------------------------
+
+    def run(self, changes: int) -> None:
+        self.files.stop_after = changes
+        try:
+            while True:
+                self.step()
+        except PowerLoss:
+            pass
+
+    def step(self) -> None:
+        partition = self.draw.choice(PARTITIONS)
+        model = self.models[partition]
+        log = self.manager.get(partition)
+        if log is None:
+            log = self.manager.get_or_create(partition, TOPIC_ID, is_new=True)
+            model.exists = True
+            log.on_leader_epoch(self.epoch)
+        happening = self.draw.choices(
+            (
+                self.append,
+                self.append_idempotent,
+                self.append_transactional,
+                self.end_transaction,
+                self.flush,
+                self.roll,
+                self.delete_records,
+                self.truncate,
+                self.chores,
+                self.restart,
+            ),
+            (30, 20, 10, 8, 8, 3, 3, 2, 3, 1),
+        )[0]
+        happening(log, model)
+
+    def send(
+        self, log: PartitionLog, model: Model, payload: bytearray, origin=AppendOrigin.CLIENT
+    ) -> None:
+        offset = log.log_end_offset
+        # The model takes it first: the power may go while it is written.
+        stored = bytearray(payload)
+        stored[0:8] = offset.to_bytes(8, "big")
+        stored[12:16] = self.epoch.to_bytes(4, "big")
+        model.batches.append(bytes(stored))
+        try:
+            log.append_as_leader(payload, self.epoch, origin)
+        except RecordsRefused:
+            model.batches.pop()
+            raise
+        log.high_watermark = log.log_end_offset
+
+    def batch(self, **fields) -> bytearray:
+        draw = self.draw
+        codec = draw.choice([Codec.NONE, Codec.NONE, Codec.ZSTD])
+        builder = RecordBatchBuilder(codec=codec, **fields)
+        for _ in range(draw.choice([1, 1, 1, 2, 5])):
+            builder.append(NOW_MS - draw.randrange(1000), b"k", draw.randbytes(draw.randrange(60)))
+        return builder.build()
+
+    def append(self, log: PartitionLog, model: Model) -> None:
+        self.send(log, model, self.batch())
+
+    def numbered(self, log: PartitionLog, model: Model, producer_id: int, **fields) -> None:
+        sequence = model.sequences.get(producer_id, 0)
+        payload = self.batch(
+            producer_id=producer_id, producer_epoch=0, base_sequence=sequence, **fields
+        )
+        self.send(log, model, payload)
+        model.sequences[producer_id] = sequence + RecordBatch(payload).count
+
+    def append_idempotent(self, log: PartitionLog, model: Model) -> None:
+        self.numbered(log, model, self.draw.randrange(3))
+
+    def append_transactional(self, log: PartitionLog, model: Model) -> None:
+        producer_id = self.draw.randrange(10, 13)
+        self.numbered(log, model, producer_id, is_transactional=True)
+        model.open.add(producer_id)
+
+    def end_transaction(self, log: PartitionLog, model: Model) -> None:
+        if model.open:
+            producer_id = self.draw.choice(sorted(model.open))
+            marker = end_of_transaction_batch(
+                self.draw.random() < 0.5,
+                producer_id=producer_id,
+                producer_epoch=0,
+                coordinator_epoch=0,
+                timestamp=NOW_MS,
+            )
+            self.send(log, model, marker, AppendOrigin.COORDINATOR)
+            model.open.discard(producer_id)
+
+    def flush(self, log: PartitionLog, model: Model) -> None:
+        end = log.log_end_offset
+        log.flush()
+        model.promised = max(model.promised, end)
+
+    def roll(self, log: PartitionLog, model: Model) -> None:
+        log.roll()
+
+    def delete_records(self, log: PartitionLog, model: Model) -> None:
+        offset = self.draw.randint(log.log_start_offset, log.high_watermark)
+        model.start_asked = max(model.start_asked, offset)
+        log.delete_records_before(offset)
+        log.delete_old_segments()
+
+    def truncate(self, log: PartitionLog, model: Model) -> None:
+        offset = self.draw.randint(log.log_start_offset, log.log_end_offset)
+        kept = [data for data in model.batches if RecordBatch(data).last_offset < offset]
+        end = RecordBatch(kept[-1]).next_offset if kept else log.log_start_offset
+        model.undone.append(model.batches)
+        model.promised = min(model.promised, end)
+        model.batches = kept
+        log.truncate_to(end)
+        model.undone.clear()
+        self.epoch += 1
+        model.sequences = {p.producer_id: p.last_sequence + 1 for p in log.active_producers()}
+        model.open = {
+            p.producer_id for p in log.active_producers() if p.transaction_first_offset >= 0
+        }
+
+    def chores(self, log: PartitionLog, model: Model) -> None:
+        self.clock.ms += 60_000
+        while self.manager.tick() < 100:
+            pass
+
+    def restart(self, log: PartitionLog, model: Model) -> None:
+        ends = {log.topic_partition: log.log_end_offset for log in self.manager}
+        self.manager.shutdown()
+        for partition, end in ends.items():
+            self.models[partition].promised = end
+        self.manager = self.start()
+
+    # -- what has to hold ---------------------------------------------------------------------
+
+    def lose_power_and_check(self) -> None:
+        self.files = self.files.crash(self.draw)
+        self.manager = self.start()
+        for partition, model in self.models.items():
+            log = self.manager.get(partition)
+            if log is None:
+                assert model.promised == 0, "a flushed partition is gone"
+                self.models[partition] = Model()
+                continue
+            log.high_watermark = log.log_end_offset
+            check(log, model)
+
+    def adopt(self) -> None:
+        """Go on from what was found."""
+        for partition, model in self.models.items():
+            log = self.manager.get(partition)
+            if log is None:
+                continue
+            found = [bytes(batch.data) for batch in stored_batches(log)]
+            start = log.bases[0]
+            below = [data for data in model.batches if RecordBatch(data).last_offset < start]
+            model.batches = below + found
+            model.undone = []
+            model.promised = 0
+            model.start_asked = log.log_start_offset
+            model.sequences = {p.producer_id: p.last_sequence + 1 for p in log.active_producers()}
+            model.open = {
+                p.producer_id for p in log.active_producers() if p.transaction_first_offset >= 0
+            }
+            log.on_leader_epoch(self.epoch)
+
+
+def stored_batches(log: PartitionLog) -> list[RecordBatch]:
+    """All batches in the files of a log."""
+    found = []
+    for segment in log.segments:
+        for place in segment.batches(0):
+            file = segment.file or segment.open_file()
+            found.append(read_batch(log.storage.file_system, file, place))
+    return found
+
+
+def check(log: PartitionLog, model: Model) -> None:
+    """The log holds what it may and must."""
+    batches = stored_batches(log)
+    assert log.log_end_offset >= model.promised, "flushed records are gone"
+    assert log.log_start_offset <= max(model.start_asked, log.bases[0])
+    assert log.bases[0] <= model.start_asked
+    check_content(log, model, batches)
+    check_places(log, batches)
+    check_producers(log, model, batches)
+    check_epochs(log, model, batches)
+
+
+def check_content(log: PartitionLog, model: Model, batches: list[RecordBatch]) -> None:
+    """What is there is the beginning of what was appended, now or before a truncation."""
+    found = [bytes(batch.data) for batch in batches]
+    promised = [data for data in model.batches if RecordBatch(data).last_offset < model.promised]
+    first = log.bases[0]
+    candidates = [model.batches, *model.undone]
+    histories = [
+        [data for data in history if RecordBatch(data).base_offset >= first]
+        for history in candidates
+    ]
+    assert any(history[: len(found)] == found for history in histories), "records nobody appended"
+    wanted = [data for data in promised if RecordBatch(data).base_offset >= first]
+    assert found[: len(wanted)] == wanted, "flushed records are not what they were"
+    end = batches[-1].next_offset if batches else log.log_start_offset
+    assert log.log_end_offset in (end, log.log_start_offset, log.bases[-1])
+
+
+def check_places(log: PartitionLog, batches: list[RecordBatch]) -> None:
+    """Indexes and searches agree with the batches."""
+    files = log.storage.file_system
+    for segment in log.segments:
+        places = {place.position: place for place in segment.batches(0)}
+        offsets, times = segment.indexes()
+        for number in range(len(offsets)):
+            relative, position = offsets.entry(files, segment.path(".index"), number)
+            assert places[position].last_offset == segment.base_offset + relative
+        by_last = {place.last_offset: place for place in places.values()}
+        for number in range(len(times)):
+            timestamp, relative = times.entry(files, segment.path(".timeindex"), number)
+            assert by_last[segment.base_offset + relative].max_timestamp == timestamp
+        last = times.last(files, segment.path(".timeindex"))
+        if places and segment is not log.active:
+            assert last[0] == max(place.max_timestamp for place in places.values())
+    for batch in batches:
+        if batch.last_offset >= log.log_start_offset:
+            data = log.read(max(batch.base_offset, log.log_start_offset), 1, log.log_end_offset)
+            found = files.pread(data.records.descriptor, batch.size, data.records.position)
+            assert found == batch.data
+
+
+def check_producers(log: PartitionLog, model: Model, batches: list[RecordBatch]) -> None:
+    """Producers and transactions are those of the batches."""
+    state = ProducerState()
+    aborted = []
+    for batch in batches:
+        if batch.has_producer_id:
+            ended = state.replay(batch)
+            if ended is not None and ended[0].aborted:
+                aborted.append((ended[0].producer_id, ended[0].first_offset))
+    known = (log.producers or ProducerState()).entries
+    for producer_id, entry in state.entries.items():
+        # What was deleted may be forgotten: such a producer may go on with any sequence.
+        if entry.batches and entry.batches[-1].last_offset >= model.start_asked:
+            assert known[producer_id].next_sequence == entry.next_sequence
+    histories = (data for history in (model.batches, *model.undone) for data in history)
+    assert known.keys() <= {RecordBatch(data).producer_id for data in histories}
+    if log.bases[0] == 0 and all(first >= model.start_asked for first in state.ongoing):
+        unstable = state.first_undecided_offset
+        assert log.last_stable_offset == (log.log_end_offset if unstable < 0 else unstable)
+        found = log.aborted_transactions(0, 2**62)
+        assert [(each.producer_id, each.first_offset) for each in found] == aborted
+
+
+def check_epochs(log: PartitionLog, model: Model, batches: list[RecordBatch]) -> None:
+    """Every offset that was not asked to go is of the epoch that its batch has."""
+    for batch in batches:
+        if batch.last_offset >= model.start_asked:
+            offset = max(batch.base_offset, model.start_asked)
+            assert log.leader_epochs.epoch_for(offset) == batch.leader_epoch
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_power_loss(shard):
+    for seed in range(shard, SEEDS, SHARDS):
+        world = World(seed)
+        draw = random.Random(seed * 31)
+        try:
+            for _ in range(3):
+                world.run(draw.choice([5, 20, 80, 200, 400]) + draw.randrange(60))
+                world.lose_power_and_check()
+                world.adopt()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
