@@ -11,14 +11,14 @@ import pyarrow as pa
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection, Pending
 from odradek.client.deadline import Deadline
-from odradek.client.errors import BrokerError, ClientError, DisconnectedError, check
+from odradek.client.errors import BrokerError, ClientError, check
 from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from odradek.env.file_range import FileRange
 from odradek.model.errors import ErrorCode
 from odradek.spark import batches, columns
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import Split
-from odradek.spark.resolution import DataLossError, beginnings, connect, ends
+from odradek.spark.resolution import DataLossError, beginnings, connect, ends, patiently
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
@@ -79,15 +79,13 @@ class SplitReader:
                 continue
             self._bytes_per_offset = len(records) / (scan.next_offset - offset)
             patience = Deadline(self._options.connection.request_timeout_ms)
+            wanted = range(offset, split.end)
             offset = scan.next_offset
             if offset < split.end:
                 self._send_ahead(offset)
             if scan.sections:
                 yield columns.record_batch(
-                    scan,
-                    *split.topic_partition,
-                    range(split.start, split.end),
-                    self._options.include_headers,
+                    scan, *split.topic_partition, wanted, self._options.include_headers
                 )
 
     # -- fetches ----------------------------------------------------------------------------
@@ -111,13 +109,15 @@ class SplitReader:
                 raise
             return data
 
-        return self._cluster.retrying(attempt)
+        return patiently(
+            lambda: self._cluster.retrying(attempt), self._options.connection.request_timeout_ms
+        )
 
     def _send_ahead(self, offset: int) -> None:
-        """Have the next fetch under way; a connection that broke is found out when it is read."""
+        """Have the next fetch under way; if it cannot be sent, the next turn finds out why."""
         try:
             self._in_flight = self._send(offset)
-        except DisconnectedError:
+        except ClientError:
             self._in_flight = None
 
     def _send(self, offset: int) -> InFlight:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection, Pending
 from odradek.client.deadline import Deadline
-from odradek.client.errors import BrokerError, ClientError, UnreachableError, check
+from odradek.client.errors import BrokerError, ClientError, check
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import add_to_sequence
@@ -170,7 +170,7 @@ class Sender:
         """Whether to send again. A gap in sequence numbers follows from a failure before it."""
         if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return self._options.idempotent
-        return error.retriable and not isinstance(error, UnreachableError)
+        return error.retriable
 
     # -- repetition -------------------------------------------------------------------------
 

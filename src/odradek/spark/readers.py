@@ -123,9 +123,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._last_end is None else to_json(self._last_end)
 
     def _ends(self) -> Offsets:
-        cluster = self._connected()
-        wanted = resolution.partitions(cluster, self._options.subscription)
-        self._last_end = resolution.ends(cluster, wanted, self._options.read_committed)
+        cluster, options = self._connected(), self._options
+
+        def ask() -> Offsets:
+            wanted = resolution.partitions(cluster, options.subscription)
+            return resolution.ends(cluster, wanted, options.read_committed)
+
+        self._last_end = resolution.patiently(ask, options.connection.request_timeout_ms)
         return self._last_end
 
     def _complete(self, start: Offsets, end: Mapping[TopicPartition, int]) -> Offsets:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 from odradek.client import offsets as client_offsets
-from odradek.client.cluster import Cluster
-from odradek.client.errors import BrokerError, ClientError
+from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, Cluster
+from odradek.client.deadline import Backoff, Deadline
+from odradek.client.errors import BrokerError, ClientError, UnreachableError
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.offsets import EARLIEST, LATEST, At, AtTime, Bound, Listed, Offsets
 from odradek.spark.options import ConnectionOptions, ReadOptions, Subscription
+
+T = TypeVar("T")
 
 
 class DataLossError(RuntimeError):
@@ -25,6 +29,23 @@ def connect(options: ConnectionOptions) -> Cluster:
         client_id=options.client_id,
         timeout_ms=options.request_timeout_ms,
     )
+
+
+def patiently(call: Callable[[], T], timeout_ms: int) -> T:
+    """The result of `call`, repeated while no broker can be reached: one may be restarting.
+
+    Raises:
+        UnreachableError: none could be reached for so long.
+        ClientError: what `call` raises otherwise.
+    """
+    deadline = Deadline(timeout_ms)
+    backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
+    while True:
+        try:
+            return call()
+        except UnreachableError:
+            if not backoff.pause(deadline):
+                raise
 
 
 def partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:

@@ -38,7 +38,7 @@ from odradek.spark.encoding import EncodedRecords, Rows, encode_records
 from odradek.spark.options import WriteOptions
 from odradek.spark.partitioning import partitions_of_keys
 from odradek.spark.producing import Sender
-from odradek.spark.resolution import connect
+from odradek.spark.resolution import connect, patiently
 
 CHUNK_BYTES = 8 << 20
 """Rows are gathered to about this much before they are encoded."""
@@ -204,11 +204,6 @@ def _portions(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
         yield start, min(step, batch.num_rows - start)
 
 
-def _write(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> Written:
-    with connect(options.connection) as cluster:
-        return Written(TopicWriter(cluster, options).write(batches))
-
-
 class BatchWriter(DataSourceArrowWriter):
     """Appends the rows of a query to topics."""
 
@@ -217,7 +212,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of one task."""
-        return _write(self._options, iterator)
+        with connect(self._options.connection) as cluster:
+            return Written(TopicWriter(cluster, self._options).write(iterator))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -227,8 +223,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write the rows of one task of a micro-batch."""
-        return _write(self._options, iterator)
+        """Write the rows of one task of a micro-batch, once a broker can be reached."""
+        connection = self._options.connection
+        with connect(connection) as cluster:
+            patiently(lambda: cluster.refresh([]), connection.request_timeout_ms)
+            return Written(TopicWriter(cluster, self._options).write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing is left to do: what tasks wrote is in the topics."""
