@@ -1,0 +1,69 @@
+"""Takes changes back that were made before their records were safe in the log.
+
+State is changed when records are appended to a batch, so that the next question sees it; the
+batch is written a moment later. Until then every change of durable state leaves here what was
+there before. When the write succeeds the notes are dropped, when it fails they are played
+backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, MutableMapping
+from typing import Any, TypeVar
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+ValueT = TypeVar("ValueT")
+
+_ABSENT: Any = object()
+
+
+class Journal:
+    """Notes of what was there before. `recording` is off while a log is loaded."""
+
+    __slots__ = ("_notes", "recording")
+
+    def __init__(self) -> None:
+        self._notes: list[tuple[Any, Any, Any]] = []
+        self.recording = True
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    def put(self, mapping: MutableMapping[KeyT, ValueT], key: KeyT, value: ValueT) -> ValueT | None:
+        """`mapping[key] = value`; returns what was there."""
+        before = mapping.get(key, _ABSENT)
+        if self.recording:
+            self._notes.append((mapping, key, before))
+        mapping[key] = value
+        return None if before is _ABSENT else before
+
+    def remove(self, mapping: MutableMapping[KeyT, ValueT], key: KeyT) -> ValueT | None:
+        """`del mapping[key]` if it is there; returns what was there."""
+        before = mapping.pop(key, _ABSENT)
+        if before is _ABSENT:
+            return None
+        if self.recording:
+            self._notes.append((mapping, key, before))
+        return before  # type: ignore[no-any-return]
+
+    def assign(self, owner: object, name: str, value: object) -> None:
+        """`owner.name = value`."""
+        if self.recording:
+            self._notes.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def commit(self) -> None:
+        """The changes are safe."""
+        if self._notes:
+            self._notes.clear()
+
+    def roll_back(self) -> None:
+        """Take the changes back, the last first."""
+        notes, self._notes = self._notes, []
+        for owner, key, before in reversed(notes):
+            if not isinstance(owner, MutableMapping):
+                setattr(owner, key, before)
+            elif before is _ABSENT:
+                owner.pop(key, None)
+            else:
+                owner[key] = before

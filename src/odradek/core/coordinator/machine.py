@@ -1,0 +1,81 @@
+"""The face that a coordinator's machine shows the runtime, and what it asks the runtime to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from odradek.core.coordinator.journal import Journal
+from odradek.core.coordinator.record import CoordinatorRecord, KeyMessages
+from odradek.core.coordinator.result import CoordinatorResult
+from odradek.core.coordinator.timers import TimerTable
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+
+
+class Answer(NamedTuple):
+    """An answer for someone who was kept waiting. `ticket` is what came with the question."""
+
+    ticket: Any
+    response: Any
+
+
+class Task(NamedTuple):
+    """Work that takes too long for the loop. `work` may touch no state; it runs in a thread.
+
+    Its outcome, or the exception that it raised, is handed to `done`, which decides on records.
+    One task of a key at a time: another one is dropped.
+    """
+
+    key: Any
+    work: Callable[[], Any]
+    done: Callable[[Any], CoordinatorResult[None]]
+
+
+class Effects:
+    """What the runtime has to do after each question, in this order; it empties the lists."""
+
+    __slots__ = ("answers", "tasks")
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.tasks: list[Task] = []
+
+    def answer(self, ticket: Any, response: Any) -> None:
+        """Answer someone who waits; a ticket of None is nobody."""
+        if ticket is not None:
+            self.answers.append(Answer(ticket, response))
+
+
+class CoordinatorMachine(Protocol):
+    """The state of one partition of a coordinator's topic. Questions are its other methods."""
+
+    journal: Journal
+    timers: TimerTable
+    effects: Effects
+    messages: KeyMessages
+    """The types of records in its log."""
+
+    def replay(
+        self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord
+    ) -> None:
+        """Take a record; `producer_id` is -1 outside of transactions."""
+        ...
+
+    def replay_end_of_transaction(
+        self, producer_id: int, producer_epoch: int, committed: bool
+    ) -> None:
+        """What the producer wrote in a transaction counts now, or never."""
+        ...
+
+    def on_loaded(self, image: MetadataImage) -> None:
+        """The log is replayed; questions follow. Schedule what time shall bring."""
+        ...
+
+    def on_unloaded(self) -> None:
+        """Another broker coordinates now. Answer everyone who waits."""
+        ...
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """The cluster has changed."""
+        ...

@@ -1,0 +1,80 @@
+"""Records of `__consumer_offsets` and `__transaction_state`.
+
+key:   int16 type    | message of that type, version 0
+value: int16 version | message in that version, or null: the key is forgotten (tombstone)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any, NamedTuple
+
+from odradek.wire.primitives import Buffer, MalformedMessage, Message
+
+_NUMBER = Struct(">h")
+_NUMBERS = tuple(_NUMBER.pack(n) for n in range(32))
+
+
+class MalformedRecord(ValueError):
+    """Bytes in a coordinator's log that are no record of it."""
+
+
+class CoordinatorRecord(NamedTuple):
+    """A key and what is now true of it. Messages of records are never changed afterwards."""
+
+    key: Message
+    value: Message | None
+    """None forgets the key."""
+    version: int = 0
+    """The version in which the value is written."""
+
+
+KeyMessages = Mapping[int, tuple[type[Message], type[Message]]]
+"""By type: the classes of key and value."""
+
+
+def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """The bytes of key and value."""
+    key, value, version = record
+    kind = key.API_KEY
+    assert kind is not None
+    parts: list[Any] = [_NUMBERS[kind]]
+    append: Callable[[Any], object] = parts.append
+    key.ENCODERS[0](key, append)
+    key_bytes = b"".join(parts)
+    if value is None:
+        return key_bytes, None
+    parts = [_NUMBERS[version]]
+    value.ENCODERS[version](value, parts.append)
+    return key_bytes, b"".join(parts)
+
+
+def decode(
+    key: Buffer | None, value: Buffer | None, messages: KeyMessages
+) -> CoordinatorRecord | None:
+    """The record of these bytes; None if its type is not among `messages`.
+
+    Kafka skips types that it does not know: a newer broker may have written them.
+
+    Raises:
+        MalformedRecord: the bytes are not of the form above, or of an unknown version.
+    """
+    if key is None or len(key) < _NUMBER.size:
+        raise MalformedRecord("a coordinator's record has no type in its key")
+    (kind,) = _NUMBER.unpack_from(key)
+    classes = messages.get(kind)
+    if classes is None:
+        return None
+    key_class, value_class = classes
+    try:
+        key_message = key_class.decode(key, 0, _NUMBER.size)
+        if value is None:
+            return CoordinatorRecord(key_message, None)
+        if len(value) < _NUMBER.size:
+            raise MalformedRecord(f"the value of a {key_class.__name__} has no version")
+        (version,) = _NUMBER.unpack_from(value)
+        value_message = value_class.decode(value, version, _NUMBER.size)
+    except MalformedMessage as error:
+        raise MalformedRecord(str(error)) from error
+    return CoordinatorRecord(key_message, value_message, version)

@@ -1,0 +1,259 @@
+"""Drives classic groups around their circle: begin, wait for members, next generation, sync."""
+
+from __future__ import annotations
+
+from odradek.core.coordinator.result import NOTHING, CoordinatorResult
+from odradek.core.group.classic import keys
+from odradek.core.group.classic.answers import join_failed
+from odradek.core.group.classic.group import ClassicGroup, ClassicState
+from odradek.core.group.classic.member import NO_ASSIGNMENT, ClassicMember
+from odradek.core.group.state import GroupState
+from odradek.model.errors import ErrorCode
+from odradek.wire.generated.sync_group_response import SyncGroupResponse
+
+EMPTY = ClassicState.EMPTY
+PREPARING = ClassicState.PREPARING_REBALANCE
+COMPLETING = ClassicState.COMPLETING_REBALANCE
+STABLE = ClassicState.STABLE
+DEAD = ClassicState.DEAD
+
+Result = CoordinatorResult[None]
+
+
+class Rebalance:
+    """What happens to a group as a whole."""
+
+    def __init__(self, state: GroupState) -> None:
+        self._state = state
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        """The classic group of that name, if there is one."""
+        group = self._state.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    # -- who is there -------------------------------------------------------------------------
+
+    def expect_heartbeat(
+        self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
+    ) -> None:
+        """The member has shown itself: it may be silent for its session timeout again."""
+        self._state.timers.schedule(
+            keys.session(group.group_id, member.member_id),
+            member.session_timeout_ms if timeout_ms is None else timeout_ms,
+            self.expire_session,
+            group.group_id,
+            member.member_id,
+        )
+
+    def expire_session(self, group_id: str, member_id: str) -> Result:
+        """The member has not shown itself in time."""
+        group = self.find(group_id)
+        if group is None or group.state is DEAD:
+            return NOTHING
+        if member_id in group.pending_join:
+            self._state.note(group_id, f"{member_id} never joined")
+            group.remove(member_id)
+            if group.state is PREPARING and group.has_all_joined:
+                return self.complete_join(group)
+            return NOTHING
+        member = group.members.get(member_id)
+        if member is None or member.is_excused:
+            return NOTHING
+        self._state.note(group_id, f"{member_id} sent no heartbeat in time")
+        self.dismiss(group, member)
+        if group.state in (STABLE, COMPLETING):
+            return self.prepare_or_complete(group, f"{member_id} is lost")
+        if group.state is PREPARING and group.has_all_joined:
+            return self.complete_join(group)
+        return NOTHING
+
+    def dismiss(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Remove a member; its unanswered JoinGroup tells it to start again."""
+        response = join_failed(ErrorCode.UNKNOWN_MEMBER_ID)
+        group.answer_join(member, response, self._state.effects)
+        group.remove(member.member_id)
+
+    # -- begin --------------------------------------------------------------------------------
+
+    def prepare_or_complete(self, group: ClassicGroup, reason: str) -> Result:
+        """Something has changed: begin a rebalance, or see whether the one under way is done."""
+        if group.can_rebalance:
+            return self.prepare(group, reason)
+        return self.complete_if_all_joined(group)
+
+    def prepare(self, group: ClassicGroup, reason: str) -> Result:
+        """Begin a rebalance. A new group waits a while for more members first (KIP-134)."""
+        state = self._state
+        if group.state is COMPLETING:
+            self.reset_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        self.forget_pending_sync(group)
+        is_initial = group.state is EMPTY
+        if is_initial:
+            delay_ms = state.config.group_initial_rebalance_delay_ms
+            remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+            self._delay(group, delay_ms, remaining_ms)
+        group.move_to(PREPARING, state.clock.now_ms())
+        state.note(
+            group.group_id, f"rebalance begins after generation {group.generation_id}: {reason}"
+        )
+        if is_initial:
+            return NOTHING
+        if group.has_all_joined:
+            return self.complete_join(group)
+        self._schedule_join_end(group)
+        return NOTHING
+
+    def _delay(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
+        self._state.timers.schedule(
+            keys.join(group.group_id),
+            delay_ms,
+            self.end_initial_delay,
+            group.group_id,
+            delay_ms,
+            remaining_ms,
+        )
+
+    def end_initial_delay(self, group_id: str, delay_ms: int, remaining_ms: int) -> Result:
+        """Wait on while members keep coming, but no longer than the rebalance timeout."""
+        group = self.find(group_id)
+        if group is None:
+            return NOTHING
+        if not group.has_new_member or remaining_ms == 0:
+            return self.complete_join(group)
+        group.has_new_member = False
+        next_delay_ms = min(self._state.config.group_initial_rebalance_delay_ms, remaining_ms)
+        self._delay(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
+        return NOTHING
+
+    def _schedule_join_end(self, group: ClassicGroup) -> None:
+        self._state.timers.schedule(
+            keys.join(group.group_id),
+            group.rebalance_timeout_ms,
+            self.end_join,
+            group.group_id,
+        )
+
+    # -- members have joined ------------------------------------------------------------------
+
+    def complete_if_all_joined(self, group: ClassicGroup) -> Result:
+        """End the joining if nobody is missing; an initial delay runs its time."""
+        if (
+            group.state is not PREPARING
+            or group.previous_state is EMPTY
+            or not group.has_all_joined
+        ):
+            return NOTHING
+        return self.complete_join(group)
+
+    def end_join(self, group_id: str) -> Result:
+        """The rebalance timeout has passed."""
+        group = self.find(group_id)
+        return NOTHING if group is None else self.complete_join(group)
+
+    def complete_join(self, group: ClassicGroup) -> Result:
+        """Leave behind who has not joined, and begin the next generation with the others.
+
+        Static members may be absent: they stay until their session ends.
+        """
+        timers = self._state.timers
+        timers.cancel(keys.join(group.group_id))
+        missing = [
+            each
+            for each in group.members.values()
+            if each.join_ticket is None and not each.is_static
+        ]
+        for member in missing:
+            group.remove(member.member_id)
+            group.cancel_session(member.member_id, timers)
+        if missing:
+            names = ", ".join(each.member_id for each in missing)
+            self._state.note(group.group_id, f"did not join in time: {names}")
+        if group.state is DEAD:
+            return NOTHING
+        if not group.elect_joined_leader() and group.members:
+            self._state.note(group.group_id, "nobody has joined; waiting for sessions to end")
+            self._schedule_join_end(group)
+            return NOTHING
+        group.begin_generation(self._state.clock.now_ms())
+        if group.state is EMPTY:
+            self._state.note(group.group_id, f"empty since generation {group.generation_id}")
+            return CoordinatorResult((group.record({}),), None, replay=False)
+        self._announce_generation(group)
+        return NOTHING
+
+    def _announce_generation(self, group: ClassicGroup) -> None:
+        self._state.note(
+            group.group_id, f"generation {group.generation_id}: {len(group.members)} members"
+        )
+        for member in group.members.values():
+            is_leader = group.is_leader(member.member_id)
+            response = group.join_response(member.member_id, with_members=is_leader)
+            group.answer_join(member, response, self._state.effects)
+            self.expect_heartbeat(group, member)
+            member.is_new = False
+            group.pending_sync[member.member_id] = None
+        self._state.timers.schedule(
+            keys.sync(group.group_id),
+            group.rebalance_timeout_ms,
+            self.end_sync,
+            group.group_id,
+            group.generation_id,
+        )
+
+    # -- members fetch their assignment -------------------------------------------------------
+
+    def forget_pending_sync(self, group: ClassicGroup) -> None:
+        """Nobody is waited for any more."""
+        group.pending_sync.clear()
+        self._state.timers.cancel(keys.sync(group.group_id))
+
+    def on_synced(self, group: ClassicGroup, member_id: str) -> None:
+        """The member has asked for its assignment."""
+        group.pending_sync.pop(member_id, None)
+        if not group.pending_sync:
+            self._state.timers.cancel(keys.sync(group.group_id))
+
+    def end_sync(self, group_id: str, generation_id: int) -> Result:
+        """Leave behind who has not asked for an assignment within the rebalance timeout."""
+        group = self.find(group_id)
+        if group is None or group.generation_id != generation_id:
+            return NOTHING
+        if group.state not in (COMPLETING, STABLE) or not group.pending_sync:
+            return NOTHING
+        missing = list(group.pending_sync)
+        for member_id in missing:
+            group.remove(member_id)
+            group.cancel_session(member_id, self._state.timers)
+        return self.prepare(group, f"did not ask for an assignment: {', '.join(missing)}")
+
+    def reset_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """The generation fails: whoever waits for its assignment has to join again."""
+        assert group.state is COMPLETING, f"{group} has no assignment under way"
+        for member in group.members.values():
+            member.assignment = NO_ASSIGNMENT
+        self.hand_out(group, error)
+
+    def hand_out(self, group: ClassicGroup, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Answer all who wait for their assignment."""
+        failed = error is not ErrorCode.NONE
+        for member in group.members.values():
+            response = SyncGroupResponse(
+                error_code=error,
+                protocol_type=None if failed else group.protocol_type,
+                protocol_name=None if failed else group.protocol_name,
+                assignment=member.assignment,
+            )
+            if group.answer_sync(member, response, self._state.effects):
+                # Its session may have ended while it waited, and was not minded.
+                self.expect_heartbeat(group, member)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def unload(self, group: ClassicGroup) -> None:
+        """The group is coordinated elsewhere now: send everyone there."""
+        group.move_to(DEAD, self._state.clock.now_ms())
+        error = ErrorCode.NOT_COORDINATOR
+        effects = self._state.effects
+        for member in group.members.values():
+            group.answer_join(member, join_failed(error, member.member_id), effects)
+            group.answer_sync(member, SyncGroupResponse(error_code=error), effects)

@@ -1,0 +1,89 @@
+"""ListGroups, DescribeGroups and DeleteGroups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.coordinator.result import CoordinatorResult
+from odradek.core.group.classic.group import ClassicGroup, ClassicState
+from odradek.core.group.offsets.deletion import Deletion
+from odradek.core.group.state import GroupState
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.delete_groups_response import DeletableGroupResult
+from odradek.wire.generated.describe_groups_response import DescribedGroup
+from odradek.wire.generated.list_groups_response import ListedGroup
+
+NOT_FOUND_VERSION = 6
+"""From here on DescribeGroups says that a group does not exist, not only that it is dead."""
+
+
+class Listing:
+    """Looks at groups of all kinds, and deletes those without members."""
+
+    def __init__(self, state: GroupState, deletion: Deletion) -> None:
+        self._state = state
+        self._deletion = deletion
+
+    def list_groups(
+        self, states_filter: Iterable[str], types_filter: Iterable[str]
+    ) -> list[ListedGroup]:
+        """The groups in one of the states and of one of the types; no filter lets all pass."""
+        states = {each.strip().lower() for each in states_filter}
+        types = {each.lower() for each in types_filter}
+        return [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type_name,
+                group_state=group.state_name,
+                group_type=group.type.value,
+            )
+            for group in self._state.groups.values()
+            if (not states or group.state_name.lower() in states)
+            and (not types or group.type.value in types)
+        ]
+
+    def describe(self, group_ids: Iterable[str], api_version: int) -> list[DescribedGroup]:
+        """Classic groups as they are; others do not exist for this API."""
+        return [self._describe(group_id, api_version) for group_id in group_ids]
+
+    def _describe(self, group_id: str, api_version: int) -> DescribedGroup:
+        group = self._state.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            described = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
+            if api_version >= NOT_FOUND_VERSION:
+                described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+                described.error_message = (
+                    f"Group {group_id} not found."
+                    if group is None
+                    else f"Group {group_id} is not a classic group."
+                )
+            return described
+        protocol = group.protocol_name if group.state is ClassicState.STABLE else None
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state_name,
+            protocol_type=group.protocol_type_name,
+            protocol_data=protocol or "",
+            members=[each.describe(protocol) for each in group.members.values()],
+        )
+
+    def delete(self, group_ids: Collection[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
+        """Forget groups without members, and their offsets."""
+        records: list[CoordinatorRecord] = []
+        results = []
+        for group_id in group_ids:
+            result = DeletableGroupResult(group_id=group_id)
+            results.append(result)
+            try:
+                group = self._state.group(group_id)
+                group.validate_delete()
+            except ApiError as error:
+                result.error_code = error.code
+                result.error_message = error.message
+                continue
+            records.extend(self._deletion.tombstones(group_id))
+            records.extend(group.tombstones())
+            group.cancel_timers(self._state.timers)
+            self._state.note(group_id, "deleted by request")
+        return CoordinatorResult(records, results)

@@ -1,0 +1,217 @@
+"""The machine of one partition of `__consumer_offsets`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.coordinator.result import NOTHING, CoordinatorResult
+from odradek.core.group.classic.answers import join_failed
+from odradek.core.group.classic.group import ClassicGroup, ClassicState
+from odradek.core.group.classic.join import Join
+from odradek.core.group.classic.presence import Presence
+from odradek.core.group.classic.rebalance import Rebalance
+from odradek.core.group.classic.sync import Sync
+from odradek.core.group.group import Requester
+from odradek.core.group.listing import Listing
+from odradek.core.group.offsets.commit import Commit
+from odradek.core.group.offsets.deletion import Deletion
+from odradek.core.group.offsets.fetch import Fetch
+from odradek.core.group.offsets.store import CommittedOffset, OffsetStore
+from odradek.core.group.records import messages
+from odradek.core.group.state import GroupState
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.heartbeat_request import HeartbeatRequest
+from odradek.wire.generated.heartbeat_response import HeartbeatResponse
+from odradek.wire.generated.join_group_request import JoinGroupRequest
+from odradek.wire.generated.leave_group_request import LeaveGroupRequest
+from odradek.wire.generated.leave_group_response import LeaveGroupResponse
+from odradek.wire.generated.offset_commit_value import OffsetCommitValue
+from odradek.wire.generated.sync_group_request import SyncGroupRequest
+from odradek.wire.generated.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from odradek.wire.generated.group_metadata_key import GroupMetadataKey
+    from odradek.wire.generated.group_metadata_value import GroupMetadataValue
+    from odradek.wire.generated.legacy_offset_commit_key import LegacyOffsetCommitKey
+    from odradek.wire.generated.legacy_offset_commit_value import LegacyOffsetCommitValue
+    from odradek.wire.generated.offset_commit_key import OffsetCommitKey
+
+Replay = Callable[[int, int, Any, Any], None]
+"""(offset, producer id, key, value or None)."""
+
+
+class GroupMachine:
+    """See the package. `commit`, `fetch`, `deletion` and `listing` are its parts for offsets and
+    administration; what members of groups ask comes in here, because it depends on the group's
+    type who decides.
+    """
+
+    def __init__(self, state: GroupState) -> None:
+        self.state = state
+        self.journal = state.journal
+        self.timers = state.timers
+        self.effects = state.effects
+        self.messages = messages()
+        self.offsets = OffsetStore(state.journal)
+        self.rebalance = Rebalance(state)
+        self._join = Join(state, self.rebalance)
+        self._sync = Sync(state, self.rebalance)
+        self._presence = Presence(state, self.rebalance)
+        self.commit = Commit(state, self.rebalance)
+        self.fetch = Fetch(state, self.offsets)
+        self.deletion = Deletion(state, self.offsets)
+        self.listing = Listing(state, self.deletion)
+        self._replay: Mapping[int, Replay] = {
+            0: self._replay_legacy_offset_commit,
+            1: self._replay_offset_commit,
+            2: self._replay_group_metadata,
+        }
+
+    # -- members ------------------------------------------------------------------------------
+
+    def join(
+        self, request: JoinGroupRequest, requester: Requester, ticket: Any
+    ) -> CoordinatorResult[None]:
+        """JoinGroup; the answer goes to `ticket`."""
+        group = self.state.groups.get(request.group_id)
+        if group is not None and not isinstance(group, ClassicGroup):
+            self.effects.answer(ticket, join_failed(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return NOTHING
+        return self._join.join(request, requester, ticket)
+
+    def sync(self, request: SyncGroupRequest, ticket: Any) -> CoordinatorResult[None]:
+        """SyncGroup; the answer goes to `ticket`."""
+        group = self.state.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup) or group.is_empty:
+            self.effects.answer(ticket, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            return NOTHING
+        return self._sync.sync(group, request, ticket)
+
+    def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
+        """Heartbeat.
+
+        Raises:
+            ApiError: see `Presence.heartbeat`.
+        """
+        return self._presence.heartbeat(self._classic_group(request.group_id), request)
+
+    def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
+        """LeaveGroup.
+
+        Raises:
+            ApiError: UNKNOWN_MEMBER_ID: there is no such group.
+        """
+        return self._presence.leave(self._classic_group(request.group_id), request)
+
+    def _classic_group(self, group_id: str) -> ClassicGroup:
+        group = self.state.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+        return group
+
+    # -- what the runtime tells ---------------------------------------------------------------
+
+    def on_loaded(self, image: MetadataImage) -> None:
+        """See `CoordinatorMachine`. Members of the last generation have to show themselves."""
+        self.state.image = image
+        for group in list(self.state.groups.values()):
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    self.rebalance.expect_heartbeat(group, member)
+                if len(group.members) > self.state.config.group_max_size:
+                    self.rebalance.prepare(group, "the group is larger than group.max.size")
+        self.deletion.schedule_expiry()
+
+    def on_unloaded(self) -> None:
+        """See `CoordinatorMachine`."""
+        for group in self.state.groups.values():
+            if isinstance(group, ClassicGroup):
+                self.rebalance.unload(group)
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """See `CoordinatorMachine`."""
+        self.state.image = image
+
+    def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
+        """Topics are gone: (id, name) of each."""
+        return self.deletion.on_topics_deleted(deleted)
+
+    # -- replay -------------------------------------------------------------------------------
+
+    def replay(
+        self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord
+    ) -> None:
+        """See `CoordinatorMachine`."""
+        kind = record.key.API_KEY
+        assert kind is not None
+        self._replay[kind](offset, producer_id, record.key, record.value)
+
+    def replay_end_of_transaction(
+        self, producer_id: int, producer_epoch: int, committed: bool
+    ) -> None:
+        """See `CoordinatorMachine`."""
+        self.offsets.end_transaction(producer_id, committed)
+
+    def _replay_offset_commit(
+        self,
+        offset: int,
+        producer_id: int,
+        key: OffsetCommitKey,
+        value: OffsetCommitValue | None,
+    ) -> None:
+        group_id = key.group
+        if value is None:
+            self.offsets.forget(group_id, key.topic, key.partition)
+            return
+        if group_id not in self.state.groups:
+            group = ClassicGroup(group_id, self.state.clock.now_ms())
+            self.journal.put(self.state.groups, group_id, group)
+        committed = CommittedOffset.from_record(offset, value)
+        if producer_id < 0:
+            self.offsets.commit(group_id, key.topic, key.partition, committed)
+        else:
+            self.offsets.commit_pending(producer_id, group_id, key.topic, key.partition, committed)
+
+    def _replay_legacy_offset_commit(
+        self,
+        offset: int,
+        producer_id: int,
+        key: LegacyOffsetCommitKey,
+        value: LegacyOffsetCommitValue | None,
+    ) -> None:
+        converted = None
+        if value is not None:
+            converted = OffsetCommitValue(
+                offset=value.offset,
+                metadata=value.metadata,
+                commit_timestamp=value.commit_timestamp,
+            )
+        # The fields of the two kinds of keys have the same names.
+        self._replay_offset_commit(offset, producer_id, key, converted)  # type: ignore[arg-type]
+
+    def _replay_group_metadata(
+        self,
+        offset: int,
+        producer_id: int,
+        key: GroupMetadataKey,
+        value: GroupMetadataValue | None,
+    ) -> None:
+        groups = self.state.groups
+        if value is None:
+            self.journal.remove(groups, key.group)
+            return
+        group = ClassicGroup.from_record(key.group, value, self.state.clock.now_ms())
+        self.journal.put(groups, key.group, group)
+
+    # -- for metrics --------------------------------------------------------------------------
+
+    def count_by_state(self) -> dict[str, int]:
+        """How many groups are in which state."""
+        counts = dict.fromkeys((each.value for each in ClassicState), 0)
+        for group in self.state.groups.values():
+            counts[group.state_name] = counts.get(group.state_name, 0) + 1
+        return counts

@@ -1,0 +1,165 @@
+"""OffsetCommit and TxnOffsetCommit."""
+
+from __future__ import annotations
+
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.coordinator.result import CoordinatorResult
+from odradek.core.group.classic.group import ClassicGroup, ClassicState
+from odradek.core.group.classic.rebalance import Rebalance
+from odradek.core.group.group import ValidatePartition
+from odradek.core.group.records import offset_commit
+from odradek.core.group.state import GroupState
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.uuids import ZERO
+from odradek.wire.generated.offset_commit_request import OffsetCommitRequest
+from odradek.wire.generated.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from odradek.wire.generated.offset_commit_value import OffsetCommitValue
+from odradek.wire.generated.txn_offset_commit_request import TxnOffsetCommitRequest
+from odradek.wire.generated.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+GROUP_NOT_FOUND_VERSION = 9
+"""From here on OffsetCommit says GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION."""
+
+_TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+
+
+class Commit:
+    """Decides on commits. Topics of the requests exist: handlers have looked."""
+
+    def __init__(self, state: GroupState, rebalance: Rebalance) -> None:
+        self._state = state
+        self._rebalance = rebalance
+
+    def commit(
+        self, request: OffsetCommitRequest, api_version: int
+    ) -> CoordinatorResult[OffsetCommitResponse]:
+        """Store offsets.
+
+        Raises:
+            ApiError: the member may not commit; nothing is stored.
+        """
+        group_id = request.group_id
+        validate = self._validate(request, api_version)
+        now_ms = self._state.clock.now_ms()
+        metadata_max = self._state.config.offset_metadata_max_bytes
+        retention_ms = request.retention_time_ms
+        expire_ms = -1 if retention_ms == -1 else now_ms + retention_ms
+        records: list[CoordinatorRecord] = []
+        topics = []
+        for topic in request.topics:
+            name, topic_id = topic.name, topic.topic_id
+            partitions = []
+            for each in topic.partitions:
+                index = each.partition_index
+                metadata = each.committed_metadata or ""
+                if len(metadata) > metadata_max:
+                    partitions.append(
+                        OffsetCommitResponsePartition(partition_index=index, error_code=_TOO_LARGE)
+                    )
+                    continue
+                if validate is not None:
+                    validate(name, topic_id, index)
+                value = OffsetCommitValue(
+                    offset=each.committed_offset,
+                    leader_epoch=each.committed_leader_epoch,
+                    metadata=metadata,
+                    commit_timestamp=now_ms,
+                    expire_timestamp=expire_ms,
+                    topic_id=topic_id,
+                )
+                records.append(offset_commit(group_id, name, index, value))
+                partitions.append(OffsetCommitResponsePartition(partition_index=index))
+            topics.append(
+                OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+            )
+        return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
+
+    def _validate(self, request: OffsetCommitRequest, api_version: int) -> ValidatePartition | None:
+        group = self._state.groups.get(request.group_id)
+        epoch = request.generation_id_or_member_epoch
+        if group is None:
+            if epoch < 0:
+                return None  # replaying the commit makes a group that only stores offsets
+            if api_version >= GROUP_NOT_FOUND_VERSION:
+                raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        validate = group.validate_offset_commit(
+            request.member_id, request.group_instance_id, epoch, False, api_version
+        )
+        if isinstance(group, ClassicGroup) and group.state in (
+            ClassicState.STABLE,
+            ClassicState.PREPARING_REBALANCE,
+        ):
+            self._rebalance.expect_heartbeat(group, group.members[request.member_id])
+        return validate
+
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, api_version: int
+    ) -> CoordinatorResult[TxnOffsetCommitResponse]:
+        """Store offsets that count when the producer's transaction commits.
+
+        Raises:
+            ApiError: the member may not commit; nothing is stored.
+        """
+        group_id = request.group_id
+        try:
+            validate = self._validate_in_transaction(request, api_version)
+            now_ms = self._state.clock.now_ms()
+            metadata_max = self._state.config.offset_metadata_max_bytes
+            records: list[CoordinatorRecord] = []
+            response = TxnOffsetCommitResponse()
+            for topic in request.topics:
+                result = TxnOffsetCommitResponseTopic(name=topic.name)
+                response.topics.append(result)
+                topic_id = self._topic_id(topic.name)
+                if topic_id == ZERO and validate is not None:
+                    raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+                for each in topic.partitions:
+                    answer = TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
+                    result.partitions.append(answer)
+                    metadata = each.committed_metadata or ""
+                    if len(metadata) > metadata_max:
+                        answer.error_code = _TOO_LARGE
+                        continue
+                    if validate is not None:
+                        validate(topic.name, topic_id, each.partition_index)
+                    value = OffsetCommitValue(
+                        offset=each.committed_offset,
+                        leader_epoch=each.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp=now_ms,
+                    )
+                    records.append(offset_commit(group_id, topic.name, each.partition_index, value))
+        except ApiError as error:
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION) from error
+            raise
+        return CoordinatorResult(records, response)
+
+    def _topic_id(self, name: str) -> bytes:
+        topic = self._state.image.topics.by_name.get(name)
+        return ZERO if topic is None else topic.id
+
+    def _validate_in_transaction(
+        self, request: TxnOffsetCommitRequest, api_version: int
+    ) -> ValidatePartition | None:
+        group = self._state.groups.get(request.group_id)
+        if group is None:
+            if request.generation_id_or_member_epoch < 0:
+                return None
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        return group.validate_offset_commit(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            True,
+            api_version,
+        )

@@ -1,0 +1,100 @@
+"""OffsetFetch: what groups have committed."""
+
+from __future__ import annotations
+
+from odradek.core.group.offsets.store import INVALID_OFFSET, CommittedOffset, OffsetStore
+from odradek.core.group.state import GroupState
+from odradek.model.errors import ErrorCode
+from odradek.model.uuids import ZERO
+from odradek.wire.generated.offset_fetch_request import OffsetFetchRequestGroup
+from odradek.wire.generated.offset_fetch_response import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+
+class Fetch:
+    """Answers OffsetFetch, one group at a time."""
+
+    def __init__(self, state: GroupState, store: OffsetStore) -> None:
+        self._state = state
+        self._store = store
+
+    def fetch(
+        self, request: OffsetFetchRequestGroup, require_stable: bool
+    ) -> OffsetFetchResponseGroup:
+        """The offsets of the partitions asked for; of all if no topics are named (null).
+
+        A group that does not exist has committed nothing. With `require_stable` a partition of
+        which an open transaction holds an offset is UNSTABLE_OFFSET_COMMIT (KIP-447).
+
+        Raises:
+            ApiError: the member is not one, or of another epoch.
+        """
+        group_id = request.group_id
+        group = self._state.groups.get(group_id)
+        if group is None:
+            topics: dict[str, dict[int, CommittedOffset]] = {}
+        else:
+            group.validate_offset_fetch(request.member_id, request.member_epoch)
+            topics = self._store.of_group(group_id)
+        response = OffsetFetchResponseGroup(group_id=group_id)
+        unstable = self._store.open.get(group_id, {}) if require_stable else {}
+        if request.topics is None:
+            for name, partitions in topics.items():
+                pending = unstable.get(name, {})
+                response.topics.append(
+                    OffsetFetchResponseTopics(
+                        name=name,
+                        partitions=[
+                            _unstable(index) if index in pending else _committed(index, offset)
+                            for index, offset in partitions.items()
+                        ],
+                    )
+                )
+            return response
+        for topic in request.topics:
+            partitions = topics.get(topic.name, {})
+            pending = unstable.get(topic.name, {})
+            answers = []
+            for index in topic.partition_indexes:
+                offset = partitions.get(index)
+                if index in pending:
+                    answers.append(_unstable(index))
+                elif offset is None or _is_of_another(offset.topic_id, topic.topic_id):
+                    answers.append(_nothing(index))
+                else:
+                    answers.append(_committed(index, offset))
+            response.topics.append(
+                OffsetFetchResponseTopics(
+                    name=topic.name, topic_id=topic.topic_id, partitions=answers
+                )
+            )
+        return response
+
+
+def _is_of_another(committed: bytes, asked: bytes) -> bool:
+    """Whether the offset is that of an earlier topic of the same name."""
+    return committed not in (ZERO, asked) and asked != ZERO
+
+
+def _committed(index: int, offset: CommittedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+    )
+
+
+def _nothing(index: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET)
+
+
+def _unstable(index: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=INVALID_OFFSET,
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    )

@@ -1,0 +1,194 @@
+"""The committed offsets of all groups, and those of open transactions.
+
+    committed: group -> topic -> partition -> CommittedOffset
+    pending:   producer id -> the same, until the end of its transaction
+    open:      group -> topic -> partition -> producer ids with a pending offset there
+
+All changes go through the journal and come from replayed records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.core.coordinator.journal import Journal
+from odradek.wire.generated.offset_commit_value import OffsetCommitValue
+
+INVALID_OFFSET = -1
+"""Where nothing was committed."""
+
+
+class CommittedOffset(NamedTuple):
+    """An offset as its record has it. `record_offset` is where that record lies."""
+
+    record_offset: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    """-1 unless the commit came with a retention of its own."""
+    topic_id: bytes
+    """All zero in records of before Kafka 4.1."""
+
+    @classmethod
+    def from_record(cls, record_offset: int, value: OffsetCommitValue) -> CommittedOffset:
+        """What a record says."""
+        return cls(
+            record_offset,
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+        )
+
+
+PartitionOffsets = dict[int, CommittedOffset]
+TopicOffsets = dict[str, PartitionOffsets]
+GroupOffsets = dict[str, TopicOffsets]
+
+_NO_TOPICS: TopicOffsets = {}
+
+
+class OffsetStore:
+    """See the module."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.committed: GroupOffsets = {}
+        self.pending: dict[int, GroupOffsets] = {}
+        self.open: dict[str, dict[str, dict[int, dict[int, None]]]] = {}
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def of_group(self, group_id: str) -> TopicOffsets:
+        """What a group has committed; not to be changed."""
+        return self.committed.get(group_id, _NO_TOPICS)
+
+    def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction holds an offset of the partition."""
+        return partition in self.open.get(group_id, {}).get(topic, {})
+
+    def pending_partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """The partitions of which open transactions hold offsets."""
+        for topic, partitions in self.open.get(group_id, {}).items():
+            for partition in partitions:
+                yield topic, partition
+
+    # -- replaying ----------------------------------------------------------------------------
+
+    def commit(self, group_id: str, topic: str, partition: int, value: CommittedOffset) -> None:
+        """An offset outside of transactions."""
+        self._put(self.committed, group_id, topic, partition, value)
+
+    def commit_pending(
+        self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset
+    ) -> None:
+        """An offset that counts when the producer's transaction commits."""
+        offsets = self.pending.get(producer_id)
+        if offsets is None:
+            offsets = {}
+            self._journal.put(self.pending, producer_id, offsets)
+        self._put(offsets, group_id, topic, partition, value)
+        producers = self._open_producers(group_id, topic, partition)
+        self._journal.put(producers, producer_id, None)
+
+    def forget(self, group_id: str, topic: str, partition: int) -> None:
+        """No offset of the partition any more, of no transaction either."""
+        self._remove(self.committed, group_id, topic, partition)
+        for producer_id in list(self.open.get(group_id, {}).get(topic, {}).get(partition, ())):
+            offsets = self.pending.get(producer_id)
+            if offsets is not None:
+                self._remove(offsets, group_id, topic, partition)
+        self._close(group_id, topic, partition)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """What the producer wrote counts now, or never.
+
+        An offset that was committed later than one of the transaction stays.
+        """
+        offsets = self._journal.remove(self.pending, producer_id)
+        if offsets is None:
+            return
+        for group_id, topics in offsets.items():
+            for topic, partitions in topics.items():
+                for partition, value in partitions.items():
+                    self._close_producer(group_id, topic, partition, producer_id)
+                    if committed:
+                        self._commit_ended(group_id, topic, partition, value)
+
+    def _commit_ended(
+        self, group_id: str, topic: str, partition: int, value: CommittedOffset
+    ) -> None:
+        known = self.committed.get(group_id, {}).get(topic, {}).get(partition)
+        if known is None or value.record_offset > known.record_offset:
+            self._put(self.committed, group_id, topic, partition, value)
+
+    def _put(
+        self,
+        offsets: GroupOffsets,
+        group_id: str,
+        topic: str,
+        partition: int,
+        value: CommittedOffset,
+    ) -> None:
+        topics = offsets.get(group_id)
+        if topics is None:
+            topics = {}
+            self._journal.put(offsets, group_id, topics)
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = {}
+            self._journal.put(topics, topic, partitions)
+        self._journal.put(partitions, partition, value)
+
+    def _remove(self, offsets: GroupOffsets, group_id: str, topic: str, partition: int) -> None:
+        """Remove an offset, and what is empty without it."""
+        topics = offsets.get(group_id)
+        partitions = None if topics is None else topics.get(topic)
+        if topics is None or partitions is None:
+            return
+        self._journal.remove(partitions, partition)
+        if not partitions:
+            self._journal.remove(topics, topic)
+            if not topics:
+                self._journal.remove(offsets, group_id)
+
+    # -- open transactions --------------------------------------------------------------------
+
+    def _open_producers(self, group_id: str, topic: str, partition: int) -> dict[int, None]:
+        topics = self.open.get(group_id)
+        if topics is None:
+            topics = {}
+            self._journal.put(self.open, group_id, topics)
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = {}
+            self._journal.put(topics, topic, partitions)
+        producers = partitions.get(partition)
+        if producers is None:
+            producers = {}
+            self._journal.put(partitions, partition, producers)
+        return producers
+
+    def _close_producer(self, group_id: str, topic: str, partition: int, producer_id: int) -> None:
+        producers = self.open.get(group_id, {}).get(topic, {}).get(partition)
+        if producers is None:
+            return
+        self._journal.remove(producers, producer_id)
+        if not producers:
+            self._close(group_id, topic, partition)
+
+    def _close(self, group_id: str, topic: str, partition: int) -> None:
+        topics = self.open.get(group_id)
+        partitions = None if topics is None else topics.get(topic)
+        if topics is None or partitions is None:
+            return
+        self._journal.remove(partitions, partition)
+        if not partitions:
+            self._journal.remove(topics, topic)
+            if not topics:
+                self._journal.remove(self.open, group_id)

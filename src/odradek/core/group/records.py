@@ -1,0 +1,89 @@
+"""The records of `__consumer_offsets`: their types, and how classic groups and offsets are
+written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+
+from odradek.core.coordinator.record import CoordinatorRecord, KeyMessages
+from odradek.wire.generated.group_metadata_key import GroupMetadataKey
+from odradek.wire.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
+from odradek.wire.generated.offset_commit_key import OffsetCommitKey
+from odradek.wire.generated.offset_commit_value import OffsetCommitValue
+from odradek.wire.names import snake_case
+
+OFFSET_COMMIT_VERSION = 4
+OFFSET_COMMIT_EXPIRING_VERSION = 1
+"""The only version with an expiry of its own, for commits that come with a retention time."""
+GROUP_METADATA_VERSION = 3
+
+_TYPES = {
+    0: "LegacyOffsetCommit",
+    1: "OffsetCommit",
+    2: "GroupMetadata",
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    16: "ConsumerGroupRegularExpression",
+}
+"""What this machine understands. Share and streams groups are left alone in the log."""
+
+
+def messages() -> KeyMessages:
+    """Key and value classes by type of record."""
+    found = {}
+    for kind, name in _TYPES.items():
+        classes = []
+        for class_name in (name + "Key", name + "Value"):
+            module = import_module(f"odradek.wire.generated.{snake_case(class_name)}")
+            classes.append(getattr(module, class_name))
+        found[kind] = (classes[0], classes[1])
+    return found
+
+
+def offset_commit(
+    group_id: str, topic: str, partition: int, value: OffsetCommitValue
+) -> CoordinatorRecord:
+    """An offset is committed."""
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    version = OFFSET_COMMIT_VERSION
+    if value.expire_timestamp != -1:
+        version = OFFSET_COMMIT_EXPIRING_VERSION
+    return CoordinatorRecord(key, value, version)
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    """An offset is forgotten."""
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    return CoordinatorRecord(key, None)
+
+
+def group_metadata(
+    group_id: str,
+    *,
+    protocol_type: str = "",
+    protocol: str | None = None,
+    generation: int = 0,
+    leader: str | None = None,
+    state_timestamp_ms: int = -1,
+    members: Iterable[MemberMetadata] = (),
+) -> CoordinatorRecord:
+    """A classic group as it is now."""
+    value = GroupMetadataValue(
+        protocol_type=protocol_type,
+        protocol=protocol,
+        generation=generation,
+        leader=leader,
+        current_state_timestamp=state_timestamp_ms,
+        members=list(members),
+    )
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), value, GROUP_METADATA_VERSION)
+
+
+def group_metadata_tombstone(group_id: str) -> CoordinatorRecord:
+    """A classic group is forgotten."""
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), None)

@@ -1,0 +1,65 @@
+"""What the parts of one group machine share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.coordinator.clock import Clock
+from odradek.core.coordinator.journal import Journal
+from odradek.core.coordinator.machine import Effects
+from odradek.core.coordinator.timers import TimerTable
+from odradek.core.group.group import Group
+from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.model import uuids
+from odradek.model.errors import ApiError, ErrorCode
+
+Note = Callable[[str, str], None]
+"""(group id, what happened and why): for the log and for people."""
+
+
+def no_note(group_id: str, text: str) -> None:
+    """Where nobody listens."""
+
+
+class GroupState:
+    """The groups of one partition, and the means of its machine."""
+
+    __slots__ = (
+        "clock", "config", "effects", "groups", "image", "journal", "note", "random_bytes",
+        "rebalances_completed", "timers",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        note: Note = no_note,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.random_bytes = random_bytes
+        self.note = note
+        self.journal = Journal()
+        self.timers = TimerTable(clock.monotonic_ms)
+        self.effects = Effects()
+        self.groups: dict[str, Group] = {}
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.rebalances_completed = 0
+
+    def group(self, group_id: str) -> Group:
+        """The group.
+
+        Raises:
+            ApiError: GROUP_ID_NOT_FOUND.
+        """
+        group = self.groups.get(group_id)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def make_member_id(self, prefix: str) -> str:
+        """A new id for a member: `prefix`, a dash and a random UUID."""
+        text = uuids.make(self.random_bytes(16)).hex()
+        return f"{prefix}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
