@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
@@ -35,6 +37,8 @@ class Broker:
     logs: LogManager
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
+    groups: GroupCoordinator
+    producer_ids: ProducerIds
     client_telemetry: ClientTelemetry
     supported_features: Mapping[str, tuple[int, int]]
     """Feature levels that this software can run at."""

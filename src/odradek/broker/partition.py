@@ -9,6 +9,7 @@ from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.partition_log import PartitionLog
 from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import is_internal
 
 if TYPE_CHECKING:
     from odradek.broker.delayed_fetch import DelayedFetch
@@ -25,6 +26,7 @@ class Partition:
         "bytes_out",
         "high_watermark_listener",
         "index",
+        "is_internal",
         "is_leader",
         "log",
         "records_in",
@@ -45,6 +47,7 @@ class Partition:
         wake: Callable[[Partition, int], None],
     ) -> None:
         self.topic = topic
+        self.is_internal = is_internal(topic)
         self.topic_id = topic_id
         self.index = index
         self.log = log

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
@@ -25,8 +26,21 @@ from odradek.log import LogManager, PartitionLog
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.wire.primitives import write_uvarint
 
 log = logging.getLogger("odradek.replicas")
+
+
+class LeadershipListener(Protocol):
+    """A coordinator: it lives where the partitions of its topic are led."""
+
+    def on_election(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition from now on, in this epoch."""
+        ...
+
+    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
+        """It does no longer: since this epoch, or because the replica is gone (None)."""
+        ...
 
 
 class ReplicaManager:
@@ -37,6 +51,10 @@ class ReplicaManager:
         self.logs = logs
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
+        self.by_wire_topic: dict[bytes, dict[int, Partition]] = {}
+        """By what names the topic in a request: its id, or its name behind a compact length."""
+        self.leadership_listeners: dict[str, LeadershipListener] = {}
+        """By topic: who acts where this broker leads a partition of it."""
         self._image = EMPTY_IMAGE
         self._offline: set[tuple[str, int]] = set()
         self._loop = loop
@@ -197,16 +215,34 @@ class ReplicaManager:
         partitions = self.by_id.get(topic.id)
         if partitions is None:
             partitions = self.by_id[topic.id] = self.by_name[topic.name] = {}
+            for wire_name in _wire_names(topic.name, topic.id):
+                self.by_wire_topic[wire_name] = partitions
         partitions[index] = partition
+        if partition.is_leader:
+            self._elected(partition)
+
+    def _elected(self, partition: Partition) -> None:
+        listener = self.leadership_listeners.get(partition.topic)
+        if listener is not None:
+            listener.on_election(partition.index, partition.registration.leader_epoch)
+
+    def _resigned(self, partition: Partition, leader_epoch: int | None) -> None:
+        listener = self.leadership_listeners.get(partition.topic)
+        if listener is not None:
+            listener.on_resignation(partition.index, leader_epoch)
 
     def _update(self, partition: Partition, registration: PartitionRegistration) -> None:
-        before = partition.registration
+        before, led = partition.registration, partition.is_leader
         partition.registration = registration
         partition.is_leader = registration.leader == self.node_id
-        if partition.is_leader and registration.leader_epoch != before.leader_epoch:
+        if before.leader_epoch == registration.leader_epoch:
+            return
+        if partition.is_leader:
             partition.log.on_leader_epoch(registration.leader_epoch)
-        if before.leader_epoch != registration.leader_epoch:
-            self.expire_waiting(partition)
+            self._elected(partition)
+        elif led:
+            self._resigned(partition, registration.leader_epoch)
+        self.expire_waiting(partition)
 
     def _delete_topic(self, topic_id: bytes, name: str) -> None:
         for partition in list(self.by_id.get(topic_id, {}).values()):
@@ -214,11 +250,16 @@ class ReplicaManager:
         self._offline = {each for each in self._offline if each[0] != name}
 
     def _drop(self, partition: Partition, delete: bool) -> None:
+        if partition.is_leader:
+            self._resigned(partition, None)
         partition.is_leader = False
         by_id = self.by_id.get(partition.topic_id, {})
         by_id.pop(partition.index, None)
         if not by_id:
             self.by_id.pop(partition.topic_id, None)
+            for wire_name in _wire_names(partition.topic, partition.topic_id):
+                if self.by_wire_topic.get(wire_name) is by_id:
+                    del self.by_wire_topic[wire_name]
             if self.by_name.get(partition.topic) is by_id:
                 del self.by_name[partition.topic]
         if delete:
@@ -228,3 +269,8 @@ class ReplicaManager:
             except ApiError as error:
                 log.error("the files of %s stay: %s", name, error.message)
         self.expire_waiting(partition)
+
+
+def _wire_names(topic: str, topic_id: bytes) -> tuple[bytes, bytes]:
+    raw = topic.encode()
+    return topic_id, write_uvarint(len(raw) + 1) + raw

@@ -27,6 +27,8 @@ from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_field
 
 log = logging.getLogger("odradek.request")
 
+QuickFunction = Callable[[memoryview, int, int, int], bytes | None]
+
 _header = struct.Struct(">hhih")
 _response_header = struct.Struct(">ii")
 _response_header_tagged = struct.Struct(">iix")
@@ -36,12 +38,29 @@ class Entry:
     """One API as this dispatcher serves it, and its counters."""
 
     __slots__ = (
-        "bytes_in", "bytes_out", "decoders", "errors", "flexible_min",
-        "handle", "key", "name", "overlap", "response_class", "tagged_header_min", "times",
-        "version_max", "version_min",
-    )  # fmt: skip
+        "bytes_in",
+        "bytes_out",
+        "decoders",
+        "error_response",
+        "errors",
+        "flexible_min",
+        "handle",
+        "key",
+        "name",
+        "overlap",
+        "quick",
+        "tagged_header_min",
+        "times",
+        "version_max",
+        "version_min",
+    )
 
-    def __init__(self, handler: Handler, handle: Callable[[RequestContext, Any], Any]) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        handle: Callable[[RequestContext, Any], Any],
+        quick: QuickFunction | None,
+    ) -> None:
         key = handler.request.API_KEY
         assert key is not None
         api = BY_KEY[key]
@@ -53,6 +72,7 @@ class Entry:
         self.decoders = handler.request.DECODERS
         self.handle = handle
         self.overlap = handler.overlap
+        self.quick = quick
         self.error_response = handler.error_response
         self.times = Histogram()
         """From the dispatch of a request to its answer; its count is that of the requests."""
@@ -65,9 +85,9 @@ class Entry:
 class Dispatcher:
     """Calls handlers; see the module. Lives on the loop's thread."""
 
-    def __init__(self, handlers: Mapping[int, tuple[Handler, Any]], clock: Clock) -> None:
-        """`handlers`: by API key the handler and its bound function (context, request)."""
-        self.entries = {key: Entry(handler, handle) for key, (handler, handle) in handlers.items()}
+    def __init__(self, handlers: Mapping[int, tuple[Handler, Any, Any]], clock: Clock) -> None:
+        """`handlers`: by API key the handler and its functions, bound to the node's parts."""
+        self.entries = {key: Entry(*bound) for key, bound in handlers.items()}
         self.requests_refused = 0
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -86,16 +106,23 @@ class Dispatcher:
                     return
                 version, request, client_id = 0, None, None
             else:
-                position = 10
-                client_id = None
-                if length >= 0:
-                    position += length
-                    client_id = str(frame[10:position], "utf-8", "replace")
+                position = 10 + length if length > 0 else 10
                 if version >= entry.flexible_min:
                     tags = frame[position]
                     position += 1
                     if tags:
                         position = skip_tagged_fields(frame, position, tags)
+                if entry.quick is not None:
+                    bytes_out = entry.quick(frame, position, version, correlation_id)
+                    if bytes_out is not None:
+                        entry.bytes_in += len(frame)
+                        entry.bytes_out += len(bytes_out)
+                        connection.respond([bytes_out], len(bytes_out))
+                        entry.times.record((perf_counter_ns() - started) // 1000)
+                        return
+                client_id = None
+                if length >= 0:
+                    client_id = str(frame[10 : 10 + length], "utf-8", "replace")
                 request, end = entry.decoders[version](frame, position)
                 if end > len(frame):
                     raise MalformedMessage("truncated")

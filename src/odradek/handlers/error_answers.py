@@ -7,7 +7,6 @@ which array of the request.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cache
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -103,7 +102,8 @@ def _fill(
     target: Any, source: Any, levels: tuple[_Level, ...], code: ErrorCode, message: str
 ) -> None:
     level, *rest = levels
-    element_class = _element_class(type(target), level.target)
+    owner: Any = type(target)
+    element_class = _element_class(owner, level.target)
     elements = getattr(target, level.target)
     for each in getattr(source, level.source) or ():
         values = {name: getattr(each, other) if other else each for name, other in level.names}
@@ -116,7 +116,7 @@ def _fill(
 
 
 @cache
-def _element_class(owner: Hashable, field: str) -> Any:
+def _element_class(owner: Any, field: str) -> Any:
     """The class of the elements of an array, by the annotation of its generated field."""
     hints = get_type_hints(vars(owner)["__init__"])
     return get_args(hints[field])[0]

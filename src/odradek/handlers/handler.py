@@ -22,6 +22,10 @@ from odradek.wire.primitives import Message
 HandleFunction = Callable[..., Any]
 """(broker, context, request) -> response, None, or an awaitable of them."""
 
+QuickFunction = Callable[..., bytes | None]
+"""(broker, frame, position of the body, version, correlation id) -> the whole response, with its
+size in front, or None if `handle` has to do it; nothing has happened then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Handler:
@@ -32,6 +36,7 @@ class Handler:
     `controller`: serves it on controller listeners, with a `Controller` in place of the broker.
     `forwarded`: a broker passes the request on to the active controller.
     `error_response`: (request, error) -> response, where `error_answers` does not know enough.
+    `quick`: serves the most frequent form without decoding it as a whole; see there.
     `overlap`: further requests of this API may be processed while an answer is outstanding.
     """
 
@@ -41,4 +46,5 @@ class Handler:
     controller: HandleFunction | None = None
     forwarded: bool = False
     overlap: bool = False
+    quick: QuickFunction | None = None
     error_response: Callable[[Any, ApiError], Message] | None = None

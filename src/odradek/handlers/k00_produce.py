@@ -20,6 +20,7 @@ from odradek.env.file_range import FileRange
 from odradek.handlers.handler import Handler
 from odradek.log.errors import RecordsRefused
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire import single_produce
 from odradek.wire.generated.produce_request import (
     PartitionProduceData,
     ProduceRequest,
@@ -36,7 +37,34 @@ from odradek.wire.generated.produce_response import (
 
 TOPIC_IDS_VERSION = 13
 ADMIN_CLIENT_ID = "__admin_client"
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_NOTHING: Mapping[int, Partition] = {}
+
+
+def quick(
+    broker: Broker, frame: memoryview, position: int, version: int, correlation_id: int
+) -> bytes | None:
+    """Append one batch to one partition, and answer that it went well."""
+    if version < single_produce.VERSION_MIN:
+        return None
+    found = single_produce.decode(frame, position, version)
+    if found is None:
+        return None
+    acks, topic, index, records = found
+    partition = broker.replicas.by_wire_topic.get(topic, _NOTHING).get(index)
+    if partition is None or partition.is_internal or (acks != -1 and acks != 1):
+        return None
+    try:
+        info = partition.append(records, acks)
+    except ApiError:
+        return None  # `handle` gets the same error, and says it
+    return single_produce.encode_answer(
+        correlation_id,
+        topic,
+        index,
+        info.base_offset,
+        info.log_append_time_ms,
+        info.log_start_offset,
+    )
 
 
 def handle(
@@ -89,7 +117,7 @@ def _append(
 ) -> PartitionProduceResponse:
     if request.acks not in {-1, 0, 1}:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if partition.topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+    if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     records = data.records
     if records is None:
@@ -139,4 +167,6 @@ def _name_leader(
         response.node_endpoints.append(node)
 
 
-HANDLER = Handler(request=ProduceRequest, versions=(3, 13), handle=handle, overlap=True)
+HANDLER = Handler(
+    request=ProduceRequest, versions=(3, 13), handle=handle, quick=quick, overlap=True
+)

@@ -12,7 +12,6 @@ from odradek.broker.context import RequestContext
 from odradek.broker.partition import Partition
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
-from odradek.model.topic_name import INTERNAL_TOPICS
 from odradek.wire.generated.delete_records_request import DeleteRecordsRequest
 from odradek.wire.generated.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -43,7 +42,7 @@ def handle(
 
 
 def _delete(partition: Partition, offset: int) -> int:
-    if partition.topic in INTERNAL_TOPICS:
+    if partition.is_internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     partition.check_leader()
     if "delete" not in partition.log.config.cleanup_policy:

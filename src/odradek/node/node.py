@@ -22,6 +22,9 @@ from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.controller_node import ControllerNode
 from odradek.broker.controller.lifecycle import BrokerLifecycle
+from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.producer_ids import ProducerIds
+from odradek.broker.coordinator.replicas import ReplicaTopic
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.publisher import PublisherChain
@@ -30,6 +33,7 @@ from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.listeners import Listener
+from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -41,13 +45,14 @@ from odradek.handlers.dispatch import Dispatcher
 from odradek.log import LogDirectory, LogDirectoryOffline, LogManager, PartitionLog
 from odradek.log.startup import open_directory
 from odradek.model import uuids
+from odradek.model.topic_name import OFFSETS_TOPIC
 from odradek.network.event_loop import MeasuredSelector
 from odradek.network.server import Limits, Server
 from odradek.node.background import Background
 from odradek.node.format import Formatter, Identity
 from odradek.node.metrics import MetricsServer
 from odradek.node.serving import broker_table, controller_table, served_versions
-from odradek.node.settings import SettingsPublisher, TopicConfigs
+from odradek.node.settings import CoordinatorPublisher, SettingsPublisher, TopicConfigs
 
 log = logging.getLogger("odradek.node")
 
@@ -178,6 +183,16 @@ class Node:
             fetch_sessions=FetchSessionCache(
                 config.max_incremental_fetch_session_cache_slots, self._draw_session_id
             ),
+            groups=GroupCoordinator(
+                config,
+                self._clock,
+                self._random_bytes,
+                ReplicaTopic(replicas, OFFSETS_TOPIC),
+                loop,
+            ),
+            producer_ids=ProducerIds(
+                config.node_id, lambda: self._lifecycle.epoch, channel, self._clock, loop
+            ),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, self._random_bytes),
             supported_features=SUPPORTED_FEATURES,
         )
@@ -191,10 +206,14 @@ class Node:
         settings = SettingsPublisher(
             broker, DynamicConfig(config), self._topic_configs, self._on_broker_config
         )
+        replicas.leadership_listeners[OFFSETS_TOPIC] = broker.groups
         image = self._metadata.image
         settings.load(image)
+        broker.groups.on_metadata(MetadataDelta(image), image)
         replicas.load(image)
+        broker.groups.startup()
         self._publishers.add(settings)
+        self._publishers.add(CoordinatorPublisher(broker.groups))
         self._publishers.add(replicas)
 
     def _draw_session_id(self) -> int:
@@ -292,6 +311,8 @@ class Node:
         await self.dispatcher.drain()
         if self._controller_server is not None:
             await self._controller_server.drain(timeout_ms)
+        self.broker.groups.shutdown()
+        await self.broker.producer_ids.close()
         await self.broker.topic_creation.close()
         if self.controller.is_active:
             await self._lifecycle.shut_down(self._metadata.image.offset)

@@ -15,8 +15,9 @@ from odradek.broker.controller.controller_node import ControllerNode
 from odradek.handlers.handler import Handler
 
 Bound = Callable[[RequestContext, Any], Any]
-Table = dict[int, tuple[Handler, Bound]]
-"""By API key: the handler and its function of (context, request)."""
+Quick = Callable[[memoryview, int, int, int], bytes | None]
+Table = dict[int, tuple[Handler, Bound, Quick | None]]
+"""By API key: the handler, its function of (context, request), and its quick one if it has one."""
 
 
 def handlers() -> Iterator[Handler]:
@@ -33,9 +34,10 @@ def broker_table(broker: Broker) -> Table:
         key = handler.request.API_KEY
         assert key is not None
         if handler.handle is not None:
-            table[key] = (handler, partial(handler.handle, broker))
+            quick = None if handler.quick is None else partial(handler.quick, broker)
+            table[key] = (handler, partial(handler.handle, broker), quick)
         elif handler.forwarded:
-            table[key] = (handler, broker.controller.submit)
+            table[key] = (handler, broker.controller.submit, None)
     return table
 
 
@@ -46,10 +48,10 @@ def controller_table(broker: Broker, controller: ControllerNode) -> Table:
         key = handler.request.API_KEY
         assert key is not None
         if handler.controller is not None:
-            table[key] = (handler, partial(handler.controller, broker))
+            table[key] = (handler, partial(handler.controller, broker), None)
     return table
 
 
 def served_versions(table: Table) -> list[tuple[int, int, int]]:
     """What ApiVersions tells of a table: (API key, lowest, highest version)."""
-    return [(key, *handler.versions) for key, (handler, _) in sorted(table.items())]
+    return [(key, *handler.versions) for key, (handler, _, _) in sorted(table.items())]

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from odradek.broker.broker import Broker
+from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.config.alter import Resource
 from odradek.config.broker_config import BrokerConfig
@@ -66,6 +67,7 @@ class SettingsPublisher:
         self._broker.config = config
         self._topic_configs.config = config
         self._broker.logs.update_all_configs()
+        self._broker.groups.update_config(config)
         self._on_broker_config(config)
 
     def load(self, image: MetadataImage) -> None:
@@ -84,3 +86,14 @@ class SettingsPublisher:
             self._broker.client_telemetry.machine.configure(name, settings)
         except ApiError as error:
             log.warning("the client metrics subscription %s is left out: %s", name, error.message)
+
+
+class CoordinatorPublisher:
+    """A publisher: tells the group coordinator, before the replicas tell it of elections."""
+
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self._groups = groups
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """See `Publisher`."""
+        self._groups.on_metadata(delta, image)
