@@ -13,7 +13,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from typing import Any
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
@@ -35,19 +37,15 @@ from odradek.wire.generated.metadata_response import (
 TOPIC_ID_VERSION = 12
 LISTENER_NOT_FOUND_VERSION = 6
 NO_LEADER = -1
+PIECE = 2000
+"""Partitions that are described without a pause, about 5 ms of work."""
 
 
-def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
     """The topics asked for, as clients of this listener see them."""
-    image = broker.metadata.image
-    view = ListenerView(image, broker.config, context.peer)
-    version = context.api_version
-    topics = [
-        _topic(view, topic, error, version) for topic, error in _wanted(broker, request, version)
-    ]
-    if request.include_topic_authorized_operations:
-        for topic in topics:
-            topic.topic_authorized_operations = operations.ALL_OF_TOPIC
+    view = ListenerView(broker.metadata.image, broker.config, context.peer)
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -57,11 +55,44 @@ def handle(broker: Broker, context: RequestContext, request: MetadataRequest) ->
         ],
         cluster_id=broker.cluster_id,
         controller_id=view.controller_id,
-        topics=topics,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = operations.ALL_OF_CLUSTER
+    wanted = list(_wanted(broker, request, context.api_version))
+    for topic, error in wanted:
+        response.topics.append(_topic(topic, error))
+    if request.include_topic_authorized_operations:
+        for each in response.topics:
+            each.topic_authorized_operations = operations.ALL_OF_TOPIC
+    pieces = _fill(view, response.topics, [topic for topic, _ in wanted], context.api_version)
+    if sum(len(topic.partitions) for topic, _ in wanted) > PIECE:
+        return _in_pieces(response, pieces)
+    for _ in pieces:
+        pass
     return response
+
+
+async def _in_pieces(response: MetadataResponse, pieces: Iterator[None]) -> MetadataResponse:
+    """A large answer; between its pieces, others are served."""
+    for _ in pieces:
+        await asyncio.sleep(0)
+    return response
+
+
+def _fill(
+    view: ListenerView,
+    answers: Sequence[MetadataResponseTopic],
+    topics: Sequence[TopicImage],
+    version: int,
+) -> Iterator[None]:
+    """Put the partitions into the answers; yields after each piece of them."""
+    count = 0
+    for answer, topic in zip(answers, topics, strict=True):
+        for index, partition in topic.partitions.items():
+            answer.partitions.append(_partition(view, index, partition, version))
+            count += 1
+            if count % PIECE == 0:
+                yield
 
 
 def _wanted(
@@ -111,18 +142,12 @@ def _by_name(
     return found
 
 
-def _topic(
-    view: ListenerView, topic: TopicImage, error: ErrorCode, version: int
-) -> MetadataResponseTopic:
+def _topic(topic: TopicImage, error: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=error,
         name=None if error is ErrorCode.UNKNOWN_TOPIC_ID else topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[
-            _partition(view, index, partition, version)
-            for index, partition in topic.partitions.items()
-        ],
     )
 
 

@@ -29,31 +29,33 @@ class Address(NamedTuple):
 class ListenerView:
     """Made per request; answers from one image."""
 
-    __slots__ = ("_all_online", "_brokers", "_listener", "_own_address", "_own_id")
+    __slots__ = ("_addresses", "_brokers", "_online", "_own_id", "_places")
 
     def __init__(self, image: MetadataImage, config: BrokerConfig, peer: Peer) -> None:
         self._brokers = image.cluster.brokers
-        self._listener = peer.listener
         self._own_id = config.node_id
-        self._own_address: Address | None = None
-        advertised = next((e for e in config.advertised_listeners if e.name == peer.listener), None)
-        if advertised is not None and advertised.host in WILDCARD_HOSTS:
-            self._own_address = Address(peer.local_host, peer.local_port)
-        self._all_online = {
-            broker.id
+        self._addresses = {
+            broker.id: Address(endpoint.host, endpoint.port)
             for broker in self._brokers.values()
-            if not broker.fenced and peer.listener in broker.listeners
+            if (endpoint := broker.listeners.get(peer.listener)) is not None
+        }
+        advertised = next((e for e in config.advertised_listeners if e.name == peer.listener), None)
+        if (
+            self._own_id in self._addresses
+            and advertised is not None
+            and advertised.host in WILDCARD_HOSTS
+        ):
+            self._addresses[self._own_id] = Address(peer.local_host, peer.local_port)
+        self._online = {each for each in self._addresses if not self._brokers[each].fenced}
+        self._places = {
+            (each, directory)
+            for each in self._online
+            for directory in self._brokers[each].directories
         }
 
     def address(self, broker_id: int) -> Address | None:
         """Where a registered broker is reached, fenced or not; None if it lacks the listener."""
-        broker = self._brokers.get(broker_id)
-        endpoint = None if broker is None else broker.listeners.get(self._listener)
-        if endpoint is None:
-            return None
-        if broker_id == self._own_id and self._own_address is not None:
-            return self._own_address
-        return Address(endpoint.host, endpoint.port)
+        return self._addresses.get(broker_id)
 
     def is_registered(self, broker_id: int) -> bool:
         """Whether there is such a broker, by whatever listener."""
@@ -61,32 +63,28 @@ class ListenerView:
 
     def brokers(self, with_fenced: bool = False) -> Iterator[tuple[BrokerRegistration, Address]]:
         """The brokers that clients of the listener can reach."""
-        for broker in self._brokers.values():
-            address = self.address(broker.id)
-            if address is not None and (with_fenced or not broker.fenced):
-                yield broker, address
+        for broker_id, address in self._addresses.items():
+            if with_fenced or broker_id in self._online:
+                yield self._brokers[broker_id], address
 
     @property
     def controller_id(self) -> int:
         """A broker that passes requests on to the controller: in KRaft any one does."""
-        if self._own_id in self._all_online:
+        if self._own_id in self._online:
             return self._own_id
-        return min(self._all_online, default=-1)
+        return min(self._online, default=-1)
 
     def reachable(self, replicas: Sequence[int]) -> list[int]:
         """Those that have the listener."""
-        return [replica for replica in replicas if self.address(replica) is not None]
+        return [replica for replica in replicas if replica in self._addresses]
 
     def offline(self, partition: PartitionRegistration) -> list[int]:
         """Replicas that cannot serve: fenced, without the listener, or on a failed disk."""
-        replicas, directories = partition.replicas, partition.directories
-        if len(replicas) == 1 and replicas[0] in self._all_online:
-            broker = self._brokers[replicas[0]]
-            if directories[0] in broker.directories:
-                return []
         return [
-            replica
-            for replica, directory in zip(replicas, directories, strict=True)
-            if replica not in self._all_online
-            or not has_online_directory(self._brokers[replica], directory)
+            place[0]
+            for place in zip(partition.replicas, partition.directories, strict=True)
+            if place not in self._places and not self._is_online(*place)
         ]
+
+    def _is_online(self, replica: int, directory: bytes) -> bool:
+        return replica in self._online and has_online_directory(self._brokers[replica], directory)
