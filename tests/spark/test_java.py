@@ -43,15 +43,18 @@ def test_an_old_one_is_passed_over_and_without_any_it_is_said_what_to_do(monkeyp
         java.find()
 
 
-def test_the_launcher_drops_the_one_argument_and_keeps_the_others(tmp_path):
-    found = java.describe(runtime(tmp_path / "it's java", "25.0.1"))
+@pytest.mark.parametrize("version", ["17.0.1", "25.0.1"])
+def test_the_launcher_drops_what_is_not_wanted_and_keeps_the_rest(tmp_path, version):
+    found = java.describe(runtime(tmp_path / "it's java", version))
     assert found is not None
     home = java.launchable_home(found)
-    given = ["-Dx=a b", "--add-modules=jdk.incubator.vector", "*", "", "Main"]
+    gone_in_25 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    given = ["-Dx=a b", "--add-modules=jdk.incubator.vector", gone_in_25, "*", "", "Main"]
     seen = subprocess.run(
         ["/bin/sh", home / "bin" / "java", *given], capture_output=True, text=True, check=True
     )
-    assert seen.stdout.splitlines() == ["[-Dx=a b]", "[*]", "[]", "[Main]"]
+    kept = [] if version.startswith("25") else [f"[{gone_in_25}]"]
+    assert seen.stdout.splitlines() == ["[-Dx=a b]", *kept, "[*]", "[]", "[Main]"]
     before = (home / "bin" / "java").stat().st_mtime_ns
     assert java.launchable_home(found) == home
     assert (home / "bin" / "java").stat().st_mtime_ns == before, "written once"

