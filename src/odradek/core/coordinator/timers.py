@@ -74,6 +74,8 @@ class TimerTable:
             timer.retry_ms = retry_ms
             self._by_key[key] = timer
             self._push(timer)
+            if self.changed is not None and self._heap[0][2] is timer:
+                self.changed()
         else:
             timer.operation = operation
             timer.arguments = arguments
@@ -88,8 +90,6 @@ class TimerTable:
         if len(heap) > STALE_MIN + 2 * len(self._by_key):
             heap[:] = [entry for entry in heap if self._is_current(entry)]
             heapify(heap)
-        if self.changed is not None and heap[0][2] is timer:
-            self.changed()
 
     def _is_current(self, entry: tuple[int, int, Timer]) -> bool:
         queued_ms, _, timer = entry
@@ -120,7 +120,7 @@ class TimerTable:
             timer = entry[2]
             if self._by_key.get(timer.key) is not timer or timer.queued_ms != entry[0]:
                 continue
-            if timer.deadline_ms > now_ms:
+            if timer.deadline_ms > timer.queued_ms:  # it was pushed back
                 self._push(timer)
                 continue
             del self._by_key[timer.key]

@@ -1,0 +1,24 @@
+"""What clients are told when a coordinator's log refuses or fails."""
+
+from __future__ import annotations
+
+from odradek.model.errors import ApiError, ErrorCode
+
+_TRANSLATED = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""Clients of a coordinator do not expect the errors of a log, and not all retry them."""
+
+
+def coordinator_error(error: ApiError) -> ApiError:
+    """The error that stands for one of the log (as Apache Kafka translates them)."""
+    code = _TRANSLATED.get(error.code)
+    return error if code is None else ApiError(code)

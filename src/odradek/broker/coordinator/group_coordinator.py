@@ -1,0 +1,297 @@
+"""The group coordinator: takes the questions of handlers to the machine of the right partition.
+
+Which partition of `__consumer_offsets` a group belongs to is a matter of its id (`placement`);
+which broker coordinates it, of who leads that partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.log import CoordinatorTopic
+from odradek.broker.coordinator.runtime import CoordinatorRuntime
+from odradek.broker.coordinator.shard import Answer, Means, Shard
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.coordinator.placement import partition_for
+from odradek.core.group.group import Requester
+from odradek.core.group.machine import GroupMachine
+from odradek.core.group.state import GroupState
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+from odradek.env.clock import Clock
+from odradek.env.randomness import RandomBytes
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import OFFSETS_TOPIC
+from odradek.records.compression import Codec
+from odradek.wire.generated.delete_groups_response import DeletableGroupResult
+from odradek.wire.generated.describe_groups_response import DescribedGroup
+from odradek.wire.generated.heartbeat_request import HeartbeatRequest
+from odradek.wire.generated.join_group_request import JoinGroupRequest
+from odradek.wire.generated.leave_group_request import LeaveGroupRequest
+from odradek.wire.generated.list_groups_response import ListedGroup
+from odradek.wire.generated.offset_commit_request import OffsetCommitRequest
+from odradek.wire.generated.offset_delete_request import OffsetDeleteRequest
+from odradek.wire.generated.offset_fetch_request import OffsetFetchRequestGroup
+from odradek.wire.generated.offset_fetch_response import OffsetFetchResponseGroup
+from odradek.wire.generated.sync_group_request import SyncGroupRequest
+
+log = logging.getLogger("odradek.group")
+
+
+class GroupCoordinator:
+    """See the module. Lives on the loop's thread.
+
+    Methods that stand for an API return its response, or a future of it, and raise `ApiError`;
+    the future may end in one too. Handlers know how each API shows an error.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        random_bytes: RandomBytes,
+        topic: CoordinatorTopic,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._loop = loop
+        self._partition_count = config.offsets_topic_num_partitions
+        self._is_running = False
+        codec = Codec(config.offsets_topic_compression_codec)
+        means = Means(loop, clock, config.offsets_commit_timeout_ms, codec)
+        self.runtime: CoordinatorRuntime[GroupMachine] = CoordinatorRuntime(
+            OFFSETS_TOPIC, topic, self._make_machine, means, config.offsets_load_buffer_size
+        )
+
+    def _make_machine(self, partition: int) -> GroupMachine:
+        state = GroupState(self._config, self._clock, self._random_bytes, _note)
+        return GroupMachine(state)
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def startup(self) -> None:
+        """Questions may be asked from now on."""
+        self._is_running = True
+
+    def shutdown(self) -> None:
+        """Send everyone away."""
+        self._is_running = False
+        self.runtime.close()
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Settings have changed while the node runs."""
+        self._config = config
+        for machine in self.runtime.machines():
+            machine.state.config = config
+
+    def on_election(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads a partition of `__consumer_offsets` now."""
+        self.runtime.elect(partition, leader_epoch)
+
+    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
+        """It does so no longer: since `leader_epoch`, or because the replica is gone (None)."""
+        self.runtime.resign(partition, leader_epoch)
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """The cluster has changed. To be called before elections that come of the same change."""
+        topic = image.topics.by_name.get(OFFSETS_TOPIC)
+        if topic is not None:
+            self._partition_count = len(topic.partitions)
+        self.runtime.on_metadata(delta, image)
+        deleted = list(delta.topics.deleted)
+        if deleted:
+            for answer in self.runtime.ask_all(lambda each: each.on_topics_deleted(deleted)):
+                if isinstance(answer, asyncio.Future):
+                    answer.add_done_callback(_log_failure)
+
+    # -- placement ----------------------------------------------------------------------------
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that a group belongs to."""
+        return partition_for(group_id, self._partition_count)
+
+    def _shard(self, group_id: str) -> Shard[GroupMachine]:
+        if not self._is_running:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self.runtime.shard(partition_for(group_id, self._partition_count))
+
+    # -- members ------------------------------------------------------------------------------
+
+    def join(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
+        """JoinGroup."""
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        config = self._config
+        if not (
+            config.group_min_session_timeout_ms
+            <= request.session_timeout_ms
+            <= config.group_max_session_timeout_ms
+        ):
+            raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        shard = self._shard(request.group_id)
+        requester = Requester(context.client_id or "", f"/{context.peer.host}", context.api_version)
+        return self._ask_with_ticket(shard, shard.machine.join, request, requester)
+
+    def sync(self, request: SyncGroupRequest) -> Answer:
+        """SyncGroup."""
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        shard = self._shard(request.group_id)
+        return self._ask_with_ticket(shard, shard.machine.sync, request)
+
+    def _ask_with_ticket(
+        self, shard: Shard[GroupMachine], question: Callable[..., Any], *arguments: Any
+    ) -> Answer:
+        """Ask what is answered when the machine says so, not when its records are committed."""
+        ticket: asyncio.Future[Any] = self._loop.create_future()
+        stored = shard.ask(question, *arguments, ticket)
+        if isinstance(stored, asyncio.Future):
+            stored.add_done_callback(partial(_fail_ticket, ticket))
+        return ticket
+
+    def heartbeat(self, request: HeartbeatRequest) -> Answer:
+        """Heartbeat. COORDINATOR_LOAD_IN_PROGRESS is for the handler to pass over."""
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        shard = self._shard(request.group_id)
+        return shard.ask(shard.machine.heartbeat, request)
+
+    def leave(self, request: LeaveGroupRequest) -> Answer:
+        """LeaveGroup; before version 3 the handler has put the member into the list."""
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        shard = self._shard(request.group_id)
+        return shard.ask(shard.machine.leave, request)
+
+    # -- offsets ------------------------------------------------------------------------------
+
+    def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
+        """OffsetCommit; the empty group id is one like others here."""
+        shard = self._shard(request.group_id)
+        return shard.ask(shard.machine.commit.commit, request, context.api_version)
+
+    def fetch_offsets(self, request: OffsetFetchRequestGroup, require_stable: bool) -> Answer:
+        """One group of OffsetFetch.
+
+        Raises:
+            ApiError: see `Fetch.fetch`.
+        """
+        shard = self._shard(request.group_id)
+        response: OffsetFetchResponseGroup = shard.machine.fetch.fetch(request, require_stable)
+        return shard.when_committed(response)
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Answer:
+        """OffsetDelete."""
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        shard = self._shard(request.group_id)
+        return shard.ask(shard.machine.deletion.delete, request)
+
+    # -- administration -----------------------------------------------------------------------
+
+    async def list_groups(
+        self, states_filter: Sequence[str], types_filter: Sequence[str]
+    ) -> list[ListedGroup]:
+        """ListGroups: the groups that this broker coordinates.
+
+        Raises:
+            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while some of
+                them are not known yet.
+        """
+        if not self._is_running:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if self.runtime.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        found: list[ListedGroup] = []
+        for shard in self.runtime.active():
+            groups = shard.machine.listing.list_groups(states_filter, types_filter)
+            if groups:
+                found += await _settled(shard.when_committed(groups))
+                await asyncio.sleep(0)  # thousands of groups take a while: let others in between
+        return found
+
+    async def describe_groups(
+        self, context: RequestContext, group_ids: Iterable[str]
+    ) -> list[DescribedGroup]:
+        """DescribeGroups: one answer for each."""
+        found: list[DescribedGroup] = []
+        for group_id in group_ids:
+            try:
+                shard = self._shard(group_id)
+                described = shard.machine.listing.describe((group_id,), context.api_version)
+                found += await _settled(shard.when_committed(described))
+            except ApiError as error:
+                found.append(DescribedGroup(group_id=group_id, error_code=error.code))
+        return found
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
+        """DeleteGroups: one answer for each, in no particular order."""
+        by_partition: dict[int, list[str]] = {}
+        for group_id in group_ids:
+            by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
+        answers = [self._delete_groups(each) for each in by_partition.values()]
+        return [result for results in await asyncio.gather(*answers) for result in results]
+
+    async def _delete_groups(self, group_ids: Sequence[str]) -> list[DeletableGroupResult]:
+        """Delete groups of one partition."""
+        try:
+            shard = self._shard(group_ids[0])
+            results: list[DeletableGroupResult] = await _settled(
+                shard.ask(shard.machine.listing.delete, group_ids)
+            )
+        except ApiError as error:
+            return [
+                DeletableGroupResult(
+                    group_id=each, error_code=error.code, error_message=error.message
+                )
+                for each in group_ids
+            ]
+        return results
+
+    # -- for metrics --------------------------------------------------------------------------
+
+    def count_by_state(self) -> dict[str, int]:
+        """How many groups are in which state."""
+        counts: dict[str, int] = {}
+        for machine in self.runtime.machines():
+            for state, count in machine.count_by_state().items():
+                counts[state] = counts.get(state, 0) + count
+        return counts
+
+    def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
+        """(group id, topic, partition, offset) of all that is committed."""
+        for machine in self.runtime.machines():
+            for group_id, topics in machine.offsets.committed.items():
+                for topic, partitions in topics.items():
+                    for index, committed in partitions.items():
+                        yield group_id, topic, index, committed.offset
+
+
+async def _settled(answer: Answer) -> Any:
+    """The response, now or later."""
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> None:
+    """The records of a question were lost; whoever the machine did not answer has to know."""
+    if stored.cancelled():
+        return
+    error = stored.exception()
+    if error is not None and not ticket.done():
+        ticket.set_exception(error)
+
+
+def _log_failure(answer: asyncio.Future[Any]) -> None:
+    if not answer.cancelled() and (error := answer.exception()) is not None:
+        log.warning("offsets of deleted topics could not be removed: %s", error)
+
+
+def _note(group_id: str, text: str) -> None:
+    log.info("group %s: %s", group_id, text)

@@ -1,0 +1,94 @@
+"""Replays the log of a partition into its machine, without keeping others waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from odradek.broker.coordinator.log import CoordinatorPartition
+from odradek.core.coordinator.machine import CoordinatorMachine
+from odradek.core.coordinator.record import decode
+from odradek.env.clock import Clock
+from odradek.records.batch import RecordBatch, iterate_batches
+from odradek.records.control import read_end_of_transaction
+from odradek.records.record import iterate_records
+
+SLICE_MS = 5
+"""After so much work others get their turn of the loop."""
+RECORDS_PER_LOOK = 200
+"""Records between two looks at the clock."""
+
+
+class Loaded(NamedTuple):
+    """What was replayed."""
+
+    end_offset: int
+    records: int
+    bytes: int
+    duration_ms: int
+
+
+class Loader:
+    """Loads one partition."""
+
+    def __init__(
+        self,
+        partition: CoordinatorPartition,
+        machine: CoordinatorMachine,
+        clock: Clock,
+        buffer_bytes: int,
+    ) -> None:
+        self._partition = partition
+        self._machine = machine
+        self._clock = clock
+        self._buffer_bytes = buffer_bytes
+        self._slice_end_ms = 0
+        self._records = 0
+
+    async def load(self) -> Loaded:
+        """Replay everything from the start of the log to its end.
+
+        Raises:
+            ApiError: the log cannot be read.
+            MalformedRecord, CorruptBatch, InvalidRecords: it is damaged.
+        """
+        partition = self._partition
+        started_ms = self._clock.monotonic_ms()
+        self._slice_end_ms = started_ms + SLICE_MS
+        offset = partition.start_offset
+        size = 0
+        self._machine.journal.recording = False
+        while offset < partition.end_offset:
+            data = await partition.read(offset, self._buffer_bytes)
+            if not data:
+                break
+            size += len(data)
+            self._slice_end_ms = self._clock.monotonic_ms() + SLICE_MS
+            for batch in iterate_batches(data):
+                await self._replay_batch(batch)
+                offset = batch.next_offset
+        self._machine.journal.recording = True
+        duration_ms = self._clock.monotonic_ms() - started_ms
+        return Loaded(max(offset, partition.end_offset), self._records, size, duration_ms)
+
+    async def _replay_batch(self, batch: RecordBatch) -> None:
+        machine = self._machine
+        if batch.is_control:
+            end = read_end_of_transaction(batch)
+            if end is not None:
+                machine.replay_end_of_transaction(
+                    batch.producer_id, batch.producer_epoch, end.committed
+                )
+            return
+        for record in iterate_records(batch):
+            self._records += 1
+            if self._records % RECORDS_PER_LOOK == 0:
+                await self._breathe()
+            decoded = decode(record.key, record.value, machine.messages)
+            if decoded is not None:
+                machine.replay(record.offset, batch.producer_id, batch.producer_epoch, decoded)
+
+    async def _breathe(self) -> None:
+        if self._clock.monotonic_ms() >= self._slice_end_ms:
+            await asyncio.sleep(0)
+            self._slice_end_ms = self._clock.monotonic_ms() + SLICE_MS

@@ -1,0 +1,70 @@
+"""What the runtime needs of the partitions of a coordinator's topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from odradek.records.batch import Buffer
+
+HighWatermarkListener = Callable[[int], None]
+
+
+class CoordinatorPartition(Protocol):
+    """One partition of the topic, led by this broker."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset of the log."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """The offset of the next record."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """All records before this offset are committed."""
+        ...
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """The largest batch that the log takes."""
+        ...
+
+    def append(
+        self, batch: bytearray, *, verification_guard: int = 0, transaction_version: int = 0
+    ) -> int:
+        """Append a batch and return the end offset after it.
+
+        The listener may be called before this returns.
+
+        Raises:
+            ApiError: nothing was appended.
+        """
+        ...
+
+    async def read(self, offset: int, max_bytes: int) -> Buffer:
+        """Whole batches from `offset` on, the first one even if it is larger; empty at the end.
+
+        Raises:
+            ApiError: the log cannot be read.
+        """
+        ...
+
+    def listen(self, listener: HighWatermarkListener | None) -> None:
+        """Call `listener` with every new high watermark; with None, no longer."""
+        ...
+
+
+class CoordinatorTopic(Protocol):
+    """The topic of a coordinator, as far as this broker leads it."""
+
+    def partition(self, index: int) -> CoordinatorPartition:
+        """A partition.
+
+        Raises:
+            ApiError: this broker does not lead it.
+        """
+        ...

@@ -1,0 +1,88 @@
+"""The partitions of a coordinator's topic among this broker's replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from odradek.broker.coordinator.log import CoordinatorPartition, HighWatermarkListener
+from odradek.broker.partition import Partition
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.log.origin import AppendOrigin
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.records.batch import Buffer
+
+
+class ReplicaPartition:
+    """A `CoordinatorPartition` over a replica."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    @property
+    def start_offset(self) -> int:
+        """See `CoordinatorPartition`."""
+        return self._partition.log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """See `CoordinatorPartition`."""
+        return self._partition.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """See `CoordinatorPartition`."""
+        return self._partition.log.high_watermark
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """See `CoordinatorPartition`."""
+        return self._partition.log.config.max_message_bytes
+
+    def append(
+        self, batch: bytearray, *, verification_guard: int = 0, transaction_version: int = 0
+    ) -> int:
+        """See `CoordinatorPartition`."""
+        partition = self._partition
+        if not partition.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        info = partition.log.append_as_leader(
+            batch,
+            partition.registration.leader_epoch,
+            AppendOrigin.COORDINATOR,
+            verification_guard=verification_guard,
+            transaction_version=transaction_version,
+        )
+        partition.advance_high_watermark(len(batch))
+        return info.last_offset + 1
+
+    async def read(self, offset: int, max_bytes: int) -> Buffer:
+        """See `CoordinatorPartition`. Reads in a thread."""
+        log = self._partition.log
+        data = log.read(offset, max_bytes, log.log_end_offset)
+        if data is None:
+            return b""
+        records = data.records
+        return await asyncio.to_thread(
+            os.pread, records.descriptor, records.length, records.position
+        )
+
+    def listen(self, listener: HighWatermarkListener | None) -> None:
+        """See `CoordinatorPartition`."""
+        self._partition.high_watermark_listener = listener
+
+
+class ReplicaTopic:
+    """A `CoordinatorTopic` over the replicas of this broker."""
+
+    def __init__(self, replicas: ReplicaManager, topic: str) -> None:
+        self._replicas = replicas
+        self._topic = topic
+
+    def partition(self, index: int) -> CoordinatorPartition:
+        """See `CoordinatorTopic`."""
+        partition = self._replicas.find(self._topic, index)
+        partition.check_leader()
+        return ReplicaPartition(partition)

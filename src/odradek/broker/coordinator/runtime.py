@@ -1,0 +1,164 @@
+"""All shards of one coordinator: elections bring them, questions are passed to them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from odradek.broker.coordinator.loading import Loader
+from odradek.broker.coordinator.log import CoordinatorPartition, CoordinatorTopic
+from odradek.broker.coordinator.shard import Answer, Means, Shard, ShardState
+from odradek.core.coordinator.machine import CoordinatorMachine
+from odradek.core.coordinator.record import MalformedRecord
+from odradek.core.coordinator.result import CoordinatorResult
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.records.errors import CorruptBatch, InvalidRecords
+
+MachineT = TypeVar("MachineT", bound=CoordinatorMachine)
+
+log = logging.getLogger("odradek.coordinator")
+
+
+class CoordinatorRuntime(Generic[MachineT]):
+    """See the package. `topic_name` is only for the log; `make_machine` makes an empty one."""
+
+    def __init__(
+        self,
+        topic_name: str,
+        topic: CoordinatorTopic,
+        make_machine: Callable[[int], MachineT],
+        means: Means,
+        load_buffer_bytes: int,
+    ) -> None:
+        self._topic_name = topic_name
+        self._topic = topic
+        self._make_machine = make_machine
+        self._means = means
+        self._load_buffer_bytes = load_buffer_bytes
+        self._shards: dict[int, Shard[MachineT]] = {}
+        self._epochs: dict[int, int] = {}
+        """The leader epoch of each partition for which there is a shard."""
+        self._loads: dict[int, asyncio.Task[None]] = {}
+        self._image: MetadataImage = EMPTY_IMAGE
+
+    # -- questions ----------------------------------------------------------------------------
+
+    def shard(self, partition: int) -> Shard[MachineT]:
+        """The shard that answers for a partition.
+
+        Raises:
+            ApiError: COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR.
+        """
+        shard = self._shards.get(partition)
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            if shard is not None and shard.state is ShardState.LOADING:
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return shard
+
+    def active(self) -> list[Shard[MachineT]]:
+        """The shards that can be asked."""
+        return [each for each in self._shards.values() if each.state is ShardState.ACTIVE]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a partition is being loaded."""
+        return any(each.state is ShardState.LOADING for each in self._shards.values())
+
+    def machines(self) -> Iterator[MachineT]:
+        """The machines of the active shards."""
+        return (each.machine for each in self.active())
+
+    def ask_all(self, question: Callable[[MachineT], CoordinatorResult[Any]]) -> list[Answer]:
+        """Ask every active shard; see `Shard.ask`."""
+        return [shard.ask(question, shard.machine) for shard in self.active()]
+
+    # -- elections ----------------------------------------------------------------------------
+
+    def elect(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads the partition now: load it, unless that has happened."""
+        if leader_epoch <= self._epochs.get(partition, -1):
+            return
+        self._epochs[partition] = leader_epoch
+        shard = self._shards.get(partition)
+        if shard is None or shard.state is ShardState.FAILED:
+            self._begin_load(partition)
+
+    def resign(self, partition: int, leader_epoch: int | None = None) -> None:
+        """This broker no longer leads the partition, since `leader_epoch`, or has lost it."""
+        known = self._epochs.get(partition)
+        if known is None or (leader_epoch is not None and leader_epoch <= known):
+            return
+        del self._epochs[partition]
+        load = self._loads.pop(partition, None)
+        if load is not None:
+            load.cancel()
+        shard = self._shards.pop(partition)
+        shard.close()
+        log.info("%s is coordinated elsewhere", shard.name)
+
+    def _begin_load(self, partition: int) -> None:
+        name = f"{self._topic_name}-{partition}"
+        machine = self._make_machine(partition)
+        try:
+            replica = self._topic.partition(partition)
+        except ApiError as error:
+            log.error("%s cannot be loaded: %s", name, error)
+            del self._epochs[partition]
+            self._shards.pop(partition, None)
+            return
+        shard = Shard(name, machine, replica, self._means, lambda: self._reload(partition))
+        self._shards[partition] = shard
+        if replica.start_offset == replica.end_offset:
+            self._activate(shard, replica.end_offset)  # nothing to read: ready at once
+            return
+        load = self._means.loop.create_task(self._load(partition, shard, replica))
+        self._loads[partition] = load
+
+    async def _load(
+        self, partition: int, shard: Shard[MachineT], replica: CoordinatorPartition
+    ) -> None:
+        loader = Loader(replica, shard.machine, self._means.clock, self._load_buffer_bytes)
+        try:
+            loaded = await loader.load()
+            self._activate(shard, loaded.end_offset)
+            log.info(
+                "loaded %s: %d records, %d bytes in %d ms",
+                shard.name,
+                loaded.records,
+                loaded.bytes,
+                loaded.duration_ms,
+            )
+        except (ApiError, MalformedRecord, CorruptBatch, InvalidRecords) as error:
+            log.error("%s cannot be loaded: %s", shard.name, error)
+        finally:
+            if self._loads.get(partition) is asyncio.current_task():
+                del self._loads[partition]
+            if shard.state is ShardState.LOADING:
+                shard.close(ShardState.FAILED)
+
+    def _activate(self, shard: Shard[MachineT], end_offset: int) -> None:
+        shard.activate(end_offset)
+        shard.machine.on_loaded(self._image)
+
+    def _reload(self, partition: int) -> None:
+        """The log is not where the shard believed: begin again from what is in it."""
+        self._shards[partition].close(ShardState.FAILED)
+        self._begin_load(partition)
+
+    # -- the rest of life ---------------------------------------------------------------------
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Tell all machines that the cluster has changed."""
+        self._image = image
+        for machine in self.machines():
+            machine.on_metadata(delta, image)
+
+    def close(self) -> None:
+        """Shut-down: send everyone away."""
+        for partition in list(self._epochs):
+            self.resign(partition)

@@ -1,0 +1,141 @@
+"""A loop whose time is a number, and a coordinator's topic in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.records.batch import RecordBatch, iterate_batches
+
+EPOCH_MS = 1_700_000_000_000
+
+
+class _NothingToSelect:
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[Any]:
+        assert timeout is not None, "everyone waits and nothing is scheduled"
+        self._loop.now_s += timeout
+        return []
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Sleeps take no time. Work for threads is done at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self._selector = _NothingToSelect(self)
+
+    def time(self) -> float:
+        return self.now_s
+
+    def run_in_executor(self, executor: Any, work: Callable[..., Any], *args: Any) -> Any:
+        future = self.create_future()
+        try:
+            future.set_result(work(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def _process_events(self, events: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+
+class VirtualClock:
+    """The clock of a virtual loop."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + self.monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        return round(self._loop.now_s * 1000)
+
+
+class MemoryPartition:
+    """A partition's log. With `is_replicated` somebody has to move the high watermark."""
+
+    def __init__(self, is_replicated: bool = False) -> None:
+        self.batches: list[bytes] = []
+        self.end = 0
+        self.high = 0
+        self.is_replicated = is_replicated
+        self.batch_bytes_max = 1_048_588
+        self.refusal: ErrorCode | None = None
+        self.appends = 0
+        self._listener: Callable[[int], None] | None = None
+
+    start_offset = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.end
+
+    @property
+    def high_watermark(self) -> int:
+        return self.high
+
+    def append(
+        self, batch: bytearray, *, verification_guard: int = 0, transaction_version: int = 0
+    ) -> int:
+        if self.refusal is not None:
+            raise ApiError(self.refusal)
+        if len(batch) > self.batch_bytes_max:
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
+        view = RecordBatch(batch)
+        view.check()
+        batch[:8] = self.end.to_bytes(8, "big")
+        self.batches.append(bytes(batch))
+        self.appends += 1
+        self.end += view.last_offset_delta + 1
+        if not self.is_replicated:
+            self.commit()
+        return self.end
+
+    def commit(self, offset: int | None = None) -> None:
+        """Followers have caught up."""
+        self.high = self.end if offset is None else offset
+        if self._listener is not None:
+            self._listener(self.high)
+
+    async def read(self, offset: int, max_bytes: int) -> bytes:
+        data = b""
+        for batch in self.batches:
+            if RecordBatch(batch).last_offset < offset:
+                continue
+            if data and len(data) + len(batch) > max_bytes:
+                break
+            data += batch
+        await asyncio.sleep(0.001)
+        return data
+
+    def listen(self, listener: Callable[[int], None] | None) -> None:
+        self._listener = listener
+
+    def views(self) -> list[RecordBatch]:
+        return [view for batch in self.batches for view in iterate_batches(batch)]
+
+
+class MemoryTopic:
+    """Makes partitions as they are asked for, unless they are led elsewhere."""
+
+    def __init__(self, is_replicated: bool = False) -> None:
+        self.partitions: dict[int, MemoryPartition] = {}
+        self.is_replicated = is_replicated
+        self.elsewhere: set[int] = set()
+
+    def partition(self, index: int) -> MemoryPartition:
+        if index in self.elsewhere:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if index not in self.partitions:
+            self.partitions[index] = MemoryPartition(self.is_replicated)
+        return self.partitions[index]
