@@ -39,7 +39,7 @@ class Ledger:
     def put_all(self, numbers: dict[str, int], *, atomic: bool = True) -> CoordinatorResult[int]:
         records = [entry(name, number) for name, number in numbers.items()]
         return CoordinatorResult(
-            records, len(records), atomic=atomic, on_commit=lambda error: self.heard.append(error)
+            records, len(records), atomic=atomic, on_commit=self.heard.append
         )
 
     def drop(self, name: str) -> CoordinatorResult[None]:

@@ -37,7 +37,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         future = self.create_future()
         try:
             future.set_result(work(*args))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  it belongs to whoever waits for it
             future.set_exception(error)
         return future
 
