@@ -1,0 +1,131 @@
+"""OffsetCommit (8), versions 2-10: a group stores how far it has read.
+
+- Topics are named by id from version 10 on; an unknown one is UNKNOWN_TOPIC_ID. Otherwise an
+  unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION; the others are committed.
+- A group that does not exist is made by a commit without a generation (-1); with one it is
+  ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND.
+- Text beyond offset.metadata.max.bytes is OFFSET_METADATA_TOO_LARGE, for its partition only.
+- Versions 2-4 may bring a retention time of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.shard import Answer
+from odradek.core.metadata.image import TopicImage, TopicsImage
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.generated.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+TOPIC_IDS_VERSION = 10
+
+
+def handle(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
+    """Commit what can be committed."""
+    topics = broker.metadata.image.topics
+    refused = _refuse_unknown(topics, request, context.api_version >= TOPIC_IDS_VERSION)
+    if not refused:
+        return broker.groups.commit_offsets(context, request)
+    return _commit_others(broker, context, request, refused)
+
+
+def _refuse_unknown(
+    topics: TopicsImage, request: OffsetCommitRequest, by_id: bool
+) -> list[OffsetCommitResponseTopic]:
+    """Answers for what does not exist; the request keeps the rest, with names and ids."""
+    refused: list[OffsetCommitResponseTopic] = []
+    kept: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        image = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
+        unknown: Iterable[OffsetCommitRequestPartition]
+        if image is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unknown, topic.partitions = topic.partitions, []
+        else:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topic.name, topic.topic_id = image.name, image.id
+            unknown = _take_unknown(image, topic)
+        if unknown:
+            refused.append(_failed(topic, unknown, error))
+        if topic.partitions:
+            kept.append(topic)
+    if refused:
+        request.topics = kept
+    return refused
+
+
+def _take_unknown(
+    image: TopicImage, topic: OffsetCommitRequestTopic
+) -> list[OffsetCommitRequestPartition]:
+    known = image.partitions
+    for each in topic.partitions:
+        if each.partition_index not in known:
+            break
+    else:
+        return []
+    unknown = [each for each in topic.partitions if each.partition_index not in known]
+    topic.partitions = [each for each in topic.partitions if each.partition_index in known]
+    return unknown
+
+
+def _failed(
+    topic: OffsetCommitRequestTopic,
+    partitions: Iterable[OffsetCommitRequestPartition],
+    error: ErrorCode,
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error)
+            for each in partitions
+        ],
+    )
+
+
+async def _commit_others(
+    broker: Broker,
+    context: RequestContext,
+    request: OffsetCommitRequest,
+    refused: list[OffsetCommitResponseTopic],
+) -> OffsetCommitResponse:
+    """Commit the rest and answer for all, a topic once."""
+    if not request.topics:
+        return OffsetCommitResponse(topics=refused)
+    try:
+        answer = broker.groups.commit_offsets(context, request)
+        response = await answer if isinstance(answer, asyncio.Future) else answer
+    except ApiError as error:
+        response = _error_response(request, error)
+    by_name = {each.name: each for each in refused}
+    for topic in response.topics:
+        known = by_name.get(topic.name)
+        if known is None:
+            refused.append(topic)
+        else:
+            known.partitions.extend(topic.partitions)
+    return OffsetCommitResponse(topics=refused)
+
+
+def _error_response(request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[_failed(topic, topic.partitions, error.code) for topic in request.topics]
+    )
+
+
+HANDLER = Handler(
+    request=OffsetCommitRequest, versions=(2, 10), handle=handle, error_response=_error_response
+)

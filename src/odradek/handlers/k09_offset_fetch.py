@@ -1,0 +1,173 @@
+"""OffsetFetch (9), versions 1-10: what groups have committed.
+
+- One group before version 8, many from then on; null topics (version 2 and up) ask for all.
+- Nothing committed is offset -1, without an error, also where the group does not exist.
+- `require_stable` (version 7 and up): a partition of which an open transaction holds an offset
+  is UNSTABLE_OFFSET_COMMIT.
+- Topics are named by id from version 10 on; an unknown one is UNKNOWN_TOPIC_ID.
+- An error of a group stands beside it, or (version 1) in each partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.shard import Answer
+from odradek.core.group.offsets.store import INVALID_OFFSET
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.uuids import ZERO
+from odradek.wire.generated.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from odradek.wire.generated.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+GROUP_ERROR_VERSION = 2
+GROUPS_VERSION = 8
+TOPIC_IDS_VERSION = 10
+
+
+def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> Any:
+    """The offsets of all groups asked for."""
+    version = context.api_version
+    groups = request.groups if version >= GROUPS_VERSION else [_only_group(request)]
+    answers = [_fetch(broker, group, request.require_stable, version) for group in groups]
+    if any(isinstance(each, asyncio.Future) for each in answers):
+        return _wait(broker, groups, answers, version)
+    found = zip(groups, answers, strict=True)
+    return _response([_complete(broker, *each, version) for each in found], version)
+
+
+def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
+            for each in request.topics
+        ]
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+
+
+def _fetch(
+    broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, version: int
+) -> Answer:
+    """The offsets of one group, or a future of them, of the topics that exist."""
+    known = group
+    if version >= TOPIC_IDS_VERSION and group.topics is not None:
+        by_id = broker.metadata.image.topics.by_id
+        for topic in group.topics:
+            image = by_id.get(topic.topic_id)
+            topic.name = "" if image is None else image.name
+        known = OffsetFetchRequestGroup(
+            group_id=group.group_id,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+            topics=[each for each in group.topics if each.name],
+        )
+    try:
+        return broker.groups.fetch_offsets(known, require_stable)
+    except ApiError as error:
+        return _failed(group, error.code, version)
+
+
+async def _wait(
+    broker: Broker, groups: list[OffsetFetchRequestGroup], answers: list[Answer], version: int
+) -> OffsetFetchResponse:
+    found = []
+    for group, answer in zip(groups, answers, strict=True):
+        if isinstance(answer, asyncio.Future):
+            try:
+                answer = await answer
+            except ApiError as error:
+                code = error.code
+                if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                    # Consumers before 3.9 do not expect that one from here.
+                    code = ErrorCode.NOT_COORDINATOR
+                answer = _failed(group, code, version)
+        found.append(_complete(broker, group, answer, version))
+    return _response(found, version)
+
+
+def _complete(
+    broker: Broker,
+    group: OffsetFetchRequestGroup,
+    answer: OffsetFetchResponseGroup,
+    version: int,
+) -> OffsetFetchResponseGroup:
+    """Where topics are named by id: give all theirs, and answer for those that do not exist."""
+    if version < TOPIC_IDS_VERSION or answer.error_code != ErrorCode.NONE:
+        return answer
+    if group.topics is None:
+        by_name = broker.metadata.image.topics.by_name
+        for topic in answer.topics:
+            image = by_name.get(topic.name)
+            topic.topic_id = ZERO if image is None else image.id
+        answer.topics = [each for each in answer.topics if each.topic_id != ZERO]
+        return answer
+    unknown = [each for each in group.topics if not each.name]
+    answer.topics.extend(_failed_topic(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in unknown)
+    return answer
+
+
+def _failed(
+    group: OffsetFetchRequestGroup, error: ErrorCode, version: int
+) -> OffsetFetchResponseGroup:
+    answer = OffsetFetchResponseGroup(group_id=group.group_id)
+    if version >= GROUP_ERROR_VERSION:
+        answer.error_code = error
+    else:
+        answer.topics = [_failed_topic(each, error) for each in group.topics or ()]
+    return answer
+
+
+def _failed_topic(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=INVALID_OFFSET, error_code=error
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _response(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
+    if version >= GROUPS_VERSION:
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error_code,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+HANDLER = Handler(request=OffsetFetchRequest, versions=(1, 10), handle=handle)

@@ -1,0 +1,82 @@
+"""FindCoordinator (10), versions 0-6: who coordinates a group or a transactional id.
+
+- Many keys from version 4 on, one before.
+- While the coordinator's topic does not exist, it is created and the answer is
+  COORDINATOR_NOT_AVAILABLE, which clients retry.
+- Gap: coordinators of share groups (key type 2) are not served: INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.metadata.listener_view import ListenerView
+from odradek.core.coordinator.placement import partition_for
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
+
+MANY_KEYS_VERSION = 4
+TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
+"""By key type: where the coordinator keeps its state."""
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """The coordinators as clients of this listener reach them."""
+    view = ListenerView(broker.metadata.image, broker.config, context.peer)
+    if context.api_version >= MANY_KEYS_VERSION:
+        keys = request.coordinator_keys
+        return FindCoordinatorResponse(
+            coordinators=[_find(broker, view, request.key_type, key) for key in keys]
+        )
+    found = _find(broker, view, request.key_type, request.key)
+    error = ErrorCode(found.error_code)  # type: ignore[call-arg]
+    return FindCoordinatorResponse(
+        error_code=error,
+        error_message="NONE" if error is ErrorCode.NONE else error.message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _find(broker: Broker, view: ListenerView, key_type: int, key: str) -> Coordinator:
+    topic = TOPICS.get(key_type)
+    if topic is None:
+        return _failed(key, ErrorCode.INVALID_REQUEST)
+    image = broker.metadata.image
+    known = image.topics.by_name.get(topic)
+    if known is None:
+        broker.topic_creation.begin((topic,))
+        return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = known.partitions[partition_for(key, len(known.partitions))].leader
+    address = view.address(leader) if image.cluster.is_alive(leader) else None
+    if address is None:
+        return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=leader, host=address.host, port=address.port)
+
+
+def _failed(key: str, error: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error)
+
+
+def _error_response(request: FindCoordinatorRequest, error: ApiError) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        error_code=error.code,
+        error_message=error.message,
+        node_id=-1,
+        port=-1,
+        coordinators=[_failed(key, error.code) for key in request.coordinator_keys],
+    )
+
+
+HANDLER = Handler(
+    request=FindCoordinatorRequest,
+    versions=(0, 6),
+    handle=handle,
+    error_response=_error_response,
+)

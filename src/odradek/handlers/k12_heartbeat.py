@@ -1,0 +1,32 @@
+"""Heartbeat (12), versions 0-4: a member says that it lives; is told to rejoin.
+
+- REBALANCE_IN_PROGRESS tells it to join again; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
+  FENCED_INSTANCE_ID, that it has been left behind.
+- While its group is being loaded, a heartbeat is answered without looking.
+"""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.shard import Answer
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.heartbeat_request import HeartbeatRequest
+from odradek.wire.generated.heartbeat_response import HeartbeatResponse
+
+
+def handle(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Answer:
+    """Note the sign of life."""
+    return broker.groups.heartbeat(request)
+
+
+def _error_response(request: HeartbeatRequest, error: ApiError) -> HeartbeatResponse:
+    if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return HeartbeatResponse()
+    return HeartbeatResponse(error_code=error.code)
+
+
+HANDLER = Handler(
+    request=HeartbeatRequest, versions=(0, 4), handle=handle, error_response=_error_response
+)

@@ -1,0 +1,30 @@
+"""DescribeGroups (15), versions 0-6: state, members and assignments of classic groups.
+
+- A group that does not exist is described as Dead, from version 6 on with GROUP_ID_NOT_FOUND.
+- What members say is told only while the group is stable.
+"""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.model import operations
+from odradek.model.errors import ErrorCode
+from odradek.wire.generated.describe_groups_request import DescribeGroupsRequest
+from odradek.wire.generated.describe_groups_response import DescribeGroupsResponse
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    """The groups as they are."""
+    groups = await broker.groups.describe_groups(context, request.groups)
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = operations.ALL_OF_GROUP
+    return DescribeGroupsResponse(groups=groups)
+
+
+HANDLER = Handler(request=DescribeGroupsRequest, versions=(0, 6), handle=handle)

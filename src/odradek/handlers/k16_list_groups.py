@@ -1,0 +1,24 @@
+"""ListGroups (16), versions 0-5: the groups that this broker coordinates.
+
+- Filters by state (version 4 and up) and type (5 and up), in any case of letters.
+- COORDINATOR_LOAD_IN_PROGRESS while some groups are not known yet.
+"""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.wire.generated.list_groups_request import ListGroupsRequest
+from odradek.wire.generated.list_groups_response import ListGroupsResponse
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: ListGroupsRequest
+) -> ListGroupsResponse:
+    """The groups that pass the filters."""
+    groups = await broker.groups.list_groups(request.states_filter, request.types_filter)
+    return ListGroupsResponse(groups=groups)
+
+
+HANDLER = Handler(request=ListGroupsRequest, versions=(0, 5), handle=handle)

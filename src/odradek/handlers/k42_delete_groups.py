@@ -1,0 +1,24 @@
+"""DeleteGroups (42), versions 0-3: groups without members are forgotten, with their offsets.
+
+- NON_EMPTY_GROUP while there are members, GROUP_ID_NOT_FOUND where there is no such group.
+- Version 3 (Apache Kafka 4.4) says more in words.
+"""
+
+from __future__ import annotations
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.wire.generated.delete_groups_request import DeleteGroupsRequest
+from odradek.wire.generated.delete_groups_response import DeleteGroupsResponse
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    """Delete each group once."""
+    group_ids = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(results=await broker.groups.delete_groups(group_ids))
+
+
+HANDLER = Handler(request=DeleteGroupsRequest, versions=(0, 3), handle=handle)

@@ -1,0 +1,67 @@
+"""OffsetDelete (47), version 0: a group forgets offsets of topics that it does not read.
+
+- Offsets of a topic that members read are GROUP_SUBSCRIBED_TO_TOPIC.
+- An unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION; the others are deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.core.metadata.image import TopicsImage
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ErrorCode
+from odradek.wire.generated.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+)
+from odradek.wire.generated.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse:
+    """Delete what may be deleted."""
+    topics = broker.metadata.image.topics
+    refused = [_take_unknown(topics, topic) for topic in request.topics]
+    request.topics = [each for each in request.topics if each.partitions]
+    answer = broker.groups.delete_offsets(request)
+    response: OffsetDeleteResponse = await answer if isinstance(answer, asyncio.Future) else answer
+    for unknown in refused:
+        if not unknown.partitions:
+            continue
+        known = next((each for each in response.topics if each.name == unknown.name), None)
+        if known is None:
+            response.topics.append(unknown)
+        else:
+            known.partitions.extend(unknown.partitions)
+    return response
+
+
+def _take_unknown(
+    topics: TopicsImage, topic: OffsetDeleteRequestTopic
+) -> OffsetDeleteResponseTopic:
+    """The answer for partitions that do not exist; the request keeps the others."""
+    image = topics.by_name.get(topic.name)
+    known = {} if image is None else image.partitions
+    unknown = [each for each in topic.partitions if each.partition_index not in known]
+    topic.partitions = [each for each in topic.partitions if each.partition_index in known]
+    return OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetDeleteResponsePartition(
+                partition_index=each.partition_index,
+                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            for each in unknown
+        ],
+    )
+
+
+HANDLER = Handler(request=OffsetDeleteRequest, versions=(0, 0), handle=handle)
