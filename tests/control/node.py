@@ -1,6 +1,7 @@
 """A controller node over a temporary directory, as a test starts it."""
 
 import contextlib
+import os
 
 from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.controller_node import ControllerNode
@@ -10,24 +11,18 @@ from odradek.broker.metadata.publisher import PublisherChain
 from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.config.load import load
 from odradek.core.metadata.registrations import Endpoint
-from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from odradek.core.raft.voters import VoterSet
 from odradek.env.clock import SystemClock
 from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
 from odradek.log.startup import open_directory
 from odradek.log.storage import Storage
-from odradek.wire.generated.feature_level_record import FeatureLevelRecord
+from odradek.node.format import Formatter
 
 from .harness import FEATURES
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-DIRECTORY_ID = bytes(range(100, 116))
 ENDPOINT = Endpoint("PLAINTEXT", "localhost", 9092, 0)
-BOOTSTRAP = [
-    FeatureLevelRecord(name="metadata.version", feature_level=30),
-    FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
-    FeatureLevelRecord(name="group.version", feature_level=1),
-]
 
 
 class Recorder:
@@ -51,6 +46,10 @@ class Node:
         self.recorder = recorder
         self.failures = failures
 
+    async def join(self, previous_epoch=-1):
+        await self.lifecycle.register([ENDPOINT], [self.directory_id], None, previous_epoch)
+        await self.lifecycle.unfence(self.cache.image.offset)
+
     async def ask(self, request):
         return await self.channel.submit(None, request)
 
@@ -61,20 +60,19 @@ async def start(path, file_system=None, join=True, previous_epoch=-1, **settings
     config = load({}, {"log.dirs": str(path), **overrides}).config
     clock = SystemClock()
     file_system = file_system or OsFileSystem()
+    formatter = Formatter(config, file_system, system_random_bytes, clock.now_ms())
+    identity = formatter.ensure(CLUSTER_ID)
     storage = Storage(file_system, clock, system_random_bytes)
     directory = open_directory(file_system, str(path))
     cache, recorder, failures = MetadataCache(), Recorder(), []
-    voter = Voter(
-        ReplicaKey(config.node_id, DIRECTORY_ID), (VoterEndpoint("CONTROLLER", "localhost", 9093),)
-    )
-    metadata_log = MetadataLog.open(storage, directory, config)
+    voter = formatter.local_voter(identity.directory_ids[str(path)])
     controller = await ControllerNode.start(
         config=config,
-        cluster_id=CLUSTER_ID,
-        metadata_log=metadata_log,
+        cluster_id=identity.cluster_id,
+        metadata_log=MetadataLog.open(storage, directory, config),
         local_voter=voter,
         static_voters=VoterSet([voter]),
-        bootstrap=BOOTSTRAP,
+        bootstrap=identity.bootstrap,
         clock=clock,
         random_bytes=system_random_bytes,
         publishers=PublisherChain(cache, recorder),
@@ -89,10 +87,12 @@ async def start(path, file_system=None, join=True, previous_epoch=-1, **settings
         random_bytes=system_random_bytes,
         supported_features=FEATURES,
     )
+    node = Node(controller, channel, lifecycle, cache, recorder, failures)
+    node.directory_id = voter.key.directory_id
+    node.directory = directory
     if join:
-        await lifecycle.register([ENDPOINT], [DIRECTORY_ID], None, previous_epoch)
-        await lifecycle.unfence(cache.image.offset)
-    return Node(controller, channel, lifecycle, cache, recorder, failures)
+        await node.join(previous_epoch)
+    return node
 
 
 @contextlib.asynccontextmanager
@@ -103,3 +103,4 @@ async def running(path, **arguments):
         yield node
     finally:
         await node.controller.close()
+        os.close(node.directory.lock)

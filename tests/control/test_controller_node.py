@@ -60,8 +60,7 @@ async def test_a_restart_finds_everything_again(tmp_path):
         image = node.cache.image
         assert same(image, before)
         assert image.cluster.brokers[1].fenced
-        await node.lifecycle.register([], [bytes(range(100, 116))], None, epoch)
-        await node.lifecycle.unfence(node.cache.image.offset)
+        await node.join(epoch)
         assert node.cache.image.topics == before.topics
         assert node.lifecycle.epoch > epoch
 
