@@ -91,7 +91,7 @@ class Dispatcher:
         self.requests_refused = 0
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self.inject: Callable[[RequestContext, Any], Any] | None = None
+        self.inject: Callable[[Entry, RequestContext, Any], Any] | None = None
         """Faults for tests: asked before each handler; what it returns stands for its answer."""
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
@@ -112,7 +112,7 @@ class Dispatcher:
                     position += 1
                     if tags:
                         position = skip_tagged_fields(frame, position, tags)
-                if entry.quick is not None:
+                if entry.quick is not None and self.inject is None:
                     bytes_out = entry.quick(frame, position, version, correlation_id)
                     if bytes_out is not None:
                         entry.bytes_in += len(frame)
@@ -146,7 +146,7 @@ class Dispatcher:
         try:
             answer = None
             if self.inject is not None:
-                answer = self.inject(context, request)
+                answer = self.inject(entry, context, request)
             if answer is None:
                 answer = entry.handle(context, request)
         except Exception as error:  # noqa: BLE001  the boundary: one request may fail, not the node

@@ -1,0 +1,292 @@
+"""`Broker`: a node in a thread, with a switchboard for faults."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from odradek.config.load import load
+from odradek.model.errors import ErrorCode
+from odradek.network.event_loop import new_event_loop
+from odradek.node.node import Node
+from odradek.testing.faults import FOREVER, Fault, Faults
+from odradek.testing.files import UnsyncedFileSystem
+from odradek.wire.api import BY_KEY, BY_NAME
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+
+HOST = "127.0.0.1"
+QUICK_SETTINGS = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "odradek.shutdown.timeout.ms": "1000",
+}
+"""What makes a broker for tests quick; `settings` go before them."""
+TIMEOUT_S = 60.0
+
+ResultT = TypeVar("ResultT")
+
+
+class BrokerError(Exception):
+    """The broker does not do what a test asked of it."""
+
+
+class Broker:
+    """See `odradek.testing`. Every method may be called from the test's thread.
+
+    `topics`: partitions by name, created before the broker is ready. `settings`: as in
+    server.properties. `data`: a directory to keep; a temporary one is removed at the end.
+    `port`: 0 takes a free one, which is kept over restarts.
+    """
+
+    def __init__(
+        self,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, object] | None = None,
+        data: str | None = None,
+        port: int = 0,
+    ) -> None:
+        self._topics = dict(topics or {})
+        self._settings = {k: str(v) for k, v in (settings or {}).items()}
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        if data is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="odradek-")
+            data = self._temporary.name
+        self.data = data
+        self.port = port
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._node: Node | None = None
+        self._faults = Faults()
+        self._frozen: threading.Event | None = None
+
+    # -- life -------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        self.create_topics(self._topics)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the broker; it serves when this returns.
+
+        Raises:
+            BrokerError: it runs already, or cannot start.
+        """
+        if self._thread is not None:
+            raise BrokerError("the broker runs already")
+        started: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._serve, args=(started,), name="odradek-broker", daemon=True
+        )
+        self._thread.start()
+        try:
+            started.result(TIMEOUT_S)
+        except Exception as error:
+            self._thread.join(TIMEOUT_S)
+            self._thread = None
+            if self._temporary is not None:
+                self._temporary.cleanup()
+            raise BrokerError(f"the broker does not start: {error}") from error
+
+    def _serve(self, started: Future[None]) -> None:
+        """The thread of the broker."""
+        loop, selector = new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            overrides = {
+                "listeners": f"PLAINTEXT://{HOST}:{self.port}",
+                **QUICK_SETTINGS,
+                **self._settings,
+            }
+            config = load(None, overrides, self.data).config
+
+            async def start() -> Node:
+                node = Node(config, selector, file_system=UnsyncedFileSystem())
+                await node.start()
+                return node
+
+            self._node = loop.run_until_complete(start())
+            self._node.dispatcher.inject = self._faults
+            self.port = self._node.server.endpoints[0].port
+            self._loop = loop
+        except BaseException as error:  # noqa: BLE001  told to the thread that waits
+            started.set_exception(error)
+            loop.close()
+            return
+        started.set_result(None)
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+    def stop(self) -> None:
+        """Stop in good order; the data stays."""
+        thread, loop, node = self._thread, self._loop, self._node
+        if thread is None or loop is None or node is None:
+            return
+        self.resume()
+        self._run(node.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(TIMEOUT_S)
+        self._thread = self._loop = self._node = None
+
+    def restart(self) -> None:
+        """Stop and start again on the same port, with the same data; faults are forgotten."""
+        self.stop()
+        self._faults = Faults()
+        self.start()
+
+    def close(self) -> None:
+        """Stop, and remove the data if nobody asked to keep it."""
+        self.stop()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Run a coroutine on the broker's loop and wait for it."""
+        if self._loop is None:
+            coroutine.close()
+            raise BrokerError("the broker does not run")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(TIMEOUT_S)
+
+    def _call(self, function: Callable[[], ResultT]) -> ResultT:
+        """Call a function on the broker's thread."""
+
+        async def call() -> ResultT:
+            return function()
+
+        return self._run(call())
+
+    # -- facts ------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`127.0.0.1:port`, for any client."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def node(self) -> Node:
+        """The node itself. What it does belongs to its own thread: look, do not touch.
+
+        Raises:
+            BrokerError: the broker does not run.
+        """
+        if self._node is None:
+            raise BrokerError("the broker does not run")
+        return self._node
+
+    def requests(self, api: str | int) -> int:
+        """How many requests of an API were answered."""
+        return self.node.dispatcher.entries[_key(api)].times.count
+
+    # -- topics -----------------------------------------------------------------------------
+
+    def create_topics(
+        self, topics: Mapping[str, int], settings: Mapping[str, object] | None = None
+    ) -> None:
+        """Create topics: partitions by name, all with the same settings.
+
+        Raises:
+            BrokerError: one cannot be created.
+        """
+        if not topics:
+            return
+        from odradek.wire.generated.create_topics_request import CreatableTopicConfig
+
+        configs = [CreatableTopicConfig(name=n, value=str(v)) for n, v in (settings or {}).items()]
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=name, num_partitions=count, replication_factor=1, configs=configs
+                )
+                for name, count in topics.items()
+            ]
+        )
+        response = self._run(self.node.broker.controller.submit(None, request))
+        for topic in response.topics:
+            if topic.error_code:
+                raise BrokerError(f"topic {topic.name}: {topic.error_message}")
+
+    # -- faults -----------------------------------------------------------------------------
+
+    def inject(self, api: str | int | None, error: ErrorCode | str, *, times: int = 1) -> None:
+        """Answer the next requests of an API (None: of any) with an error.
+
+        The error stands where the API has it: for the whole request, or for each partition.
+        """
+        code = ErrorCode[error] if isinstance(error, str) else error
+        self._order(Fault(_optional_key(api), times, error=code))
+
+    def delay(self, api: str | int | None, seconds: float, *, times: int | None = None) -> None:
+        """Serve the next requests of an API (None: of any) late; without `times`, all of them."""
+        count = FOREVER if times is None else times
+        self._order(Fault(_optional_key(api), count, delay_s=seconds))
+
+    def disconnect(self, api: str | int | None = None, *, times: int = 1) -> None:
+        """Close the connection on the next requests of an API, unanswered."""
+        self._order(Fault(_optional_key(api), times, disconnects=True))
+
+    def disconnect_all(self) -> None:
+        """Close all connections now."""
+
+        def close() -> None:
+            for connection in list(self.node.server.connections):
+                connection.close()
+
+        self._call(close)
+
+    def heal(self) -> None:
+        """Forget all faults that were ordered."""
+        self._call(self._faults.ordered.clear)
+
+    def pause(self) -> None:
+        """Freeze the broker, as a machine that hangs: connections stay open, nothing moves."""
+        if self._frozen is not None:
+            return
+        self._frozen = threading.Event()
+        stopped = threading.Event()
+        thaw = self._frozen
+
+        def freeze() -> None:
+            stopped.set()
+            thaw.wait()
+
+        if self._loop is None:
+            raise BrokerError("the broker does not run")
+        self._loop.call_soon_threadsafe(freeze)
+        stopped.wait(TIMEOUT_S)
+
+    def resume(self) -> None:
+        """Let a paused broker go on."""
+        if self._frozen is not None:
+            self._frozen.set()
+            self._frozen = None
+
+    def _order(self, fault: Fault) -> None:
+        self._call(lambda: self._faults.ordered.append(fault))
+
+
+def _key(api: str | int) -> int:
+    if isinstance(api, int) and api in BY_KEY:
+        return api
+    found = BY_NAME.get(str(api))
+    if found is None:
+        raise ValueError(f"{api!r} is not an API; they are: {', '.join(sorted(BY_NAME))}")
+    return found.key
+
+
+def _optional_key(api: str | int | None) -> int | None:
+    return None if api is None else _key(api)
