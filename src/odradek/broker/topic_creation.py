@@ -1,8 +1,8 @@
 """Topics that are created because somebody asks for them: by name in Metadata, or because a
 coordinator needs its log.
 
-Requests for one topic that come while it is being created share that one creation. Nobody waits
-here: clients are told to ask again, as Apache Kafka tells them.
+Requests for one topic that come while it is being created share that one creation. Who asks by
+name is told to ask again, as Apache Kafka tells them; who looks for a coordinator may wait.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ class TopicCreation:
         """`config` gives the newest configuration of the broker."""
         self._controller = controller
         self._config = config
-        self._in_flight: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._in_flight: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, names: Iterable[str]) -> None:
         """Begin to create those topics that are not being created already.
@@ -45,12 +44,16 @@ class TopicCreation:
         """
         room = IN_FLIGHT_MAX - len(self._in_flight)
         new = [name for name in dict.fromkeys(names) if name not in self._in_flight][:room]
-        if not new:
-            return
-        self._in_flight.update(new)
-        task = asyncio.get_running_loop().create_task(self._create(new))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if new:
+            task = asyncio.get_running_loop().create_task(self._create(new))
+            self._in_flight.update(dict.fromkeys(new, task))
+
+    async def create(self, name: str, timeout_ms: int) -> None:
+        """Begin to create a topic, and wait for it for a while, whatever comes of it."""
+        self.begin((name,))
+        task = self._in_flight.get(name)
+        if task is not None:
+            await asyncio.wait((task,), timeout=timeout_ms / 1000)
 
     async def _create(self, names: list[str]) -> None:
         request = CreateTopicsRequest(
@@ -67,9 +70,44 @@ class TopicCreation:
                 elif topic.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     log.warning("could not create %s: %s", topic.name, topic.error_message)
         finally:
-            self._in_flight.difference_update(names)
+            for name in names:
+                del self._in_flight[name]
 
     def _topic(self, name: str) -> CreatableTopic:
+        config = self._config()
+        if name == OFFSETS_TOPIC:
+            return _topic(
+                name,
+                config.offsets_topic_num_partitions,
+                config.offsets_topic_replication_factor,
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(config.offsets_topic_segment_bytes),
+                },
+            )
+        if name == TRANSACTION_TOPIC:
+            return _topic(
+                name,
+                config.transaction_state_log_num_partitions,
+                config.transaction_state_log_replication_factor,
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                },
+            )
+        return _topic(name, config.num_partitions, config.default_replication_factor, {})
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        if self._in_flight:
+            await asyncio.wait(set(self._in_flight.values()))
+
+
+def _topic(self, name: str) -> CreatableTopic:
         config = self._config()
         if name == OFFSETS_TOPIC:
             return _topic(

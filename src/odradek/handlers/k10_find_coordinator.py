@@ -1,8 +1,9 @@
 """FindCoordinator (10), versions 0-6: who coordinates a group or a transactional id.
 
 - Many keys from version 4 on, one before.
-- While the coordinator's topic does not exist, it is created and the answer is
-  COORDINATOR_NOT_AVAILABLE, which clients retry.
+- While the coordinator's topic does not exist, it is created, and the answer waits for it up to
+  `CREATION_WAIT_MS`; then it is COORDINATOR_NOT_AVAILABLE, which clients retry. (Apache Kafka
+  answers so at once, and the first consumer of a cluster loses up to a second.)
 - Gap: coordinators of share groups (key type 2) are not served: INVALID_REQUEST.
 """
 
@@ -23,10 +24,16 @@ TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
 """By key type: where the coordinator keeps its state."""
 
 
-def handle(
+CREATION_WAIT_MS = 1000
+
+
+async def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """The coordinators as clients of this listener reach them."""
+    topic = TOPICS.get(request.key_type)
+    if topic is not None and topic not in broker.metadata.image.topics.by_name:
+        await broker.topic_creation.create(topic, CREATION_WAIT_MS)
     view = ListenerView(broker.metadata.image, broker.config, context.peer)
     if context.api_version >= MANY_KEYS_VERSION:
         keys = request.coordinator_keys
@@ -51,7 +58,6 @@ def _find(broker: Broker, view: ListenerView, key_type: int, key: str) -> Coordi
     image = broker.metadata.image
     known = image.topics.by_name.get(topic)
     if known is None:
-        broker.topic_creation.begin((topic,))
         return _failed(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     leader = known.partitions[partition_for(key, len(known.partitions))].leader
     address = view.address(leader) if image.cluster.is_alive(leader) else None
