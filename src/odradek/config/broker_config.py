@@ -58,10 +58,8 @@ class BrokerConfig(View):
     metadata_log_max_snapshot_interval_ms: int
     metadata_max_retention_bytes: int
     metadata_max_retention_ms: int
-    metadata_max_idle_interval_ms: int
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
-    initial_broker_registration_timeout_ms: int
     controlled_shutdown_enable: bool
 
     log_retention_check_interval_ms: int

@@ -20,14 +20,6 @@ metadata.max.retention.bytes  long  = 104857600  high
     Size of metadata log and snapshots before old ones are deleted.
 metadata.max.retention.ms  long  = 604800000  high
     Age of metadata log and snapshots before old ones are deleted.
-metadata.max.idle.interval.ms  int  = 500  >=0  low
-    An idle controller writes a no-op record this often; 0: never.
-broker.heartbeat.interval.ms  int  = 2000  medium
-    How often a broker tells the controller that it lives.
-broker.session.timeout.ms  int  = 9000  medium
-    A broker is fenced after this long without a heartbeat.
-initial.broker.registration.timeout.ms  int  = 60000  medium
-    How long the first registration with the controller may take.
 controlled.shutdown.enable  boolean  = true  medium
     Hand over leadership before a broker stops.
 
@@ -48,6 +40,16 @@ controller.quorum.fetch.snapshot.max.bytes  int  = 1048576  >=1  low
     The most that one piece of a snapshot holds.
 controller.quorum.auto.join.enable  boolean  = false  low
     A controller that is not a voter becomes one by itself.
+
+[accepted: broker and controller are in one process and know of each other without asking]
+metadata.max.idle.interval.ms  int  = 500  >=0  low
+    An idle controller writes a no-op record this often; 0: never.
+broker.heartbeat.interval.ms  int  = 2000  medium
+    How often a broker tells the controller that it lives.
+broker.session.timeout.ms  int  = 9000  medium
+    A broker is fenced after this long without a heartbeat.
+initial.broker.registration.timeout.ms  int  = 60000  medium
+    How long the first registration with the controller may take.
 
 [accepted: metadata records are written in batches as they come, without waiting]
 controller.quorum.append.linger.ms  int  = 25  >=0  medium
