@@ -107,40 +107,6 @@ class TopicCreation:
             await asyncio.wait(set(self._in_flight.values()))
 
 
-def _topic(self, name: str) -> CreatableTopic:
-        config = self._config()
-        if name == OFFSETS_TOPIC:
-            return _topic(
-                name,
-                config.offsets_topic_num_partitions,
-                config.offsets_topic_replication_factor,
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "producer",
-                    "segment.bytes": str(config.offsets_topic_segment_bytes),
-                },
-            )
-        if name == TRANSACTION_TOPIC:
-            return _topic(
-                name,
-                config.transaction_state_log_num_partitions,
-                config.transaction_state_log_replication_factor,
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "uncompressed",
-                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
-                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
-                    "unclean.leader.election.enable": "false",
-                },
-            )
-        return _topic(name, config.num_partitions, config.default_replication_factor, {})
-
-    async def close(self) -> None:
-        """Wait for what is under way."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-
-
 def _topic(name: str, partitions: int, factor: int, settings: dict[str, str]) -> CreatableTopic:
     return CreatableTopic(
         name=name,
