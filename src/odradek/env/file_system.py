@@ -111,6 +111,10 @@ class FileSystem(Protocol):
         """Remove an empty directory."""
         ...
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Say when the file was last changed, where it takes the place of an older one."""
+        ...
+
     def sync_directory(self, path: str) -> None:
         """The names in the directory survive a crash from now on."""
         ...
@@ -167,6 +171,10 @@ class OsFileSystem:
     def make_directory(self, path: str) -> None:
         """See `FileSystem`."""
         os.makedirs(path, exist_ok=True)
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """See `FileSystem`."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def sync_directory(self, path: str) -> None:
         """See `FileSystem`."""

@@ -22,6 +22,8 @@ from odradek.env.randomness import RandomBytes
 from odradek.log import names
 from odradek.log.checkpoints import clean_shutdown_text
 from odradek.log.chores import Chores
+from odradek.log.cleaner.child import ProcessChild
+from odradek.log.cleaner.log_cleaner import LogCleaner, StartChild
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import (
@@ -50,7 +52,8 @@ class LogManager:
     """See the module.
 
     `topic_configs(topic)` gives a topic's settings; `background` moves work off the thread (see
-    `Storage`); `open_files_max` bounds the `.log` files that are open at a time.
+    `Storage`); `open_files_max` bounds the `.log` files that are open at a time; `start_cleaner`
+    starts a process that compacts.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class LogManager:
         background: Background = run_now,
         on_directory_failure: DirectoryFailure | None = None,
         open_files_max: int = POOL_LIMIT_DEFAULT,
+        start_cleaner: StartChild = ProcessChild,
     ) -> None:
         self.config = config
         self.storage = Storage(
@@ -82,6 +86,7 @@ class LogManager:
         self._topic_configs = topic_configs
         self._on_directory_failure = on_directory_failure
         self._group_commits: dict[str, GroupCommit] = {}
+        self.cleaner = LogCleaner(self, start_cleaner) if config.log_cleaner_enable else None
         self._chores = Chores(self)
         self.storage.remove_later = self._chores.remove_later
         self.storage.truncated = self._chores.write_recovery_points
@@ -111,6 +116,8 @@ class LogManager:
         """
         epochs = {self._load(directory) for directory in self.online_directories}
         self._check_directories()
+        if self.cleaner is not None:
+            self.cleaner.start()
         all_work = len(self.online_directories) == len(self.directories)
         self.broker_epoch = epochs.pop() if all_work and len(epochs) == 1 else -1
 
@@ -128,12 +135,15 @@ class LogManager:
         threads = self.config.num_recovery_threads_per_data_dir
         try:
             contents = load_directory(self.storage, directory, self._topic_configs, threads)
+            for log in contents.logs:
+                other = self.logs.setdefault(log.topic_partition, log)
+                assert other is log, f"{log.path} and {other.path} are of one partition"
+            if not contents.was_clean:
+                # A log may end below the point up to which it was thought to be safe.
+                self._chores.write_recovery_points(directory)
         except OSError as error:
             directory.fail("could not load it", error)
             return -1
-        for log in contents.logs:
-            other = self.logs.setdefault(log.topic_partition, log)
-            assert other is log, f"{log.path} and {other.path} are of one partition"
         for path in contents.retired:
             self._chores.remove_directory_later(path, 0)
         return contents.broker_epoch
@@ -148,6 +158,8 @@ class LogManager:
 
         No background work may be under way.
         """
+        if self.cleaner is not None:
+            self.cleaner.stop()
         for directory in self.online_directories:
             logs = self.logs_in(directory)
             try:
@@ -168,7 +180,8 @@ class LogManager:
 
     def tick(self) -> int:
         """Do what is due; milliseconds until the next call."""
-        return self._chores.tick()
+        wait_ms = self._chores.tick()
+        return wait_ms if self.cleaner is None else min(wait_ms, self.cleaner.tick())
 
     # -- logs ---------------------------------------------------------------------------------
 

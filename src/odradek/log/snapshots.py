@@ -37,6 +37,7 @@ def take(log: PartitionLog, offset: int) -> None:
         file_system.close(descriptor)
     log.snapshots.append(offset)
     log.snapshot_offset = offset
+    log.is_unsynced = True
 
 
 def remove(log: PartitionLog, offsets: list[int]) -> None:

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from odradek.env.file_system import FileSystem, read_file
 from odradek.log import names
 from odradek.log.cleaner.batch_filter import PAYLOAD_MAX, BatchFilter, LastBatch
+from odradek.log.cleaner.cleaned_files import remove_cleaned
 from odradek.log.cleaner.grouping import SegmentSizes, group_segments
 from odradek.log.cleaner.offset_map import OffsetMap
 from odradek.log.cleaner.source import OnBytes, read_batches
-from odradek.log.cleaner.target import CleanedSegment, remove_cleaned
+from odradek.log.cleaner.target import CleanedSegment
 from odradek.log.cleaner.transactions import Transactions
 from odradek.log.cleaner.walk import fields_at, keys_of
 from odradek.log.cleaner.work import Replaced, WorkItem
@@ -64,6 +65,8 @@ class Round:
         item = self._item
         self._fill_map()
         next_offset = self.map.latest_offset + 1
+        if next_offset <= item.first_dirty_offset:
+            raise DamagedFile("the memory for keys (log.cleaner.dedupe.buffer.size) holds not one")
         segments = [self._sizes(*each) for each in item.segments if each[0] < next_offset]
         groups = group_segments(
             segments, item.segment_bytes, item.segment_index_bytes, item.end_offset

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from odradek.env.file_system import CREATE_EMPTY, Buffer, FileSystem, write_fully
 from odradek.log import names
 from odradek.log.cleaner.batch_filter import Kept
+from odradek.log.cleaner.cleaned_files import cleaned_path, remove_cleaned
 from odradek.log.cleaner.source import OnBytes
 from odradek.log.errors import DamagedFile
 from odradek.log.index import OffsetIndex, TimeIndex
@@ -18,24 +19,6 @@ from odradek.log.segment import OFFSET_DELTA_MAX
 from odradek.log.transaction_index import ENTRY, VERSION, AbortedTransaction
 
 _PIECE = 1 << 20
-
-
-def cleaned_path(directory: str, base_offset: int, kind: str) -> str:
-    """The path of one of the files."""
-    return f"{directory}/{names.file_name(base_offset, kind)}{names.CLEANED}"
-
-
-def remove_cleaned(file_system: FileSystem, directory: str, base_offset: int) -> None:
-    """Remove what an attempt left, if it left anything.
-
-    Raises:
-        OSError: the device failed.
-    """
-    for kind in names.SEGMENT_KINDS:
-        try:
-            file_system.remove(cleaned_path(directory, base_offset, kind))
-        except FileNotFoundError:
-            continue
 
 
 class CleanedSegment:

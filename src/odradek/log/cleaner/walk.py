@@ -18,6 +18,9 @@ from odradek.log.errors import DamagedFile
 from odradek.records.errors import RecordsError
 from odradek.records.varint import read_varint
 
+_SHORT_MAX = KEY_SIZE_MAX << 1
+"""The length of a key of `KEY_SIZE_MAX` bytes as a varint, which is one byte."""
+
 
 class Survivors(NamedTuple):
     """The records of a batch that are kept: where they start and end in the bytes."""
@@ -57,22 +60,16 @@ def keys_of(data: bytes, position: int, end: int, count: int) -> list[bytes]:
                 position += 1
             position += 1
             byte = data[position]
-            if byte < 0x80 and not byte & 1:
-                byte = (byte >> 1) + position + 1
-                if byte > following:
-                    raise DamagedFile("a key does not fit into its record")
-                key = data[position + 1 : byte]
-                append(key if len(key) <= KEY_SIZE_MAX else digest(key))
+            if byte <= _SHORT_MAX and not byte & 1:
+                append(data[position + 1 : (byte >> 1) + position + 1])
             elif byte != 1:
-                length, position = read_varint(data, position)
-                if not 0 <= length <= following - position:
-                    raise DamagedFile(f"a key of {length} bytes does not fit into its record")
-                append(digest(data[position : position + length]))
+                unusual, _ = _unusual_key(data, position)
+                if unusual is not None:
+                    append(unusual)
             position = following
     except (IndexError, RecordsError) as error:
         raise DamagedFile(f"a batch does not hold {count} records: {error}") from None
-    if position != end:
-        raise DamagedFile(f"a batch does not end where its {count} records end")
+    _check_end(position, end, count)
     return keys
 
 
@@ -120,20 +117,17 @@ def survivors(
                 position += 1
             position += 1
             byte = data[position]
-            if byte < 0x80 and not byte & 1:
+            if byte <= _SHORT_MAX and not byte & 1:
                 position += 1
                 byte = (byte >> 1) + position
                 key = data[position:byte]
                 position = byte
-                if len(key) > KEY_SIZE_MAX:
-                    key = digest(key)
-            elif byte == 1:  # a record without a key has no place in a compacted log
-                position = following
-                continue
             else:
-                length, position = read_varint(data, position)
-                key = digest(data[position : position + length])
-                position += length
+                unusual, position = _unusual_key(data, position)
+                if unusual is None:  # it has no place in a compacted log
+                    position = following
+                    continue
+                key = unusual
             found = base_of(key)
             if found is None or found <= base_offset:
                 index = len(spans)
@@ -153,9 +147,24 @@ def survivors(
             position = following
     except (IndexError, RecordsError) as error:
         raise DamagedFile(f"a batch does not hold {count} records: {error}") from None
+    _check_end(position, end, count)
+    return Survivors([span for span in spans if span is not None], bool(tombstones))
+
+
+def _unusual_key(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """A key that is null or long, and the position after it."""
+    length, position = read_varint(data, position)
+    if length < 0:
+        return None, position
+    key = data[position : position + length]
+    if len(key) < length:
+        raise DamagedFile(f"a key of {length} bytes does not fit into its batch")
+    return key if length <= KEY_SIZE_MAX else digest(key), position + length
+
+
+def _check_end(position: int, end: int, count: int) -> None:
     if position != end:
         raise DamagedFile(f"a batch does not end where its {count} records end")
-    return Survivors([span for span in spans if span is not None], bool(tombstones))
 
 
 class Fields(NamedTuple):

@@ -78,7 +78,7 @@ class Failed:
 
 Message = Replaced | Done | Failed
 
-_KINDS: dict[str, type[Replaced] | type[Done] | type[Failed]] = {
+_KINDS: dict[str, type[Replaced | Done | Failed]] = {
     "replaced": Replaced,
     "done": Done,
     "failed": Failed,

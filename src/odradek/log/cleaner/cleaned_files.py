@@ -1,0 +1,24 @@
+"""The files of a new segment that is not in its place yet."""
+
+from __future__ import annotations
+
+from odradek.env.file_system import FileSystem
+from odradek.log import names
+
+
+def cleaned_path(directory: str, base_offset: int, kind: str) -> str:
+    """The path of one of the files."""
+    return f"{directory}/{names.file_name(base_offset, kind)}{names.CLEANED}"
+
+
+def remove_cleaned(file_system: FileSystem, directory: str, base_offset: int) -> None:
+    """Remove what an attempt left, if it left anything.
+
+    Raises:
+        OSError: the device failed.
+    """
+    for kind in names.SEGMENT_KINDS:
+        try:
+            file_system.remove(cleaned_path(directory, base_offset, kind))
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,416 @@
+"""Keeps the compacted logs of a node clean: looks, gives work to processes, and puts results in.
+
+Everything here runs on the loop's thread in small steps, from `tick`. A round looks at all
+compacted logs and notes those that are due; they are cleaned one after the other, the dirtiest
+first, each looked at again before its turn; then, or after `log.cleaner.backoff.ms` if there was
+nothing to do, comes the next round.
+
+A job is not valid any more once its log was deleted, truncated, made non-compacted or lost with
+its disk: the worker is told to stop, and what it still reports is thrown away. While a job is
+valid, retention leaves the log alone.
+
+Everything before `PartitionLog.first_dirty_offset` is clean. It is written to the directory's
+`cleaner-offset-checkpoint` after the directory of the log was synced: otherwise a crash might
+bring back the old segments, and they would count as clean.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from odradek.log import names
+from odradek.log.checkpoints import read_offsets, write_offsets
+from odradek.log.cleaner.child import Child, ProcessChild
+from odradek.log.cleaner.cleaned_files import remove_cleaned
+from odradek.log.cleaner.facts import facts_of, work_item
+from odradek.log.cleaner.planning import NEVER_CLEANED, Cleanable, find_cleanable
+from odradek.log.cleaner.replacing import replace_segments
+from odradek.log.cleaner.schedule import Schedule
+from odradek.log.cleaner.statistics import CleanerStatistics
+from odradek.log.cleaner.work import (
+    Done,
+    Failed,
+    Message,
+    Replaced,
+    WorkItem,
+    encode_item,
+    encode_rate,
+    encode_stop,
+)
+from odradek.log.directory import LogDirectory
+from odradek.log.errors import DamagedFile
+
+if TYPE_CHECKING:
+    from odradek.log.log_manager import LogManager
+    from odradek.log.partition_log import PartitionLog
+
+logger = logging.getLogger("odradek.log.cleaner")
+
+StartChild = Callable[[], Child]
+
+LOGS_A_STEP = 100
+STEP_PAUSE_MS = 5
+POLL_MIN_MS, POLL_MAX_MS = 2, 50
+IDLE_MAX_MS = 30_000
+"""A worker without work is ended after this long."""
+
+
+class Job:
+    """One work item, and the log that it is about."""
+
+    __slots__ = ("generation", "is_stopped", "item", "log", "remaining")
+
+    def __init__(self, log: PartitionLog, item: WorkItem) -> None:
+        self.log = log
+        self.item = item
+        self.generation = log.generation
+        self.remaining = [base for base, _ in item.segments]
+        """Segments that were not replaced yet, oldest first."""
+        self.is_stopped = False
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the log still is what the item says."""
+        log = self.log
+        return (
+            not log.is_deleted
+            and not log.directory.is_offline
+            and log.generation == self.generation
+            and log.config.is_compacted
+        )
+
+
+class Slot:
+    """Room for one worker."""
+
+    __slots__ = ("child", "idle_since_ms", "job")
+
+    def __init__(self) -> None:
+        self.child: Child | None = None
+        self.job: Job | None = None
+        self.idle_since_ms = 0
+
+
+class LogCleaner:
+    """See the module. Made by `LogManager`; `start_child` makes a worker."""
+
+    def __init__(self, manager: LogManager, start_child: StartChild = ProcessChild) -> None:
+        self._manager = manager
+        self._start_child = start_child
+        self._schedule = Schedule()
+        self._slots: list[Slot] = []
+        self._look: Iterator[None] | None = None
+        self._next_look_ms = 0
+        self._poll_ms = POLL_MIN_MS
+        self._number = 0
+        self._has_cleaned = False
+        self._rate = 0.0
+        self._unwritten: set[LogDirectory] = set()
+        self._writing: set[LogDirectory] = set()
+        self.statistics = CleanerStatistics(manager.storage.clock.now_ms())
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Read the checkpoints; the logs are loaded.
+
+        A checkpoint that cannot be used makes its logs wholly dirty, no more.
+        """
+        for directory in self._manager.online_directories:
+            path = directory.file(names.CLEANER_CHECKPOINT)
+            try:
+                offsets = read_offsets(self._manager.storage.file_system, path)
+            except DamagedFile as error:
+                logger.error("what was compacted is not known: %s", error)
+                continue
+            except OSError as error:
+                directory.fail("could not read a checkpoint", error)
+                continue
+            for log in self._manager.logs_in(directory):
+                log.first_dirty_offset = offsets.get(log.topic_partition, NEVER_CLEANED)
+
+    def stop(self) -> None:
+        """End the workers; what they were at is begun anew next time."""
+        for slot in self._slots:
+            if slot.child is not None:
+                slot.child.kill()
+                slot.child = None
+            if slot.job is not None:
+                self._give_up(slot.job)
+                slot.job = None
+
+    @property
+    def uncleanable(self) -> dict[str, int]:
+        """How many logs of each log directory cannot be cleaned."""
+        counts = dict.fromkeys((each.path for each in self._manager.directories), 0)
+        for path in self._schedule.uncleanable.values():
+            counts[path] = counts.get(path, 0) + 1
+        return counts
+
+    def tick(self) -> int:
+        """Do what is due; milliseconds until the next call."""
+        now_ms = self._manager.storage.clock.monotonic_ms()
+        self._fit_slots()
+        heard = False
+        for slot in self._slots:
+            heard |= self._serve(slot, now_ms)
+        self._go_on_looking(now_ms)
+        for slot in self._slots:
+            if slot.job is None and len(self._schedule):
+                self._give_work(slot, now_ms)
+        self._share_rate()
+        self._write_checkpoints()
+        if any(slot.job is not None for slot in self._slots):
+            self._poll_ms = POLL_MIN_MS if heard else min(POLL_MAX_MS, self._poll_ms * 2)
+            return self._poll_ms
+        if self._look is not None or len(self._schedule):
+            return STEP_PAUSE_MS
+        return max(0, self._next_look_ms - now_ms)
+
+    def _fit_slots(self) -> None:
+        """As many as `log.cleaner.threads` says; one that is busy stays until it is done."""
+        wanted = self._manager.config.log_cleaner_threads
+        while len(self._slots) < wanted:
+            self._slots.append(Slot())
+        for slot in self._slots[wanted:]:
+            if slot.job is None:
+                if slot.child is not None:
+                    slot.child.kill()
+                self._slots.remove(slot)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def _go_on_looking(self, now_ms: int) -> None:
+        if self._look is None:
+            if len(self._schedule) or (now_ms < self._next_look_ms and not self._has_cleaned):
+                return
+            self._look = self._looking()
+        for _ in range(LOGS_A_STEP):
+            if next(self._look, self) is self:
+                self._look = None
+                self._has_cleaned = False
+                self._next_look_ms = now_ms + self._manager.config.log_cleaner_backoff_ms
+                return
+
+    def _looking(self) -> Iterator[None]:
+        manager = self._manager
+        self._schedule.begin()
+        self._schedule.keep(lambda partition: manager.get(partition) is not None)
+        dirtiest = 0.0
+        for log in list(manager):
+            if log.config.is_compacted and not log.is_deleted and not log.is_cleaning:
+                cleanable = self._examine(log)
+                if cleanable is not None:
+                    dirtiest = max(dirtiest, cleanable.dirty_ratio)
+                    if cleanable.is_due(log.config.min_cleanable_dirty_ratio):
+                        self._schedule.offer(log.topic_partition, cleanable.dirty_ratio)
+            yield
+        self.statistics.looked(manager.storage.clock.now_ms(), dirtiest)
+
+    def _examine(self, log: PartitionLog) -> Cleanable | None:
+        """The parts of a log; None if it cannot be cleaned."""
+        if log.directory.is_offline or not self._schedule.is_open(log.topic_partition):
+            return None
+        try:
+            cleanable = find_cleanable(facts_of(log), log.storage.clock.now_ms())
+        except OSError as error:
+            log.fail("look for what to compact in", error)
+            return None
+        except DamagedFile as error:
+            self._cannot(log, str(error))
+            return None
+        if cleanable.was_reset:
+            if not log.config.is_deleted:
+                logger.warning(
+                    "%s was compacted up to %d, which it does not hold: all of it counts as dirty",
+                    log.topic_partition,
+                    log.first_dirty_offset,
+                )
+            log.first_dirty_offset = cleanable.first_dirty_offset
+            self._unwritten.add(log.directory)
+        return cleanable
+
+    def _cannot(self, log: PartitionLog, reason: str) -> None:
+        logger.error("%s is left uncompacted from now on: %s", log.topic_partition, reason)
+        self._schedule.failed(log.topic_partition, log.directory.path)
+
+    # -- workers ------------------------------------------------------------------------------
+
+    def _next(self) -> tuple[PartitionLog, Cleanable] | None:
+        """The dirtiest log that is still due."""
+        while (partition := self._schedule.take()) is not None:
+            log = self._manager.get(partition)
+            if log is None or log.is_cleaning or not log.config.is_compacted:
+                continue
+            cleanable = self._examine(log)
+            if cleanable is not None and cleanable.is_due(log.config.min_cleanable_dirty_ratio):
+                return log, cleanable
+        return None
+
+    def _give_work(self, slot: Slot, now_ms: int) -> None:
+        found = self._next()
+        if found is None:
+            return
+        log, cleanable = found
+        if slot.child is None or not slot.child.is_alive:
+            try:
+                slot.child = self._start_child()
+            except OSError as error:
+                logger.error("could not start a process for compaction: %s", error)
+                self._schedule.begin()
+                self._next_look_ms = now_ms + self._manager.config.log_cleaner_backoff_ms
+                self._has_cleaned = False
+                return
+        self._number += 1
+        item = work_item(log, cleanable, self._manager.config, self._number, self._share())
+        slot.job = Job(log, item)
+        log.is_cleaning = True
+        self.statistics.max_compaction_delay_ms = cleanable.overdue_ms
+        slot.child.send(encode_item(item))
+
+    def _serve(self, slot: Slot, now_ms: int) -> bool:
+        """Take in what a worker says; whether it said something."""
+        child = slot.child
+        if child is None:
+            return False
+        messages = child.receive()
+        for message in messages:
+            self._take_in(slot, message)
+        job = slot.job
+        if job is None:
+            if messages:
+                slot.idle_since_ms = now_ms
+            elif now_ms - slot.idle_since_ms > IDLE_MAX_MS:
+                child.kill()
+        elif not child.is_alive:
+            slot.job = None
+            self._on_death(job)
+        elif not job.is_valid and not job.is_stopped:
+            job.is_stopped = True
+            child.send(encode_stop(job.item.number))
+        if not child.is_alive:
+            slot.child = None
+        return bool(messages)
+
+    def _take_in(self, slot: Slot, message: Message) -> None:
+        job = slot.job
+        if job is None or message.number != job.item.number:
+            return
+        match message:
+            case Replaced():
+                self._replace(job, message)
+            case Done():
+                slot.job = None
+                self._finish(job, message)
+            case Failed():
+                slot.job = None
+                self._on_failure(job, message)
+
+    def _replace(self, job: Job, message: Replaced) -> None:
+        log = job.log
+        assert job.remaining[: len(message.old)] == message.old
+        try:
+            if job.is_valid:
+                replace_segments(log, message.old, message.size)
+            else:
+                remove_cleaned(log.storage.file_system, log.path, message.old[0])
+        except OSError as error:
+            if job.is_valid:
+                log.fail("replace segments of", error)
+        del job.remaining[: len(message.old)]
+
+    def _finish(self, job: Job, message: Done) -> None:
+        log = job.log
+        self._has_cleaned = True
+
+        def done(error: OSError | None) -> None:
+            is_valid = job.is_valid
+            log.is_cleaning = False
+            if not is_valid:
+                return
+            if error is not None:
+                log.fail("sync the directory of", error)
+                return
+            self._schedule.succeeded(log.topic_partition)
+            log.first_dirty_offset = message.next_offset
+            self._unwritten.add(log.directory)
+            self.statistics.cleaned(message)
+            logger.info(
+                "%s is compacted up to offset %d: %d of %d bytes were kept, in %d ms",
+                log.topic_partition,
+                message.next_offset,
+                message.bytes_written,
+                sum(size for _, size in job.item.segments),
+                message.elapsed_ms,
+            )
+
+        log.storage.background(lambda: log.storage.file_system.sync_directory(log.path), done)
+
+    def _on_failure(self, job: Job, message: Failed) -> None:
+        is_valid = job.is_valid
+        self._give_up(job)
+        if not is_valid or message.was_stopped:
+            return
+        if message.is_device:
+            job.log.fail("compact", OSError(message.reason))
+        else:
+            self._cannot(job.log, message.reason)
+
+    def _on_death(self, job: Job) -> None:
+        partition = job.log.topic_partition
+        logger.warning("the process that compacted %s has died", partition)
+        self.statistics.deaths += 1
+        was_valid = job.is_valid
+        self._give_up(job)
+        if was_valid and self._schedule.died(partition, job.log.directory.path):
+            logger.error("%s is left uncompacted from now on", partition)
+
+    def _give_up(self, job: Job) -> None:
+        """Remove what the worker may have left; it is not at work on it any more."""
+        log = job.log
+        log.is_cleaning = False
+        if job.remaining and not log.is_deleted and not log.directory.is_offline:
+            try:
+                remove_cleaned(log.storage.file_system, log.path, job.remaining[0])
+            except OSError as error:
+                log.fail("remove files of", error)
+
+    def _share(self) -> float:
+        """The rate of each worker that is busy."""
+        busy = sum(1 for slot in self._slots if slot.job is not None)
+        return self._manager.config.log_cleaner_io_max_bytes_per_second / max(1, busy)
+
+    def _share_rate(self) -> None:
+        rate = self._share()
+        if rate != self._rate:
+            self._rate = rate
+            for slot in self._slots:
+                if slot.job is not None and slot.child is not None:
+                    slot.child.send(encode_rate(rate))
+
+    # -- checkpoints --------------------------------------------------------------------------
+
+    def _write_checkpoints(self) -> None:
+        for directory in [each for each in self._unwritten if each not in self._writing]:
+            self._unwritten.discard(directory)
+            if not directory.is_offline:
+                self._write_checkpoint(directory)
+
+    def _write_checkpoint(self, directory: LogDirectory) -> None:
+        path = directory.file(names.CLEANER_CHECKPOINT)
+        file_system = self._manager.storage.file_system
+        offsets = {
+            log.topic_partition: log.first_dirty_offset
+            for log in self._manager.logs_in(directory)
+            if log.first_dirty_offset >= 0
+        }
+        self._writing.add(directory)
+
+        def done(error: OSError | None) -> None:
+            self._writing.discard(directory)
+            if error is not None:
+                directory.fail("could not write a checkpoint", error)
+
+        self._manager.storage.background(lambda: write_offsets(file_system, path, offsets), done)

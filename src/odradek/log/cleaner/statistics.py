@@ -1,0 +1,55 @@
+"""What the cleaner has done, for metrics (those of Apache Kafka's `LogCleaner` and its manager)."""
+
+from __future__ import annotations
+
+from odradek.log.cleaner.work import Done
+
+
+class CleanerStatistics:
+    """See the module; all of the last round over a log unless it says otherwise."""
+
+    __slots__ = (
+        "bytes_read",
+        "bytes_written",
+        "deaths",
+        "elapsed_ms",
+        "last_look_ms",
+        "map_utilization",
+        "max_compaction_delay_ms",
+        "max_dirty_ratio",
+        "rounds",
+    )
+
+    def __init__(self, now_ms: int) -> None:
+        self.last_look_ms = now_ms
+        """When all logs were last looked at."""
+        self.max_dirty_ratio = 0.0
+        """Of the dirtiest log, then."""
+        self.map_utilization = 0.0
+        self.elapsed_ms = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.max_compaction_delay_ms = 0
+        """By how much the log was beyond `max.compaction.lag.ms`."""
+        self.rounds = 0
+        """Since the start."""
+        self.deaths = 0
+        """Of workers, since the start."""
+
+    def looked(self, now_ms: int, max_dirty_ratio: float) -> None:
+        """All logs were looked at."""
+        self.last_look_ms = now_ms
+        self.max_dirty_ratio = max_dirty_ratio
+
+    def cleaned(self, done: Done) -> None:
+        """A round over a log is done."""
+        self.rounds += 1
+        self.map_utilization = done.map_utilization
+        self.elapsed_ms = done.elapsed_ms
+        self.bytes_read = done.bytes_read
+        self.bytes_written = done.bytes_written
+
+    @property
+    def recopy_ratio(self) -> float:
+        """Bytes written for each byte read."""
+        return self.bytes_written / max(1, self.bytes_read)

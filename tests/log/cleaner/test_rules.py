@@ -1,0 +1,370 @@
+"""What a round of cleaning keeps, against a model that a reader can check with a pencil."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.log.cleaner.support import COMPACTED, clean, clean_wholly
+from tests.log.support import NOW_MS, LogRoom, batch, end_transaction, read_batches, read_records
+
+from odradek.log import PartitionLog
+from odradek.log.cleaner.offset_map import KEY_SIZE_MAX, OffsetMap, digest
+from odradek.log.errors import DamagedFile
+from odradek.records.compression import Codec
+from odradek.records.record import Record
+
+
+def put(log: PartitionLog, *records: tuple[bytes | None, bytes | None], **fields) -> int:
+    """Append a batch; its first offset."""
+    info = log.append_as_leader(batch(*records, **fields), 0)
+    log.high_watermark = log.log_end_offset
+    return info.base_offset
+
+
+def kept(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for record in read_records(log)]
+
+
+def open_log(room: LogRoom, **settings) -> PartitionLog:
+    room.storage.verify_transactions = False
+    return room.open(**{**COMPACTED, **settings})
+
+
+def test_only_the_last_record_of_a_key_is_kept(room):
+    log = open_log(room)
+    put(log, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
+    put(log, (b"b", b"2"), (b"c", b"1"))
+    log.roll()
+    put(log, (b"a", b"3"))
+
+    assert clean(log, room) == 5
+
+    assert kept(log) == [(2, b"a", b"2"), (3, b"b", b"2"), (4, b"c", b"1"), (5, b"a", b"3")]
+    assert [each.base_offset for each in read_batches(log)] == [0, 3, 5]
+    assert [each.last_offset for each in read_batches(log)] == [2, 4, 5]
+
+
+def test_a_clean_part_loses_keys_that_the_dirty_part_has(room):
+    log = open_log(room)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    log.roll()
+    clean(log, room)
+    put(log, (b"a", b"2"))
+    log.roll()
+
+    assert clean(log, room) == 3
+
+    assert kept(log) == [(1, b"b", b"1"), (2, b"a", b"2")]
+    assert len(log.segments) == 2, "both old segments became one"
+
+
+def test_untouched_batches_are_copied_byte_by_byte(room):
+    log = open_log(room)
+    put(log, (b"a", b"1"), (b"b", b"1"), codec=Codec.LZ4)
+    log.roll()
+    before = [bytes(each.data) for each in read_batches(log)]
+
+    clean(log, room)
+
+    assert [bytes(each.data) for each in read_batches(log)] == before
+
+
+def test_records_without_a_key_go(room):
+    log = room.open()  # not compacted yet: the topic was altered later
+    log.append_as_leader(batch((None, b"x"), (b"a", b"1")), 0)
+    log.high_watermark = log.log_end_offset
+    log.roll()
+
+    clean(log, room)
+
+    assert kept(log) == [(1, b"a", b"1")]
+
+
+def test_a_tombstone_goes_when_its_delete_horizon_has_passed(room):
+    log = open_log(room)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", None), (b"c", b"1"), timestamp=NOW_MS + 5)
+    log.roll()
+
+    clean(log, room)
+
+    [_, second] = read_batches(log)
+    assert second.delete_horizon_ms == NOW_MS + 1000
+    assert second.max_timestamp == NOW_MS + 5
+    found = read_records(log)
+    assert [(each.offset, each.value) for each in found] == [(1, b"1"), (2, None), (3, b"1")]
+    assert [each.timestamp for each in found] == [NOW_MS, NOW_MS + 5, NOW_MS + 5]
+
+    room.clock.ms += 999
+    put(log, (b"d", b"1"))
+    log.roll()
+    clean(log, room)
+    assert (2, b"a", None) in kept(log)
+    assert read_batches(log)[1].delete_horizon_ms == NOW_MS + 1000, "it is set once"
+
+    room.clock.ms += 1
+    put(log, (b"e", b"1"))
+    log.roll()
+    clean(log, room)
+    assert kept(log) == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"d", b"1"), (5, b"e", b"1")]
+
+
+def test_aborted_records_go_at_once_and_their_marker_later(room):
+    log = open_log(room)
+    fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"), (b"b", b"2"), base_sequence=0, **fields)
+    end_transaction(log, False, 7)
+    put(log, (b"c", b"3"), base_sequence=2, **fields)
+    end_transaction(log, True, 7)
+    put(log, (b"z", b"4"))
+    log.roll()
+
+    clean(log, room)
+
+    assert [(each.base_offset, each.count, each.is_control) for each in read_batches(log)] == [
+        (0, 1, False),
+        (3, 1, True),
+        (4, 1, False),
+        (5, 1, True),
+        (6, 1, False),
+    ]
+    assert [each.first_offset for each in log.aborted_transactions(0, 100)] == [1]
+
+    # The marker has no batches any more: it gets a horizon now, and goes when that has passed.
+    put(log, (b"y", b"5"))
+    log.roll()
+    clean(log, room)
+    assert [each.base_offset for each in read_batches(log)] == [0, 3, 4, 5, 6, 7]
+    assert read_batches(log)[1].delete_horizon_ms == NOW_MS + 1000
+    assert log.aborted_transactions(0, 100) == []
+    room.clock.ms += 1000
+    put(log, (b"x", b"6"))
+    log.roll()
+    clean(log, room)
+    assert [each.base_offset for each in read_batches(log)] == [0, 4, 5, 6, 7, 8]
+
+
+def test_the_last_batch_of_a_producer_stays_without_records(room):
+    log = open_log(room)
+    put(log, (b"a", b"1"), (b"b", b"1"), producer_id=7, producer_epoch=3, base_sequence=40)
+    put(log, (b"a", b"2"), (b"b", b"2"))
+    log.roll()
+
+    clean(log, room)
+
+    [emptied, _] = read_batches(log)
+    assert (emptied.count, emptied.base_offset, emptied.last_offset) == (0, 0, 1)
+    assert (emptied.producer_id, emptied.producer_epoch, emptied.last_sequence) == (7, 3, 41)
+    log.close()
+    log = room.reopen(**COMPACTED)
+    assert log.producers.entries[7].next_sequence == 42
+
+
+def test_the_last_batch_of_a_round_keeps_its_offset(room):
+    log = open_log(room)
+    put(log, (b"a", b"1"))
+    fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    put(log, (b"a", b"2"), base_sequence=0, **fields)
+    end_transaction(log, False, 7)
+    log.expire_producers()
+    log.producers.entries.clear()
+    log.roll()
+    clean(log, room)
+    put(log, (b"b", b"1"))
+    log.roll()
+    assert log.segments[0].next_offset() == 3
+
+
+def test_nothing_of_an_open_transaction_is_cleaned(room):
+    log = open_log(room)
+    put(log, (b"a", b"1"))
+    log.roll()
+    fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    put(log, (b"a", b"2"), base_sequence=0, **fields)
+    log.roll()
+    put(log, (b"a", b"3"))
+    log.roll()
+
+    assert clean(log, room) == 1
+    assert len(read_records(log)) == 3
+
+
+def test_a_damaged_batch_is_not_copied(room):
+    log = open_log(room)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    log.roll()
+    path = log.segments[0].path(".log")
+    with open(path, "r+b") as file:
+        file.seek(70)
+        file.write(b"\xff")
+
+    with pytest.raises(DamagedFile, match="checksum"):
+        clean(log, room)
+    assert not [name for name in room.files() if "cleaned" in name]
+
+
+def test_a_full_map_ends_the_round_and_the_next_goes_on(room):
+    log = open_log(room)
+    put(log, *[(b"%d" % number, b"old") for number in range(10)])
+    put(log, *[(b"%d" % number, b"new") for number in range(10)])
+    log.roll()
+
+    assert clean(log, room, entries_max=4) == 4
+    assert len(read_records(log)) == 20
+    assert clean_wholly(log, room, entries_max=4) == 20
+    assert kept(log) == [(10 + number, b"%d" % number, b"new") for number in range(10)]
+
+
+def test_a_map_is_bounded_by_memory():
+    bounded = OffsetMap(100_000)
+    number = 0
+    while bounded.add_batch([b"%016d" % number], number):
+        number += 1
+    assert 600 < number < 1100
+    assert not bounded.add_batch([b"another"], 0)
+    assert bounded.utilization > 0.99
+
+
+def test_long_keys_are_told_apart_from_digests(room):
+    log = open_log(room, segment_bytes=100_000)
+    long = b"k" * (KEY_SIZE_MAX + 1)
+    huge = b"k" * 5000
+    put(log, (long, b"1"), (digest(long), b"1"), (huge, b"1"), (b"", b"1"))
+    put(log, (long, b"2"), (huge, b"2"), (b"", b"2"))
+    log.roll()
+    clean(log, room)
+    assert kept(log) == [(1, digest(long), b"1"), (4, long, b"2"), (5, huge, b"2"), (6, b"", b"2")]
+
+
+# -- against a model ------------------------------------------------------------------------------
+
+KEYS = [b"a", b"b", b"c", b"d" * 40, b""]
+data_records = st.tuples(
+    st.sampled_from(KEYS), st.one_of(st.none(), st.binary(max_size=90)), st.integers(0, 50)
+)
+steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("put"),
+            st.lists(data_records, min_size=1, max_size=6),
+            st.sampled_from([Codec.NONE, Codec.LZ4, Codec.GZIP]),
+            st.sampled_from([None, 1, 2]),
+        ),
+        st.tuples(st.just("end"), st.sampled_from([1, 2]), st.booleans()),
+        st.tuples(st.just("roll")),
+        st.tuples(st.just("clean"), st.sampled_from([None, 1, 2, 3])),
+        st.tuples(st.just("wait"), st.integers(1, 800)),
+    ),
+    max_size=30,
+)
+
+
+class Model:
+    """All records ever appended, and who of them must, may or must not be there."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, Record] = {}
+        self.transaction_of: dict[int, int] = {}
+        self.open: dict[int, list[int]] = {}
+        self.aborted: set[int] = set()
+        self.sequences = {1: 0, 2: 0}
+        self.tombstones_may_go = False
+
+    def check(self, log: PartitionLog, clean_to: int) -> None:
+        found = {record.offset: record for each in _data(log) for record in each}
+        last: dict[bytes, int] = {}
+        for offset, record in self.records.items():
+            if offset < clean_to and offset not in self.aborted:
+                last[record.key] = offset
+        for offset, record in self.records.items():
+            if offset >= clean_to:
+                assert found[offset][1:5] == record[1:5], "what is not clean is untouched"
+            elif offset in self.aborted or last[record.key] != offset:
+                assert offset not in found
+            elif record.value is not None:
+                assert found[offset][1:5] == record[1:5]
+            elif offset in found:
+                assert found[offset][1:5] == record[1:5]
+            else:
+                assert self.tombstones_may_go, "a tombstone went early"
+        assert set(found) <= set(self.records)
+
+
+def _data(log: PartitionLog) -> list[list[Record]]:
+    from odradek.records.record import iterate_records
+
+    return [list(iterate_records(each)) for each in read_batches(log) if not each.is_control]
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_rounds_agree_with_the_model(script):
+    with tempfile.TemporaryDirectory() as path:
+        room = LogRoom(path)
+        room.storage.verify_transactions = False
+        log = room.open(**COMPACTED)
+        model = Model()
+        clean_to = 0
+        for step in script:
+            match step:
+                case ("put", records, codec, producer):
+                    _put(log, model, records, codec, producer)
+                case ("end", producer, committed):
+                    if producer in model.open:
+                        offsets = model.open.pop(producer)
+                        end_transaction(log, committed, producer)
+                        if not committed:
+                            model.aborted.update(offsets)
+                case ("roll",):
+                    log.roll()
+                case ("clean", entries_max):
+                    log.roll()
+                    clean_to = max(clean_to, _clean(log, room, entries_max, clean_to))
+                    model.check(log, clean_to)
+                case ("wait", milliseconds):
+                    room.clock.ms += milliseconds
+                    model.tombstones_may_go |= room.clock.ms >= NOW_MS + 1000
+        end = log.log_end_offset
+        before = read_records(log)
+        log.close()
+        log = room.reopen(arguments={"recovery_point": 0}, **COMPACTED)
+        assert log.log_end_offset == end
+        assert read_records(log) == before
+        log.close()
+
+
+def _put(log, model, records, codec, producer) -> None:
+    fields = {}
+    if producer is not None:
+        fields = {
+            "producer_id": producer,
+            "producer_epoch": 0,
+            "base_sequence": model.sequences[producer],
+            "is_transactional": True,
+        }
+        model.sequences[producer] += len(records)
+    from odradek.records.builder import RecordBatchBuilder
+
+    builder = RecordBatchBuilder(codec=codec, **fields)
+    for key, value, age in records:
+        builder.append(NOW_MS - age, key, value, headers=[("h", b"x")] if age == 7 else ())
+    info = log.append_as_leader(builder.build(), 0)
+    log.high_watermark = log.log_end_offset
+    for number, (key, value, age) in enumerate(records):
+        offset = info.base_offset + number
+        headers = (("h", b"x"),) if age == 7 else ()
+        model.records[offset] = Record(offset, NOW_MS - age, key, value, headers)
+        if producer is not None:
+            model.open.setdefault(producer, []).append(offset)
+
+
+def _clean(log, room, entries_max, clean_to) -> int:
+    from odradek.log.cleaner.facts import facts_of
+    from odradek.log.cleaner.planning import find_cleanable
+
+    cleanable = find_cleanable(facts_of(log), room.clock.now_ms())
+    return clean(log, room, entries_max) if cleanable.dirty_bytes else clean_to
