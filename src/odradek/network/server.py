@@ -11,6 +11,7 @@ import asyncio
 import errno
 import ipaddress
 import logging
+import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -119,7 +120,7 @@ class Server:
             hint = ""
             if error.errno == errno.EADDRINUSE:
                 hint = "; another process uses the port: stop it, or choose another with --port"
-            reason = error.strerror or str(error)
+            reason = os.strerror(error.errno) if error.errno else str(error)
             raise ListenError(f"Cannot listen on {name}://{where}: {reason}{hint}.") from error
         sock.setblocking(False)
         endpoint = Endpoint(name, host, sock.getsockname()[1], sock)
