@@ -23,6 +23,7 @@ import odradek.spark
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 
+ADD_PARTITIONS_TO_TRANSACTION = 24
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",  # tests write records of 1970
@@ -82,3 +83,10 @@ def make_topic(request: pytest.FixtureRequest, cluster: Cluster):
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def transactions(cluster: Cluster) -> None:
+    """Skips where the broker has no transactions."""
+    if ADD_PARTITIONS_TO_TRANSACTION not in cluster.any().versions:
+        pytest.skip("this broker does not serve transactions (AddPartitionsToTxn)")

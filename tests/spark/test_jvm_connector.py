@@ -123,6 +123,7 @@ def test_streams_with_limits_and_restarts(servers, reader, stream, make_topic, c
     assert values(reader(subscribe=target)) == sorted([*map(str, range(10)), "later"])
 
 
+@pytest.mark.usefixtures("transactions")
 def test_only_committed_records_are_streamed_when_asked(
     servers, reader, stream, make_topic, checkpoint
 ):

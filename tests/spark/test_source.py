@@ -158,6 +158,7 @@ def test_every_codec_is_read(servers, reader, make_topic, codec):
     assert values(reader(subscribe=topic)) == sorted(expected)
 
 
+@pytest.mark.usefixtures("transactions")
 def test_only_committed_records_are_read_when_asked(servers, reader, make_topic):
     topic = make_topic()
     producer = Producer({"bootstrap.servers": servers, "transactional.id": f"id-{topic}"})
