@@ -4,11 +4,11 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.concurrent.ExecutorCompletionService;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -76,11 +76,10 @@ final class Load {
         return new KafkaProducer<>(properties(command), new ByteArraySerializer(), new ByteArraySerializer());
     }
 
-    private static KafkaConsumer<byte[], byte[]> consumer(JsonNode command, String name, Object value) {
+    private static KafkaConsumer<byte[], byte[]> consumer(JsonNode command) {
         Map<String, Object> properties = properties(command);
         properties.put("auto.offset.reset", "earliest");
         properties.put("enable.auto.commit", "false");
-        properties.put(name, value);
         return new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
@@ -135,7 +134,7 @@ final class Load {
     /** Reads `records` from the beginning, in no group. */
     private ObjectNode consume(JsonNode command) {
         int records = command.get("records").asInt();
-        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command, "group.id", "")) {
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
             List<TopicPartition> partitions = partitions(consumer, command.get("topic").asText());
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);
@@ -161,7 +160,7 @@ final class Load {
     }
 
     private static KafkaConsumer<byte[], byte[]> atEnd(JsonNode command) {
-        KafkaConsumer<byte[], byte[]> consumer = consumer(command, "fetch.max.wait.ms", 500);
+        KafkaConsumer<byte[], byte[]> consumer = consumer(command);
         List<TopicPartition> partitions = partitions(consumer, command.get("topic").asText());
         consumer.assign(partitions);
         consumer.seekToEnd(partitions);
@@ -249,14 +248,14 @@ final class Load {
         ExecutorService threads = Executors.newFixedThreadPool(2 * pairs);
         long start = System.nanoTime();
         try {
-            Collection<Future<?>> parts = new ArrayList<>();
+            ExecutorCompletionService<Void> parts = new ExecutorCompletionService<>(threads);
             for (int i = 0; i < pairs; i++) {
                 TopicPartition partition = new TopicPartition(topic, i);
-                parts.add(threads.submit(() -> fleetConsumer(command, partition, records)));
-                parts.add(threads.submit(() -> fleetProducer(command, partition, records, size)));
+                parts.submit(() -> fleetConsumer(command, partition, records), null);
+                parts.submit(() -> fleetProducer(command, partition, records, size), null);
             }
-            for (Future<?> part : parts) {
-                part.get();
+            for (int i = 0; i < 2 * pairs; i++) {
+                parts.take().get(); // whoever fails first is heard first
             }
         } finally {
             threads.shutdownNow();
@@ -282,7 +281,7 @@ final class Load {
     }
 
     private static void fleetConsumer(JsonNode command, TopicPartition partition, int records) {
-        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command, "group.id", "")) {
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
             consumer.assign(List.of(partition));
             consumer.seekToBeginning(List.of(partition));
             long start = System.nanoTime();

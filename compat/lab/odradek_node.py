@@ -29,7 +29,8 @@ class OdradekNode(Broker):
         program = Path(sys.executable).with_name("odradek")
         if not program.exists():
             raise Missing(f"no `odradek` command beside {Path(sys.executable).name}")
-        words = [str(program), "serve", "--port", str(self.port), "--data", str(self.data)]
+        words = [str(program), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        words += ["--data", str(self.data)]
         for key, value in self.settings.items():
             words += ["--override", f"{key}={value}"]
         return words
