@@ -285,9 +285,7 @@ class Model:
                 assert found[offset][1:5] == record[1:5], "what is not clean is untouched"
             elif offset in self.aborted or last[record.key] != offset:
                 assert offset not in found
-            elif record.value is not None:
-                assert found[offset][1:5] == record[1:5]
-            elif offset in found:
+            elif record.value is not None or offset in found:
                 assert found[offset][1:5] == record[1:5]
             else:
                 assert self.tombstones_may_go, "a tombstone went early"
