@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from compat.lab.broker import Broker
 from compat.lab.dialogue import Dialogue
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import free_port
+from compat.lab.wire_client import WireClient
 
 from bench.figures import OURS, THEIRS, Figure, Quantity, Sample
 
@@ -125,9 +127,19 @@ class Environment:
 
     @contextlib.contextmanager
     def topic(self, contender: Contender, partitions: int = 1) -> Iterator[str]:
-        """A new topic, deleted at the end."""
+        """A new topic, served in all its partitions, deleted at the end.
+
+        Apache Kafka answers before it serves all; an idempotent Java producer that comes in
+        between can be stuck until its delivery timeout.
+        """
         name = f"bench-{next(self._topics)}"
         self.load(contender, "create_topic", topic=name, partitions=partitions)
+        deadline = time.monotonic() + LOAD_SECONDS_MAX
+        with WireClient(contender.broker.port) as wire:
+            while wire.serving(name, partitions) < partitions:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{contender.broker.name} does not serve {name}")
+                time.sleep(0.02)
         try:
             yield name
         finally:

@@ -1,0 +1,222 @@
+"""Kills a node again and again under load, and keeps the books on what it had promised.
+
+One idempotent producer writes consecutive numbers to each partition and remembers what was
+acknowledged; one group consumer reads along. The node is killed with SIGKILL and started again on
+the same data and port. In the end every number must be in its partition once, in order, where its
+acknowledgement said; and the consumer must have seen them all, without ever going back further
+than to what it had committed.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat.lab.odradek_node import OdradekNode
+
+TOPIC = "promised"
+PARTITIONS = 3
+IN_FLIGHT_MAX = 3000
+"""Records sent and not acknowledged: the producer waits for room."""
+ACKNOWLEDGED_BETWEEN_KILLS = 300
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass
+class Books:
+    """What was promised, and what the consumer saw."""
+
+    sent: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+    acknowledged: list[dict[int, int]] = field(
+        default_factory=lambda: [{} for _ in range(PARTITIONS)]
+    )
+    """Per partition: number to offset."""
+    seen: list[dict[int, int]] = field(default_factory=lambda: [{} for _ in range(PARTITIONS)])
+    """Per partition: offset to number, as the consumer read it."""
+    complaints: list[str] = field(default_factory=list)
+
+    def acknowledged_count(self) -> int:
+        return sum(map(len, self.acknowledged))
+
+    def seen_count(self) -> int:
+        return sum(map(len, self.seen))
+
+
+class KillLoop:
+    """The node, its clients, and the books."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.node = OdradekNode(directory=directory)
+        self.books = Books()
+        self._random = random.Random(seed)
+        self._stop_producing = threading.Event()
+        self._stop_consuming = threading.Event()
+
+    def run(self, kills: int) -> Books:
+        """Kill the node so many times; the books, with everything in them that is wrong."""
+        threads = [
+            threading.Thread(target=self._produce, name="producer"),
+            threading.Thread(target=self._consume, name="consumer"),
+        ]
+        try:
+            self.node.start()
+            self._create_topic()
+            for thread in threads:
+                thread.start()
+            for _ in range(kills):
+                self._wait_for_progress()
+                time.sleep(self._random.uniform(0.0, 0.4))
+                self.node.kill()
+                self.node.start()
+            self._wait_for_progress()
+            self._stop_producing.set()
+            threads[0].join()
+            self._wait_for_consumer()
+        finally:
+            self._stop_producing.set()
+            self._stop_consuming.set()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+            self._compare()
+            self.node.close()
+        return self.books
+
+    def _create_topic(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+
+    def _wait_for_progress(self) -> None:
+        wanted = self.books.acknowledged_count() + ACKNOWLEDGED_BETWEEN_KILLS
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.books.acknowledged_count() < wanted:
+            assert time.monotonic() < deadline, f"no progress: {self.node.last_words()}"
+            assert not self.books.complaints, self.books.complaints
+            time.sleep(0.01)
+
+    def _wait_for_consumer(self) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.books.seen_count() < sum(self.books.sent):
+            if time.monotonic() > deadline:
+                missing = sum(self.books.sent) - self.books.seen_count()
+                self.books.complaints.append(f"the consumer did not see {missing} records")
+                return
+            time.sleep(0.05)
+
+    def _produce(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.node.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "message.timeout.ms": 0,
+                "reconnect.backoff.ms": 20,
+                "reconnect.backoff.max.ms": 100,
+            }
+        )
+        books = self.books
+
+        def delivered(number: int, error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                books.complaints.append(f"{number} was not delivered: {error}")
+            else:
+                books.acknowledged[message.partition()][number] = message.offset()
+
+        while not self._stop_producing.is_set():
+            if sum(books.sent) - books.acknowledged_count() >= IN_FLIGHT_MAX:
+                producer.poll(0.01)
+                continue
+            for partition in range(PARTITIONS):
+                number = books.sent[partition]
+                books.sent[partition] += 1
+                producer.produce(
+                    TOPIC,
+                    value=str(number).encode(),
+                    partition=partition,
+                    on_delivery=lambda error, message, n=number: delivered(n, error, message),
+                )
+            producer.poll(0.0005)
+        left = producer.flush(PATIENCE_SECONDS)
+        if left:
+            books.complaints.append(f"{left} records were never acknowledged")
+
+    def _consume(self) -> None:
+        consumer = _consumer(self.node.bootstrap, "goes-on")
+        consumer.subscribe([TOPIC])
+        since_commit = 0
+        try:
+            while not self._stop_consuming.is_set():
+                message = consumer.poll(0.1)
+                if message is None or message.error() is not None:
+                    continue
+                self._note(message)
+                since_commit += 1
+                if since_commit >= 200:
+                    consumer.commit(asynchronous=True)
+                    since_commit = 0
+        finally:
+            consumer.close()
+
+    def _note(self, message: Message) -> None:
+        partition, offset, number = message.partition(), message.offset(), int(message.value())
+        seen = self.books.seen[partition]
+        before = seen.get(offset)
+        if before is not None and before != number:
+            where = f"{TOPIC}-{partition} at {offset}"
+            self.books.complaints.append(f"{where}: read {before} before, {number} now")
+        if offset > 0 and before is None and offset - 1 not in seen:
+            self.books.complaints.append(f"{TOPIC}-{partition}: {offset} was read before the last")
+        seen[offset] = number
+
+    def _compare(self) -> None:
+        """Read everything once more, and hold it against the books."""
+        for partition in range(PARTITIONS):
+            stored = self._stored(partition)
+            expected = {number: number for number in range(self.books.sent[partition])}
+            if stored != expected:
+                wrong = sorted(set(stored.items()) ^ set(expected.items()))[:10]
+                told = f"{len(stored)} records stored, {len(expected)} sent, first wrong: {wrong}"
+                self.books.complaints.append(f"{TOPIC}-{partition}: {told}")
+            for number, offset in self.books.acknowledged[partition].items():
+                if stored.get(offset) != number:
+                    told = f"{number} was acknowledged at {offset}, where {stored.get(offset)} is"
+                    self.books.complaints.append(f"{TOPIC}-{partition}: {told}")
+                    break
+
+    def _stored(self, partition: int) -> dict[int, int]:
+        """Offset to number of everything in a partition."""
+        consumer = _consumer(self.node.bootstrap, "looks-once")
+        try:
+            place = TopicPartition(TOPIC, partition, 0)
+            consumer.assign([place])
+            _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)
+            stored: dict[int, int] = {}
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while len(stored) < end and time.monotonic() < deadline:
+                message = consumer.poll(0.1)
+                if message is not None and message.error() is None:
+                    stored[message.offset()] = int(message.value())
+            return stored
+        finally:
+            consumer.close()
+
+
+def _consumer(bootstrap: str, group: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 500,
+        }
+    )
