@@ -13,9 +13,9 @@ def completion(shell: str) -> None:
 
     \b
     Install it with one line in your shell's start-up file:
-      bash:  eval "$(odradek completion bash)"                      in ~/.bashrc
-      zsh:   eval "$(odradek completion zsh)"                       in ~/.zshrc
-      fish:  odradek completion fish | source         in ~/.config/fish/config.fish
+      ~/.bashrc:                   eval "$(odradek completion bash)"
+      ~/.zshrc:                    eval "$(odradek completion zsh)"
+      ~/.config/fish/config.fish:  odradek completion fish | source
     """
     kind = get_completion_class(shell)
     assert kind is not None

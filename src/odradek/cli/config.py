@@ -183,7 +183,7 @@ def set_command(kind: str, name: str, pairs: tuple[str, ...], validate_only: boo
 
     \b
     Examples:
-      odradek config set topic flights retention.ms=86400000 cleanup.policy=compact
+      odradek config set topic flights retention.ms=3600000 segment.ms=600000
       odradek config set broker default log.retention.hours=24
       odradek config set logger 1 odradek.log=DEBUG
     """

@@ -124,7 +124,9 @@ def consume(
         else:
             source = _assigned(cluster, topics, only, start or _BEGINNING, level)
         with source:
-            ends = None if follow and until is None else _Ends(cluster, until or _END, level)
+            ends = None
+            if until is not None or not follow:
+                ends = _Ends(cluster, until or _END, level, clamped=not follow)
             _copy(source, printer, ends)
     if not printer.records and sys.stderr.isatty():
         note("No records. To wait for new ones add --follow")
@@ -144,12 +146,16 @@ def _assigned(
 
 
 class _Ends:
-    """Where to stop in each partition, looked up when the partition is first met."""
+    """Where to stop in each partition, looked up when the partition is first met.
 
-    def __init__(self, cluster: Cluster, until: Position, isolation: int) -> None:
+    `clamped`: at the latest where the partition ends then.
+    """
+
+    def __init__(self, cluster: Cluster, until: Position, isolation: int, *, clamped: bool) -> None:
         self._cluster = cluster
         self._until = until
         self._isolation = isolation
+        self._clamped = clamped
         self._ends: dict[TopicPartition, int] = {}
 
     def of(self, partitions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -157,7 +163,7 @@ class _Ends:
         new = [each for each in partitions if each not in self._ends]
         if new:
             self._ends |= resolve_position(
-                self._cluster, new, self._until, isolation=self._isolation
+                self._cluster, new, self._until, isolation=self._isolation, clamped=self._clamped
             )
         return {each: self._ends[each] for each in partitions}
 

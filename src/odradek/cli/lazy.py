@@ -10,10 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`commands_by_name` maps a name to its module and one line of help.
-
-    The module has a click command named as the last part of its own name.
-    """
+    """`commands_by_name` maps a name to where it is, as `module:attribute`, and one line of help."""
 
     def __init__(
         self, *args: Any, commands_by_name: Mapping[str, tuple[str, str]], **kwargs: Any
@@ -30,8 +27,8 @@ class LazyGroup(click.Group):
         entry = self._modules.get(cmd_name)
         if entry is None:
             return None
-        module = importlib.import_module(entry[0])
-        command = getattr(module, entry[0].rpartition(".")[2])
+        module, _, attribute = entry[0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
 

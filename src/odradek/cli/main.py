@@ -20,17 +20,20 @@ EXIT_INTERRUPTED = 130
 EXIT_OUTPUT_CLOSED = 141
 
 COMMANDS = {
-    "serve": ("odradek.cli.serve", "Run a node; `odradek` alone does this."),
-    "topic": ("odradek.cli.topic", "List, create, describe, change and delete topics."),
-    "produce": ("odradek.cli.produce", "Write records to a topic."),
-    "consume": ("odradek.cli.consume", "Read records from topics."),
-    "group": ("odradek.cli.group", "Consumer groups: members, lag, offsets."),
-    "config": ("odradek.cli.config", "Settings of topics, brokers, groups and loggers."),
-    "cluster": ("odradek.cli.cluster", "Brokers, quorum, features, disks."),
-    "bench": ("odradek.cli.bench", "Measure a running broker with a quick load."),
-    "demo": ("odradek.cli.demo", "See real data flow through a broker and Spark."),
-    "format": ("odradek.cli.format", "Prepare the log directories of a new node."),
-    "completion": ("odradek.cli.completion", "Print a completion script for your shell."),
+    "serve": ("odradek.cli.serve:serve", "Run a node; `odradek` alone does this."),
+    "topic": ("odradek.cli.topic:topic", "List, create, describe, change and delete topics."),
+    "produce": ("odradek.cli.produce:produce", "Write records to a topic."),
+    "consume": ("odradek.cli.consume:consume", "Read records from topics."),
+    "group": ("odradek.cli.group:group", "Consumer groups: members, lag, offsets."),
+    "config": ("odradek.cli.config:config", "Settings of topics, brokers, groups and loggers."),
+    "cluster": ("odradek.cli.cluster:cluster", "Brokers, quorum, features, disks."),
+    "bench": ("odradek.cli.bench:bench", "Measure a running broker with a quick load."),
+    "demo": ("odradek.cli.demo:demo", "See real data flow through a broker and Spark."),
+    "format": ("odradek.cli.format:format_command", "Prepare the log directories of a new node."),
+    "completion": (
+        "odradek.cli.completion:completion",
+        "Print a completion script for your shell.",
+    ),
 }
 
 
@@ -45,7 +48,8 @@ class RootGroup(LazyGroup):
         """See `click.Command.parse_args`."""
         own = {name for option in self.get_params(ctx) for name in option.opts}
         first = args[0].partition("=")[0] if args else ""
-        if not args or (first.startswith("-") and first not in own and first[:2] not in own):
+        is_option_of_serve = first.startswith("-") and first not in own and first[:2] not in own
+        if not ctx.resilient_parsing and (not args or is_option_of_serve):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
 

@@ -137,21 +137,23 @@ class Fetcher:
         deadline = Deadline(timeout_ms)
         while True:
             try:
+                self._raise_failed()
                 self._send()
                 chunks = self._receive(deadline)
-                if self._failed is not None and not chunks:
-                    raise self._failed
             except OffsetOutOfRangeError:
-                self._failed = None
                 raise
             except ClientError as error:
-                self._failed = None
                 self._recover(error, deadline)
                 chunks = []
             if chunks:
                 self._send_ahead()
             if chunks or deadline.expired:
                 return chunks
+
+    def _raise_failed(self) -> None:
+        error, self._failed = self._failed, None
+        if error is not None:
+            raise error
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -211,7 +213,7 @@ class Fetcher:
         poll = select.poll()
         for each in self._under_way.values():
             poll.register(each.connection, select.POLLIN)
-        poll.poll(0 if self._failed is not None else deadline.remaining_ms)
+        poll.poll(deadline.remaining_ms)
         for node_id, (connection, pending, wanted) in list(self._under_way.items()):
             try:
                 response = connection.poll(pending)
@@ -223,6 +225,9 @@ class Fetcher:
                 self._failed = error
                 continue
             chunks += self._take(response, wanted)
+            if self._failed is None:
+                self._failing = None
+                self._backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
         return chunks
 
     def _check(self, node_id: int, response: FetchResponse) -> None:
@@ -236,8 +241,6 @@ class Fetcher:
             session.reset()
             check(response.error_code, subject=f"broker {node_id}")
         session.accepted(response.session_id)
-        self._failing = None
-        self._backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
 
     def _take(
         self, response: FetchResponse, wanted: Mapping[TopicPartition, FetchFrom]

@@ -136,13 +136,19 @@ class PartitionQueue:
     next_sequence: int = 0
     draining: bool = False
     """Nothing more is sent until the batches in flight have been answered."""
+    identity_is_known: bool = False
+    """The broker has acknowledged a batch under this identity. Before that only one may be in
+    flight: a broker takes any sequence as the first of an identity that it does not know, so a
+    later batch could overtake one that has to be sent again."""
     identity_is_spent: bool = False
     """A batch was given up: go on under another identity."""
     retry_at_ms: int = 0
 
     def may_send(self, now_ms: int) -> bool:
         """Whether the oldest batch can go out now."""
-        return bool(self.ready) and not self.draining and now_ms >= self.retry_at_ms
+        if not self.ready or self.draining or now_ms < self.retry_at_ms:
+            return False
+        return self.identity_is_known or self.identity is None or not self.in_flight
 
     def take(self) -> ProducerBatch:
         """The oldest batch, now in flight, with its sequence if it has none yet."""
@@ -156,6 +162,7 @@ class PartitionQueue:
     def settle(self, batch: ProducerBatch) -> None:
         """A batch in flight is done."""
         self.in_flight.remove(batch)
+        self.identity_is_known |= batch.error is None
         self._after_answer()
 
     def put_back(self, batch: ProducerBatch, retry_at_ms: int) -> None:
@@ -179,6 +186,7 @@ class PartitionQueue:
         """Go on under a new identity; batches to be sent again get new sequences."""
         assert not self.in_flight
         self.identity = identity
+        self.identity_is_known = False
         self.identity_is_spent = False
         self.draining = False
         self.next_sequence = 0

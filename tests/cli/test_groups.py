@@ -1,0 +1,148 @@
+"""`odradek group` against a live broker."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from odradek.client.cluster import Cluster
+from odradek.client.group_consumer import GroupConsumer
+
+
+@pytest.fixture
+def group(odradek, topic):
+    """A group that has read 6 of 10 records of partition 0, of the topic of the same name."""
+    for second in range(1, 11):
+        odradek("produce", topic, f"v{second}", "-p", 0, "--timestamp", f"@{second}000")
+    odradek("consume", topic, "--group", topic, "--count", 6)
+    return topic
+
+
+def test_lists(odradek, group):
+    assert group in odradek("group", "list", "-q").lines
+    (row,) = [line for line in odradek("group", "list").lines if line.startswith(group)]
+    assert row.split()[:3] == [group, "classic", "Empty"]
+    (found,) = [g for g in odradek("group", "list", "--json").json if g["group"] == group]
+    assert found["state"] == "Empty"
+    assert group not in odradek("group", "list", "-q", "--state", "Stable").lines
+
+
+def test_describing(odradek, group):
+    described = odradek("group", "describe", group)
+    fields = dict(line.split(maxsplit=1) for line in described.lines[:5])
+    assert fields == {
+        "Group": group, "Type": "classic", "State": "Empty", "Members": "0", "Lag": "4",
+    }  # fmt: skip
+    assert described.lines[-1].split() == [group, "0", "6", "10", "4", "-", "-"]
+    (found,) = odradek("group", "describe", group, "--json").json
+    assert found["partitions"] == [
+        {
+            "topic": group,
+            "partition": 0,
+            "committed": 6,
+            "metadata": "",
+            "end": 10,
+            "lag": 4,
+            "member": None,
+        }
+    ]
+
+
+def test_describing_what_does_not_exist(odradek, group):
+    outcome = odradek("group", "describe", "no-such-group", group, code=1)
+    assert "GROUP_ID_NOT_FOUND" in outcome.err
+    assert group in outcome.out
+
+
+def test_members(odradek, group, bootstrap):
+    ready, stop = threading.Event(), threading.Event()
+
+    def read():
+        with (
+            Cluster(bootstrap, client_id="reader") as own,
+            GroupConsumer(own, group, [group]) as consumer,
+        ):
+            while not stop.is_set():
+                consumer.poll(50)
+                ready.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        assert ready.wait(30)
+        described = odradek("group", "describe", group)
+        assert described.lines[-2].split()[-2:] == ["reader", "127.0.0.1"]
+        assert "1 partition with nothing committed" in described.out
+        described = odradek("group", "describe", group, "--members")
+        assert described.lines[-1].split()[-2:] == [f"{group}-0", f"{group}-1"]
+        outcome = odradek("group", "reset-offsets", group, "--to", "end", code=1)
+        assert "has 1 active member" in outcome.err
+        outcome = odradek("group", "delete", group, "--yes", code=1)
+        assert "Stop the group's consumers first" in outcome.err
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+@pytest.mark.parametrize(
+    ("options", "offset"),
+    [
+        (["--to", "beginning"], 0),
+        (["--to", "end"], 10),
+        (["--to", "3"], 3),
+        (["--to", "99"], 10),
+        (["--to", "@3500"], 3),
+        (["--to", "-4"], 6),
+        (["--shift", "-2"], 4),
+        (["--shift", "+99"], 10),
+        (["--shift", "-99"], 0),
+    ],
+)
+def test_moving(odradek, group, options, offset):
+    dry = odradek("group", "reset-offsets", group, *options, "--json")
+    assert dry.json == [{"topic": group, "partition": 0, "committed": 6, "offset": offset}]
+    assert "This was a dry run" in dry.err
+
+    def committed():
+        (found,) = odradek("group", "describe", group, "--json").json
+        return found["partitions"][0]["committed"]
+
+    assert committed() == 6
+    done = odradek("group", "reset-offsets", group, *options, "--execute")
+    assert done.lines[1].split() == [group, "0", "6", str(offset), f"{offset - 6:+d}"]
+    assert done.err == ""
+    assert committed() == offset
+
+
+def test_moving_by_a_file(odradek, group, tmp_path):
+    plan = tmp_path / "plan"
+    plan.write_text(f"{group},0,2\n\n{group},1,0\n")
+    odradek("group", "reset-offsets", group, "--file", plan, "--execute")
+    assert odradek("consume", group, "--group", group, "--count", 1).lines == ["v3"]
+    plan.write_text(odradek("group", "reset-offsets", group, "--to", "7", "--json").out)
+    odradek("group", "reset-offsets", group, "--file", plan, "--execute")
+    assert odradek("consume", group, "--group", group, "--count", 1).lines == ["v8"]
+
+
+@pytest.mark.parametrize("text", ["", "a,b", "t,0,x", "[5]", "[", '[{"topic": "t"}]'])
+def test_files_that_are_no_plan(odradek, group, tmp_path, text):
+    plan = tmp_path / "plan"
+    plan.write_text(text)
+    outcome = odradek("group", "reset-offsets", group, "--file", plan, code=1)
+    assert "offsets" in outcome.err
+
+
+def test_moving_partitions_that_nothing_was_committed_for(odradek, group):
+    outcome = odradek("group", "reset-offsets", group, "-t", group, "--to", "end", "--json")
+    assert [(each["partition"], each["committed"]) for each in outcome.json] == [(0, 6), (1, None)]
+    outcome = odradek("group", "reset-offsets", group, "-t", group, "--shift", "1", code=1)
+    assert f"nothing is committed to shift from: {group}-1" in outcome.err
+    outcome = odradek("group", "reset-offsets", group + "-new", "--to", "end", code=1)
+    assert "has committed nothing; choose topics with --topic" in outcome.err
+
+
+def test_deleting(odradek, group):
+    assert odradek("group", "delete", group, "--yes").out == f"Deleted {group}\n"
+    outcome = odradek("group", "delete", group, "--yes", code=1)
+    assert "GROUP_ID_NOT_FOUND" in outcome.err

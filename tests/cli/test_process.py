@@ -1,0 +1,146 @@
+"""What only a process of its own can show: signals, closed pipes, completion, terminals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "odradek"]
+
+
+def environment(bootstrap, **more):
+    return {**os.environ, "ODRADEK_BOOTSTRAP_SERVER": bootstrap, "TERM": "xterm", **more}
+
+
+def start(bootstrap, *words, **options):
+    return subprocess.Popen([*COMMAND, *words], env=environment(bootstrap), **options)
+
+
+def test_ctrl_c_while_following(bootstrap, odradek, topic):
+    odradek("produce", topic, "hello")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start(bootstrap, "consume", topic, "--follow", **pipes) as process:
+        assert process.stdout.readline() == b"hello\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert (out, err.strip()) == (b"", b"")
+
+
+def test_ctrl_c_commits_what_was_printed(bootstrap, odradek, topic):
+    odradek("produce", topic, "one", "two", "-p", 0)
+    words = ["consume", topic, "--follow", "--group", topic]
+    with start(bootstrap, *words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout.readline() == b"one\n"
+        assert process.stdout.readline() == b"two\n"
+        odradek("produce", topic, "three", "-p", 0)
+        assert process.stdout.readline() == b"three\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    # The signal may have come between the last line and the note of it: once more, never lost.
+    assert odradek("consume", topic, "--group", topic).out in ("", "three\n")
+
+
+def test_the_reader_goes_away(bootstrap, odradek, topic):
+    odradek("produce", topic, *[str(n) * 100 for n in range(2000)])
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start(bootstrap, "consume", topic, "--follow", **pipes) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        odradek("produce", topic, "more")
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141
+
+
+def test_input_that_comes_slowly_is_sent_at_once(bootstrap, odradek, topic):
+    with start(bootstrap, "produce", topic, stdin=subprocess.PIPE) as process:
+        process.stdin.write(b"first\n")
+        process.stdin.flush()
+        assert odradek("consume", topic, "--follow", "--count", 1).lines == ["first"]
+        assert process.poll() is None
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def on_terminal(bootstrap, *words, **variables):
+    """What a command writes to a terminal of 80 columns."""
+    leader, follower = pty.openpty()
+    env = environment(bootstrap, COLUMNS="80", **variables)
+    with subprocess.Popen([*COMMAND, *words], env=env, stdout=follower, stderr=follower) as process:
+        os.close(follower)
+        output = b""
+        try:
+            while data := os.read(leader, 65536):
+                output += data
+        except OSError:
+            pass  # Linux says so when the other side of a terminal has closed
+        process.wait(30)
+    os.close(leader)
+    return output.decode()
+
+
+def test_colours_only_where_they_are_wanted(bootstrap, odradek, topic):
+    assert "\x1b[1m" in on_terminal(bootstrap, "topic", "describe", topic)
+    assert "\x1b" not in on_terminal(bootstrap, "topic", "describe", topic, NO_COLOR="1")
+    assert "\x1b" not in odradek("topic", "describe", topic).out
+    assert "\x1b[31m" in on_terminal(bootstrap, "topic", "describe", "no-such-topic")
+    assert "\x1b" not in on_terminal(bootstrap, "topic", "describe", "no-such-topic", NO_COLOR="1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topic", "list", "--long"],
+        ["cluster", "describe"],
+        ["cluster", "api-versions"],
+        ["topic", "offsets", "TOPIC"],
+        ["topic", "describe", "TOPIC"],
+    ],
+)
+def test_tables_fit_a_terminal(bootstrap, topic, words):
+    words = [topic if word == "TOPIC" else word for word in words]
+    shown = on_terminal(bootstrap, *words, NO_COLOR="1")
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
+def complete(bootstrap, line):
+    """What bash would offer for the last word of a line."""
+    words = line.split(" ")
+    env = environment(
+        bootstrap,
+        _ODRADEK_COMPLETE="bash_complete",
+        COMP_WORDS=line,
+        COMP_CWORD=str(len(words) - 1),
+    )
+    code = "from odradek.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+
+def test_completion_of_commands_options_and_names(bootstrap, topic):
+    assert complete(bootstrap, "odradek con") == ["consume", "config"]
+    assert complete(bootstrap, "odradek topic off") == ["offsets"]
+    assert complete(bootstrap, "odradek consume --isol") == ["--isolation"]
+    assert complete(bootstrap, f"odradek consume {topic[:8]}") == [topic]
+    assert complete(bootstrap, f"odradek config describe topic {topic[:8]}") == [topic]
+
+
+def test_completion_without_a_broker():
+    assert complete("127.0.0.1:1", "odradek consume x") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(bootstrap, shell):
+    done = subprocess.run([*COMMAND, "completion", shell], capture_output=True, check=True)
+    assert b"_ODRADEK_COMPLETE" in done.stdout
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=done.stdout, check=True)

@@ -1,0 +1,175 @@
+"""A broker of one node that answers what a test tells it to, over real sockets."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections import defaultdict
+
+from odradek.wire.api import BY_KEY
+from odradek.wire.generated.api_versions_request import ApiVersionsRequest
+from odradek.wire.generated.api_versions_response import ApiVersion, ApiVersionsResponse
+from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
+from odradek.wire.generated.metadata_request import MetadataRequest
+from odradek.wire.generated.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from odradek.wire.generated.request_header import RequestHeader
+from odradek.wire.generated.response_header import ResponseHeader
+
+NODE_ID = 7
+
+
+class Disconnect(Exception):
+    """Raised by a handler: close the connection instead of answering."""
+
+
+class FakeBroker:
+    """`answers` maps an API key to a function from a request to a response (or raw bytes).
+
+    A list of such functions is used one by one, the last for ever. `requests` keeps what came,
+    by API key. `topics` are those that Metadata shows, with their number of partitions.
+    """
+
+    def __init__(self):
+        self.topics = {}
+        self.answers = {
+            ApiVersionsRequest.API_KEY: lambda _: self.api_versions(),
+            MetadataRequest.API_KEY: lambda _: self.metadata(),
+            FindCoordinatorRequest.API_KEY: self.coordinators,
+            InitProducerIdRequest.API_KEY: lambda _: InitProducerIdResponse(
+                producer_id=1000, producer_epoch=0
+            ),
+        }
+        self.requests = defaultdict(list)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.advertised = "127.0.0.1", self.port
+        self._connections = []
+        self._threads = []
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        self._spawn(self._accept)
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        """Stop listening and drop all connections."""
+        if self._listener.fileno() < 0:
+            return
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.drop_connections()
+        for thread in self._threads:
+            thread.join(5)
+            assert not thread.is_alive()
+
+    def drop_connections(self):
+        for connection in self._connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has gone already
+
+    def _spawn(self, target, *args):
+        thread = threading.Thread(target=target, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            self._spawn(self._serve, connection)
+
+    def _serve(self, connection):
+        with connection, connection.makefile("rb") as stream:
+            try:
+                while len(size := stream.read(4)) == 4:
+                    answer = self._answer(stream.read(struct.unpack(">i", size)[0]))
+                    if answer is not None:
+                        connection.sendall(struct.pack(">i", len(answer)) + answer)
+            except (Disconnect, OSError):
+                return
+
+    def _answer(self, frame):
+        key, version = struct.unpack_from(">hh", frame)
+        api = BY_KEY[key]
+        header, position = RequestHeader.decode_prefix(frame, api.request_header_version(version))
+        request = api.request_class().decode(frame, version, position)
+        self.requests[key].append(request)
+        answers = self.answers[key]
+        if isinstance(answers, list):
+            answers = answers.pop(0) if len(answers) > 1 else answers[0]
+        response = answers(request)
+        if response is None:
+            return None
+        if isinstance(response, bytes):
+            return struct.pack(">i", header.correlation_id) + response
+        head = ResponseHeader(correlation_id=header.correlation_id)
+        return head.encode(api.response_header_version(version)) + response.encode(version)
+
+    # -- answers to start from --------------------------------------------------------------
+
+    def api_versions(self, **changed):
+        """All that is declared; `changed` maps an API's name to (lowest, highest) or None."""
+        ranges = {
+            api.key: changed.get(api.name, (api.version_min, api.version_max))
+            for api in BY_KEY.values()
+        }
+        return ApiVersionsResponse(
+            api_keys=[
+                ApiVersion(api_key=key, min_version=offered[0], max_version=offered[1])
+                for key, offered in ranges.items()
+                if offered is not None
+            ]
+        )
+
+    def metadata(self, leader=NODE_ID, error_code=0):
+        host, port = self.advertised
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=NODE_ID, host=host, port=port)],
+            controller_id=NODE_ID,
+            topics=[
+                MetadataResponseTopic(
+                    name=name,
+                    error_code=error_code,
+                    partitions=[
+                        MetadataResponsePartition(
+                            partition_index=index,
+                            leader_id=leader,
+                            leader_epoch=0,
+                            replica_nodes=[NODE_ID],
+                            isr_nodes=[NODE_ID],
+                        )
+                        for index in range(count)
+                    ],
+                )
+                for name, count in self.topics.items()
+            ],
+        )
+
+    def coordinators(self, request):
+        host, port = self.advertised
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(key=key, node_id=NODE_ID, host=host, port=port)
+                for key in request.coordinator_keys
+            ]
+        )

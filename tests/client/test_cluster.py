@@ -1,0 +1,226 @@
+"""Who is asked, and again where it helps."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.client.fake_broker import NODE_ID, Disconnect
+
+from odradek.client import fan_out
+from odradek.client.cluster import Cluster
+from odradek.client.errors import (
+    BrokerError,
+    ClientError,
+    DisconnectedError,
+    NoSuchTopicError,
+    UnreachableError,
+    broker_error,
+    check,
+)
+from odradek.client.offsets import LATEST, list_offsets
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from odradek.wire.generated.heartbeat_request import HeartbeatRequest
+from odradek.wire.generated.heartbeat_response import HeartbeatResponse
+from odradek.wire.generated.list_offsets_request import ListOffsetsRequest
+from odradek.wire.generated.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from odradek.wire.generated.metadata_request import MetadataRequest
+from odradek.wire.generated.metadata_response import MetadataResponse
+
+METADATA = MetadataRequest.API_KEY
+COORDINATOR = FindCoordinatorRequest.API_KEY
+LIST_OFFSETS = ListOffsetsRequest.API_KEY
+
+
+@pytest.fixture
+def cluster(fake):
+    with Cluster(fake.address, timeout_ms=3000) as cluster:
+        yield cluster
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_the_first_address_that_answers_is_taken(fake):
+    with Cluster(f"127.0.0.1:{free_port()},{fake.address}") as cluster:
+        assert cluster.refresh([]).nodes[NODE_ID].address.port == fake.port
+
+
+def test_no_address_answers():
+    cluster = Cluster(f"127.0.0.1:{free_port()}")
+    with pytest.raises(UnreachableError, match="connection refused") as caught:
+        cluster.refresh()
+    assert caught.value.advice.endswith("odradek")
+
+
+def test_an_address_that_the_broker_wrongly_advertises(fake, cluster):
+    fake.topics["t"] = 1
+    fake.advertised = "127.0.0.1", free_port()
+    with pytest.raises(UnreachableError, match=r"broker 7 advertises 127\.0\.0\.1") as caught:
+        cluster.node(NODE_ID)
+    assert "advertised.listeners" in caught.value.advice
+
+
+def test_a_connection_that_breaks_is_made_again(fake, cluster):
+    cluster.refresh([])
+    fake.drop_connections()
+    assert cluster.refresh([]).controller_id == NODE_ID
+
+
+def test_what_does_not_pass_is_not_tried_again(fake, cluster):
+    def attempt(_):
+        attempts.append(1)
+        check(ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    attempts = []
+    with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
+        cluster.retrying(attempt)
+    assert attempts == [1]
+
+
+def test_what_may_pass_is_tried_until_the_time_is_up(cluster):
+    def attempt(_):
+        attempts.append(1)
+        raise DisconnectedError("gone")
+
+    attempts = []
+    with pytest.raises(DisconnectedError):
+        cluster.retrying(attempt, 300)
+    assert len(attempts) > 1
+
+
+def test_an_unknown_topic(fake, cluster):
+    fake.topics["t"] = 1
+    fake.answers[METADATA] = lambda _: fake.metadata(error_code=3)
+    with pytest.raises(NoSuchTopicError, match="topic t: There is no such topic"):
+        cluster.topic("t")
+
+
+def test_a_new_topic_may_take_a_moment(fake, cluster):
+    fake.topics["t"] = 2
+    fake.answers[METADATA] = [lambda _: fake.metadata(error_code=3), lambda _: fake.metadata()]
+    assert len(cluster.topic("t").partitions) == 2
+    assert not fake.requests[METADATA][0].allow_auto_topic_creation
+
+
+def test_a_topic_may_be_created_by_asking(fake, cluster):
+    fake.topics["t"] = 1
+    fake.answers[METADATA] = [lambda _: fake.metadata(error_code=5), lambda _: fake.metadata()]
+    cluster.topic("t", create=True)
+    assert fake.requests[METADATA][0].allow_auto_topic_creation
+
+
+def test_what_is_known_of_a_topic_has_to_do_while_no_broker_answers(fake, cluster):
+    fake.topics["t"] = 1
+    known = cluster.topic("t")
+    cluster.forget_topic("t")
+    fake.stop()
+    assert cluster.topic("t") == known
+
+
+def test_partitions_without_a_leader_or_that_do_not_exist(fake, cluster):
+    fake.topics["t"] = 1
+    fake.answers[METADATA] = lambda _: fake.metadata(leader=-1)
+    with pytest.raises(BrokerError, match="LEADER_NOT_AVAILABLE"):
+        cluster.leader(TopicPartition("t", 0))
+    with pytest.raises(NoSuchTopicError, match="no partition 1"):
+        cluster.leader(TopicPartition("t", 1))
+
+
+def test_a_coordinator_is_looked_up_anew_when_it_has_moved(fake, cluster):
+    fake.answers[HeartbeatRequest.API_KEY] = [
+        lambda _: HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
+        lambda _: HeartbeatResponse(),
+    ]
+    cluster.ask_coordinator(
+        "g", HeartbeatRequest(group_id="g"), HeartbeatResponse, lambda r: check(r.error_code)
+    )
+    assert len(fake.requests[COORDINATOR]) == 2
+
+
+def test_a_coordinator_that_is_not_there_yet(fake, cluster):
+    def not_yet(request):
+        error = Coordinator(key="g", node_id=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return FindCoordinatorResponse(coordinators=[error])
+
+    fake.answers[COORDINATOR] = [not_yet, fake.coordinators]
+    assert cluster.coordinator_ids(["g"]) == {"g": NODE_ID}
+
+
+# -- many things at once -------------------------------------------------------------------
+
+
+def offsets_answer(*rows):
+    partitions = [
+        ListOffsetsPartitionResponse(partition_index=index, error_code=code, offset=offset)
+        for index, code, offset in rows
+    ]
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=partitions)])
+
+
+def test_only_what_failed_is_asked_again(fake, cluster):
+    fake.topics["t"] = 2
+    fake.answers[LIST_OFFSETS] = [
+        lambda _: offsets_answer((0, 0, 10), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)),
+        lambda _: offsets_answer((1, 0, 20)),
+    ]
+    keys = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    found = list_offsets(cluster, dict.fromkeys(keys, LATEST))
+    assert [found[key].offset for key in keys] == [10, 20]
+    second = fake.requests[LIST_OFFSETS][1]
+    assert [p.partition_index for t in second.topics for p in t.partitions] == [1]
+
+
+def test_an_error_takes_the_place_of_a_value(fake, cluster):
+    fake.topics["t"] = 1
+    fake.answers[LIST_OFFSETS] = lambda _: offsets_answer(
+        (0, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
+    )
+    there, nowhere = TopicPartition("t", 0), TopicPartition("t", 9)
+    found = list_offsets(cluster, {there: LATEST, nowhere: LATEST})
+    assert found[there].code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert isinstance(found[nowhere], NoSuchTopicError)
+
+
+def test_what_an_answer_leaves_out_is_an_error(fake, cluster):
+    fake.topics["t"] = 1
+    fake.answers[LIST_OFFSETS] = lambda _: offsets_answer()
+    found = list_offsets(cluster, {TopicPartition("t", 0): LATEST})
+    assert "leaves this out" in str(found[TopicPartition("t", 0)])
+
+
+def test_a_broken_connection_is_asked_again(fake, cluster):
+    def leave(_):
+        raise Disconnect
+
+    fake.topics["t"] = 1
+    fake.answers[LIST_OFFSETS] = [leave, lambda _: offsets_answer((0, 0, 5))]
+    found = list_offsets(cluster, {TopicPartition("t", 0): LATEST})
+    assert found[TopicPartition("t", 0)].offset == 5
+
+
+def test_an_unknown_thing_is_not_asked_for_ever(fake, cluster):
+    def read(_):
+        return {"x": broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+
+    route = fan_out.Route(lambda _: cluster.any(), lambda _: None)
+    found = fan_out.fan_out(
+        ["x"], route, lambda _: MetadataRequest(), MetadataResponse, read, 60_000
+    )
+    assert isinstance(found["x"], ClientError)
+
+
+def test_codes_that_this_client_does_not_know():
+    error = broker_error(9999)
+    assert error.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "9999" in str(error)
+    assert broker_error(0) is None

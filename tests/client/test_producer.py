@@ -1,0 +1,291 @@
+"""Records are written once, in order, and what is not written is said."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.client.fake_broker import Disconnect
+
+from odradek.client.cluster import Cluster
+from odradek.client.consumer import Consumer
+from odradek.client.errors import BrokerError, NoSuchTopicError, NotDeliveredError
+from odradek.client.offsets import EARLIEST, LATEST, offsets_at
+from odradek.client.partitioner import partition_for_key
+from odradek.client.producer import Producer, ProducerOptions
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import RecordBatch
+from odradek.records.compression import Codec
+from odradek.records.record import iterate_records
+from odradek.wire.generated.produce_request import ProduceRequest
+from odradek.wire.generated.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+PRODUCE = ProduceRequest.API_KEY
+ONE_RECORD_A_BATCH = ProducerOptions(batch_bytes=1, in_flight_max=5)
+
+
+def read_all(cluster, topic):
+    keys = [TopicPartition(topic, index) for index in cluster.topic(topic).partitions]
+    ends = offsets_at(cluster, keys, LATEST)
+    consumer = Consumer(cluster)
+    consumer.assign_at(keys, EARLIEST)
+    found = {key: [] for key in keys}
+    while any(consumer.positions[key] < ends[key] for key in keys):
+        for key, records in consumer.poll(1000).items():
+            found[key] += records
+    return found
+
+
+# -- against a live broker -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_what_is_written_is_read(cluster, make_topic, codec):
+    topic = make_topic()
+    headers = (("a", b"1"), ("a", None), ("é", b"\xff"))
+    with Producer(cluster, ProducerOptions(compression=codec)) as producer:
+        producer.send(topic, b"value", key=b"key", headers=headers, timestamp_ms=1_700_000_000_123)
+        producer.send(topic, None, key=b"gone")
+        producer.send(topic, b"")
+        producer.send(topic, b"x" * 100_000)
+    ((key, records),) = read_all(cluster, topic).items()
+    assert key == TopicPartition(topic, 0)
+    assert [(r.offset, r.key, r.value, r.headers) for r in records] == [
+        (0, b"key", b"value", headers),
+        (1, b"gone", None, ()),
+        (2, None, b"", ()),
+        (3, None, b"x" * 100_000, ()),
+    ]
+    assert records[0].timestamp == 1_700_000_000_123
+
+
+def test_keys_decide_the_partition_and_keep_their_order(cluster, make_topic):
+    topic = make_topic(partitions=3)
+    sent = [(f"k{n % 7}".encode(), str(n).encode()) for n in range(2000)]
+    with Producer(cluster, ProducerOptions(batch_bytes=300)) as producer:
+        deliveries = [producer.send(topic, value, key=key) for key, value in sent]
+    found = read_all(cluster, topic)
+    for (key, value), delivery in zip(sent, deliveries, strict=True):
+        where = TopicPartition(topic, partition_for_key(key, 3))
+        assert delivery.topic_partition == where
+        record = found[where][delivery.offset]
+        assert (record.key, record.value) == (key, value)
+    for records in found.values():
+        values = [int(record.value) for record in records]
+        assert values == sorted(values)
+    assert sum(map(len, found.values())) == len(sent)
+
+
+@pytest.mark.parametrize("acks", [1, 0])
+def test_fewer_acknowledgements(cluster, make_topic, acks):
+    topic = make_topic()
+    options = ProducerOptions(acks=acks, idempotent=False)
+    with Producer(cluster, options) as producer:
+        delivery = producer.send(topic, b"x")
+    assert delivery.done
+    assert delivery.offset == (0 if acks else -1)
+    while not sum(map(len, read_all(cluster, topic).values())):
+        pass  # nobody has said when the record arrives
+
+
+def test_topics_need_not_be_created(cluster):
+    producer = Producer(cluster, ProducerOptions(create_topics=False))
+    with pytest.raises(NoSuchTopicError):
+        producer.send("test-not-there", b"x")
+
+
+def test_a_partition_that_does_not_exist(cluster, make_topic):
+    with Producer(cluster) as producer, pytest.raises(NoSuchTopicError, match="no partition 5"):
+        producer.send(make_topic(), b"x", partition=5)
+
+
+def test_a_batch_that_the_topic_does_not_take(cluster, make_topic):
+    topic = make_topic(max_message_bytes=1000)
+    producer = Producer(cluster, ProducerOptions(batch_bytes=500))
+    first = producer.send(topic, b"small")
+    large = producer.send(topic, b"x" * 2000)
+    later = [producer.send(topic, str(n).encode() * 50) for n in range(20)]
+    with pytest.raises(NotDeliveredError, match=r"1 record was not written.*MESSAGE_TOO_LARGE"):
+        producer.flush()
+    assert first.error is None
+    assert isinstance(large.error, BrokerError)
+    assert large.error.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert large.offset == -1
+    assert [each.offset for each in later] == list(range(1, 21))
+    producer.flush()  # what was told is not told again
+
+
+def test_contradicting_options(cluster):
+    with pytest.raises(ValueError, match="acks=all"):
+        Producer(cluster, ProducerOptions(acks=1))
+
+
+# -- against a scripted one ----------------------------------------------------------------
+
+
+class Log:
+    """Answers Produce as a partition log does that checks sequences, and fails when told to.
+
+    The first sequence of an identity may be any, as in Apache Kafka.
+
+    `failures` are consumed one by one: an error code, "lost" (not written, connection ends),
+    "unheard" (written, but the connection ends before the answer), or None.
+    """
+
+    def __init__(self, failures=()):
+        self.failures = list(failures)
+        self.values = []
+        self.expected = {}
+        self.identities = set()
+
+    def __call__(self, request):
+        failure = self.failures.pop(0) if self.failures else None
+        if failure == "lost":
+            raise Disconnect
+        topics = [self.topic(topic, failure) for topic in request.topic_data]
+        if failure == "unheard":
+            raise Disconnect
+        return ProduceResponse(responses=topics)
+
+    def topic(self, topic, failure):
+        partitions = [self.partition(topic.name, p, failure) for p in topic.partition_data]
+        return TopicProduceResponse(name=topic.name, partition_responses=partitions)
+
+    def partition(self, name, data, failure):
+        batch = RecordBatch(data.records)
+        batch.check()
+        code, offset = 0, -1
+        identity = name, data.index, batch.producer_id, batch.producer_epoch
+        expected = self.expected.get(identity, 0)
+        self.identities.add(identity[2:])
+        if isinstance(failure, int):
+            code = failure
+        elif batch.base_sequence < expected:
+            code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        elif expected and batch.base_sequence > expected:
+            code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        else:
+            offset = len(self.values)
+            self.values += [record.value for record in iterate_records(batch)]
+            self.expected[identity] = batch.base_sequence + batch.count
+        return PartitionProduceResponse(index=data.index, error_code=code, base_offset=offset)
+
+
+@pytest.fixture
+def scripted(fake):
+    fake.topics["t"] = 1
+    with Cluster(fake.address, timeout_ms=3000) as cluster:
+        yield cluster
+
+
+def write(cluster, count, options=ONE_RECORD_A_BATCH):
+    values = [str(n).encode() for n in range(count)]
+    producer = Producer(cluster, options)
+    deliveries = [producer.send("t", value) for value in values]
+    return producer, values, deliveries
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_order_and_count_survive_all_that_may_pass(fake, scripted, seed):
+    dice = random.Random(seed)
+    kinds = [None, None, "lost", "unheard", int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    log = fake.answers[PRODUCE] = Log(dice.choices(kinds, k=10))
+    producer, values, deliveries = write(scripted, 40)
+    producer.flush()
+    assert log.values == values
+    assert all(delivery.error is None for delivery in deliveries)
+    assert log.identities == {(1000, 0)}
+
+
+def test_after_a_batch_was_given_up_the_rest_goes_on_in_order(fake, scripted):
+    failures = [None, None, int(ErrorCode.MESSAGE_TOO_LARGE)]
+    log = fake.answers[PRODUCE] = Log(failures)
+    producer, values, deliveries = write(scripted, 20)
+    with pytest.raises(NotDeliveredError, match="MESSAGE_TOO_LARGE"):
+        producer.flush()
+    assert log.values == values[:2] + values[3:]
+    assert [place for place, each in enumerate(deliveries) if each.error] == [2]
+    assert log.identities == {(1000, 0), (1000, 1)}
+
+
+def test_a_gap_that_is_not_ours_is_told(fake, scripted):
+    log = fake.answers[PRODUCE] = Log([int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
+    producer, values, deliveries = write(scripted, 3)
+    with pytest.raises(NotDeliveredError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        producer.flush()
+    assert isinstance(deliveries[0].error, BrokerError)
+    assert log.values == values[1:]
+
+
+def test_delivery_takes_no_longer_than_allowed(fake, scripted):
+    fake.answers[PRODUCE] = Log([int(ErrorCode.NOT_ENOUGH_REPLICAS)] * 1000)
+    options = ProducerOptions(batch_bytes=1, delivery_timeout_ms=200)
+    producer, _, deliveries = write(scripted, 3, options)
+    with pytest.raises(NotDeliveredError, match=r"3 records were not written.*NOT_ENOUGH_REPLICAS"):
+        producer.flush()
+    assert all(delivery.done for delivery in deliveries)
+
+
+def test_records_that_the_broker_refuses_one_by_one(fake, scripted):
+    def refuse(_):
+        refused = BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="no key")
+        partition = PartitionProduceResponse(
+            index=0, error_code=ErrorCode.INVALID_RECORD, record_errors=[refused]
+        )
+        return ProduceResponse(
+            responses=[TopicProduceResponse(name="t", partition_responses=[partition])]
+        )
+
+    fake.answers[PRODUCE] = refuse
+    done = []
+    producer = Producer(scripted, on_batch=done.append)
+    producer.send("t", b"x")
+    with pytest.raises(NotDeliveredError, match="no key"):
+        producer.flush()
+    assert [batch.record_errors for batch in done] == [{0: "no key"}]
+
+
+def test_no_more_than_the_allowed_requests_are_under_way(fake, scripted):
+    log = fake.answers[PRODUCE] = Log()
+    options = ProducerOptions(batch_bytes=1, in_flight_max=1)
+    producer, values, _ = write(scripted, 10, options)
+    producer.flush()
+    assert log.values == values
+
+
+def test_a_full_buffer_waits(fake, scripted):
+    log = fake.answers[PRODUCE] = Log()
+    options = ProducerOptions(batch_bytes=1000, buffer_bytes_max=3000)
+    producer = Producer(scripted, options)
+    for n in range(500):
+        producer.send("t", str(n).encode() * 30)
+        assert producer._sender.buffered_bytes <= 3000 + 1000
+    producer.flush()
+    assert len(log.values) == 500
+
+
+def test_lingering_batches_go_out_with_poll(fake, scripted):
+    log = fake.answers[PRODUCE] = Log()
+    producer = Producer(scripted, ProducerOptions(linger_ms=0))
+    producer.send("t", b"x")
+    while not log.values:
+        producer.poll()
+
+
+def test_leaving_with_an_error_does_not_flush(fake, scripted):
+    fake.answers[PRODUCE] = Log()
+
+    def fail():
+        with Producer(scripted) as producer:
+            producer.send("t", b"x")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert not fake.requests[PRODUCE]
