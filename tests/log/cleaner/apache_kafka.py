@@ -1,0 +1,75 @@
+"""Apache Kafka's own cleaner, as a process that cleans the directories it is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from compat.lab.maven import kafka_jars
+from compat.lab.toolchain import Missing, require
+
+PROGRAM = Path(__file__).parent / "java" / "Clean.java"
+BYTES_A_KEY = 24
+"""In Apache Kafka's map."""
+
+
+class Cleaned(NamedTuple):
+    """What it says of the round."""
+
+    next_offset: int
+    end_offset: int
+    dirty_ratio: float
+    elapsed_ms: int
+    bytes_read: int
+    bytes_written: int
+
+
+class Kafka:
+    """A running process."""
+
+    def __init__(self) -> None:
+        """Start it; skips the test where it cannot be."""
+        try:
+            java, paths = require("java"), kafka_jars()
+        except Missing as reason:
+            pytest.skip(str(reason))
+        classpath = os.pathsep.join(map(str, paths))
+        self._process = subprocess.Popen(
+            [str(java), "-Xmx1g", "-cp", classpath, str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End it."""
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+    def clean(
+        self,
+        directory: str,
+        now_ms: int,
+        first_dirty_offset: int,
+        uncleanable_offset: int,
+        entries: int,
+        settings: Mapping[str, object],
+    ) -> Cleaned:
+        """One round."""
+        question = [directory, now_ms, first_dirty_offset, uncleanable_offset]
+        question += [entries * BYTES_A_KEY, 1.0]
+        question += [f"{name}={value}" for name, value in settings.items()]
+        self._process.stdin.write("\t".join(map(str, question)) + "\n")
+        self._process.stdin.flush()
+        fields: list[str] = []
+        while len(fields) != len(Cleaned._fields):  # anything else is its log
+            line = self._process.stdout.readline()
+            assert line, "it has died"
+            fields = line.split()
+        return Cleaned(*map(int, fields[:2]), float(fields[2]), *map(int, fields[3:]))
