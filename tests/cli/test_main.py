@@ -64,6 +64,8 @@ def test_version():
         (["topic", "list", "--nonsense"], "No such option"),
         (["topic", "list", "-b", "host:port"], "'port' is not a port"),
         (["topic", "list", "--timeout", "soon"], "is not a duration"),
+        (["topic", "list", "--timeout", "0s"], "longer than nothing"),
+        (["produce", "t", "x", "--key-separator", ""], "must not be empty"),
         (["topic", "create", "t", "--config", "x"], "write NAME=VALUE"),
         (["topic", "create", "t", "--config", "x=1", "--config", "x=2"], "given twice"),
         (["topic", "create", "t", "--assignment", "a"], "write broker ids"),

@@ -152,6 +152,14 @@ def test_json_from_one_topic_to_another(odradek, topic, bootstrap):
     assert {**first, "offset": 1} == second
 
 
+def test_words_that_are_no_text(odradek, topic, bootstrap):
+    words = [b"-p", b"0", b"-k", b"\xfe", b"\xff"]
+    done = subprocess.run([*COMMAND, "-b", bootstrap, "produce", topic, *words], check=True)
+    assert done.returncode == 0
+    document = odradek("consume", topic, "--format", "json").json
+    assert (document["key_base64"], document["value_base64"]) == ("/g==", "/w==")
+
+
 def test_bytes_that_are_no_text(odradek, topic, bootstrap):
     data = bytes(range(256)).replace(b"\n", b"").replace(b"\r", b"")
     produce(bootstrap, topic, data)

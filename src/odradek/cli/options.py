@@ -23,6 +23,8 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
     """Keep a value for `connected`; what stands nearer to the command wins."""
+    if value == 0:
+        raise click.BadParameter("must be longer than nothing")
     if value is not None and param.name is not None:
         ctx.meta["odradek." + param.name] = value
 

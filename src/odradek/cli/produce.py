@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -111,6 +112,8 @@ def produce(
         raise click.UsageError("with --format json, keys, headers and nulls are in the JSON")
     if key is not None and key_separator is not None:
         raise click.UsageError("--key and --key-separator exclude each other")
+    if key_separator == "":
+        raise click.UsageError("--key-separator must not be empty")
     options = ProducerOptions(
         acks=_ACKS[acks],
         idempotent=not no_idempotence and acks == "all",
@@ -121,17 +124,17 @@ def produce(
     parser: Parser = json_parser
     if form == "text":
         parser = text_parser(
-            None if key is None else key.encode(),
-            None if key_separator is None else unescape(key_separator).encode(),
+            None if key is None else os.fsencode(key),
+            None if key_separator is None else os.fsencode(unescape(key_separator)),
             _parse_headers(headers),
-            None if null is None else null.encode(),
+            None if null is None else os.fsencode(null),
         )
     report = "json" if as_json else "text" if verbose else ""
     with connected() as cluster, Meter(shown=not report and not values) as meter:
         producer = Producer(cluster, options)
         writer = _Writer(producer, topic, partition, _parse_timestamp(timestamp), report, meter)
         if values:
-            writer.write_all(parser, (value.encode() for value in values))
+            writer.write_all(parser, map(os.fsencode, values))
         else:
             if sys.stdin.isatty():
                 note(f"Type records for {topic}, one a line; Ctrl-D ends.")
@@ -151,7 +154,7 @@ def _parse_headers(words: Iterable[str]) -> Headers:
         name, equals, value = word.partition("=")
         if not name:
             raise click.UsageError(f"--header {word!r}: write NAME=VALUE")
-        headers.append((name, value.encode() if equals else None))
+        headers.append((name, os.fsencode(value) if equals else None))
     return tuple(headers)
 
 

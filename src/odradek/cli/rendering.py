@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,10 +45,10 @@ def make_renderer(form: str, columns: TextColumns, separator: str, null: str) ->
     if form == "json":
         return _render_json
     if form == "text":
-        return _template(_text_template(columns, separator), null.encode())
+        return _template(_text_template(columns, separator), os.fsencode(null))
     if "{" not in form:
         raise click.UsageError(f"--format {form!r}: write text, json or a template with {{value}}")
-    return _template(unescape(form).encode(), null.encode())
+    return _template(os.fsencode(unescape(form)), os.fsencode(null))
 
 
 def unescape(text: str) -> str:
@@ -63,7 +64,7 @@ def _text_template(columns: TextColumns, separator: str) -> bytes:
         *(["{key}"] if columns.keys else []),
         "{value}",
     ]
-    return unescape(separator).join(parts).encode() + b"\n"
+    return os.fsencode(unescape(separator).join(parts)) + b"\n"
 
 
 def _template(template: bytes, null: bytes) -> Renderer:
