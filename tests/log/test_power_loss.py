@@ -54,6 +54,9 @@ class Model:
         self.exists = False
         self.sequences: dict[int, int] = {}
         self.open: set[int] = set()
+        self.first_id = 0
+        """After a truncation others produce: of some whose records had been deleted before, the
+        log may have lost the state, and they would not go on as if nothing had been."""
         self.undone: list[list[bytes]] = []
         """What truncations took away; after a crash it may be back."""
 
@@ -152,10 +155,10 @@ class World:
         model.sequences[producer_id] = sequence + RecordBatch(payload).count
 
     def append_idempotent(self, log: PartitionLog, model: Model) -> None:
-        self.numbered(log, model, self.draw.randrange(3))
+        self.numbered(log, model, model.first_id + self.draw.randrange(3))
 
     def append_transactional(self, log: PartitionLog, model: Model) -> None:
-        producer_id = self.draw.randrange(10, 13)
+        producer_id = model.first_id + self.draw.randrange(10, 13)
         self.numbered(log, model, producer_id, is_transactional=True)
         model.open.add(producer_id)
 
@@ -195,6 +198,7 @@ class World:
         model.batches = kept
         log.truncate_to(end)
         model.undone.clear()
+        model.first_id += 100
         self.epoch += 1
         model.sequences = {p.producer_id: p.last_sequence + 1 for p in log.active_producers()}
         model.open = {
@@ -239,7 +243,7 @@ class World:
             model.batches = below + found
             model.undone = []
             model.promised = 0
-            model.start_asked = log.log_start_offset
+            model.start_asked = max(model.start_asked, log.log_start_offset)
             model.sequences = {p.producer_id: p.last_sequence + 1 for p in log.active_producers()}
             model.open = {
                 p.producer_id for p in log.active_producers() if p.transaction_first_offset >= 0
@@ -260,7 +264,9 @@ def stored_batches(log: PartitionLog) -> list[RecordBatch]:
 def check(log: PartitionLog, model: Model) -> None:
     """The log holds what it may and must."""
     batches = stored_batches(log)
-    assert log.log_end_offset >= model.promised, "flushed records are gone"
+    lasts = [RecordBatch(data).last_offset for data in model.batches]
+    promised = [last for last in lasts if last < model.promised]
+    assert log.log_end_offset > max(promised, default=-1), "flushed records are gone"
     assert log.log_start_offset <= max(model.start_asked, log.bases[0])
     assert log.bases[0] <= model.start_asked
     check_content(log, model, batches)
@@ -325,7 +331,8 @@ def check_producers(log: PartitionLog, model: Model, batches: list[RecordBatch])
             assert known[producer_id].next_sequence == entry.next_sequence
     histories = (data for history in (model.batches, *model.undone) for data in history)
     assert known.keys() <= {RecordBatch(data).producer_id for data in histories}
-    if log.bases[0] == 0 and all(first >= model.start_asked for first in state.ongoing):
+    begun = [*state.ongoing, *(first for _, first in aborted)]
+    if log.bases[0] == 0 and all(first >= model.start_asked for first in begun):
         unstable = state.first_undecided_offset
         assert log.last_stable_offset == (log.log_end_offset if unstable < 0 else unstable)
         found = log.aborted_transactions(0, 2**62)

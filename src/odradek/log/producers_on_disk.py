@@ -80,6 +80,7 @@ def reload_producers(log: PartitionLog) -> None:
         OSError: the device failed.
     """
     if log.producers is None and not log.snapshots:
+        log.snapshot_offset = log.log_start_offset
         return
     beyond = [offset for offset in log.snapshots if offset > log.log_end_offset]
     snapshots.remove(log, beyond)

@@ -106,7 +106,10 @@ def recover_segment(
         )
         before_cut()
         file = segment.file or segment.open_file()
-        segment.storage.file_system.truncate(file.descriptor, walker.position)
+        file_system = segment.storage.file_system
+        file_system.truncate(file.descriptor, walker.position)
+        # Else another crash could put what is appended next together with what was cut off.
+        file_system.fdatasync(file.descriptor)
     segment.size = walker.position
     segment.finish_indexes()
     return Recovered(next_offset, cut)

@@ -29,7 +29,12 @@ public class Clean {
     public static void main(String[] none) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            System.out.println(clean(line.split("\t")));
+            try {
+                System.out.println(clean(line.split("\t")));
+            } catch (Exception | Error failure) {
+                failure.printStackTrace();
+                System.exit(1);
+            }
         }
         System.exit(0);
     }
