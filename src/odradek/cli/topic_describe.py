@@ -19,7 +19,13 @@ from odradek.cli.output import (
 )
 from odradek.cli.values import size_text
 from odradek.client.admin.cluster import describe_log_dirs
-from odradek.client.admin.configs import ConfigEntry, Resource, ResourceType, describe_configs
+from odradek.client.admin.configs import (
+    ConfigEntry,
+    Resource,
+    ResourceType,
+    Source,
+    describe_configs,
+)
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.metadata import Partition, Topic
@@ -162,7 +168,7 @@ def _settings(cluster: Cluster, name: str, all_settings: bool) -> list[ConfigEnt
     result = describe_configs(cluster, [resource])[resource]
     if isinstance(result, ClientError):
         raise result
-    return [entry for entry in result if all_settings or entry.is_set]
+    return [each for each in result if all_settings or each.source == Source.TOPIC]
 
 
 def _print(facts: TopicFacts) -> None:
