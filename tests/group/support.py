@@ -62,6 +62,53 @@ def image_of(topics: dict[str, int], offset: int = 1) -> MetadataImage:
     return MetadataImage(offset, 1, topics=TopicsImage(images, by_id))
 
 
+def heartbeat_request(group_id, member_id, generation, instance_id=None):
+    return HeartbeatRequest(
+        group_id=group_id,
+        member_id=member_id,
+        generation_id=generation,
+        group_instance_id=instance_id,
+    )
+
+
+def leave_request(group_id, *members):
+    """Members are ids or (id, instance id)."""
+    pairs = [each if isinstance(each, tuple) else (each, None) for each in members]
+    identities = [MemberIdentity(member_id=m, group_instance_id=i) for m, i in pairs]
+    return LeaveGroupRequest(group_id=group_id, members=identities)
+
+
+def commit_request(
+    group_id,
+    offsets,
+    *,
+    member_id="",
+    generation=-1,
+    instance_id=None,
+    metadata="",
+    retention_ms=-1,
+):
+    """Offsets by (topic, partition)."""
+    topics = {}
+    for (name, index), offset in offsets.items():
+        topics.setdefault(name, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=metadata
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        retention_time_ms=retention_ms,
+        topics=[
+            OffsetCommitRequestTopic(name=name, topic_id=topic_id(name), partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )
+
+
 class Coordinator:
     """The coordinator and its surroundings. All partitions are led here."""
 
@@ -75,6 +122,7 @@ class Coordinator:
             "offsets.topic.num.partitions": str(PARTITIONS),
         }
         self.settings |= {name.replace("_", "."): str(value) for name, value in settings.items()}
+        self.partitions = int(self.settings["offsets.topic.num.partitions"])
         self.random = random.Random(seed)
         self.image = EMPTY_IMAGE
         self.start()
@@ -85,7 +133,7 @@ class Coordinator:
             config, self.clock, self.random.randbytes, self.topic, self.loop
         )
         self.groups.startup()
-        for partition in range(PARTITIONS):
+        for partition in range(self.partitions):
             self.groups.on_election(partition, 1)
         self.run(100)
 
@@ -196,58 +244,21 @@ class Coordinator:
 
     def heartbeat(self, group_id, member_id, generation, instance_id=None):
         """The error code of a Heartbeat."""
-        request = HeartbeatRequest(
-            group_id=group_id,
-            member_id=member_id,
-            generation_id=generation,
-            group_instance_id=instance_id,
-        )
+        request = heartbeat_request(group_id, member_id, generation, instance_id)
         answer = self.call(self.groups.heartbeat, request)
         return answer if isinstance(answer, ErrorCode) else ErrorCode(answer.error_code)
 
     def leave(self, group_id, *members):
         """The error codes of the members that leave, given as id or (id, instance id)."""
-        pairs = [each if isinstance(each, tuple) else (each, None) for each in members]
-        request = LeaveGroupRequest(
-            group_id=group_id,
-            members=[MemberIdentity(member_id=m, group_instance_id=i) for m, i in pairs],
-        )
+        request = leave_request(group_id, *members)
         answer = self.call(self.groups.leave, request)
         if isinstance(answer, ErrorCode):
             return answer
         return [ErrorCode(each.error_code) for each in answer.members]
 
-    def commit(
-        self,
-        group_id,
-        offsets,
-        *,
-        member_id="",
-        generation=-1,
-        version=9,
-        instance_id=None,
-        metadata="",
-        retention_ms=-1,
-    ):
+    def commit(self, group_id, offsets, *, version=9, **options):
         """Commit offsets by (topic, partition); error codes by the same, or one of all."""
-        topics = {}
-        for (name, index), offset in offsets.items():
-            topics.setdefault(name, []).append(
-                OffsetCommitRequestPartition(
-                    partition_index=index, committed_offset=offset, committed_metadata=metadata
-                )
-            )
-        request = OffsetCommitRequest(
-            group_id=group_id,
-            generation_id_or_member_epoch=generation,
-            member_id=member_id,
-            group_instance_id=instance_id,
-            retention_time_ms=retention_ms,
-            topics=[
-                OffsetCommitRequestTopic(name=name, topic_id=topic_id(name), partitions=partitions)
-                for name, partitions in topics.items()
-            ],
-        )
+        request = commit_request(group_id, offsets, **options)
         answer = self.call(self.groups.commit_offsets, self.context(version), request)
         if isinstance(answer, ErrorCode):
             return answer

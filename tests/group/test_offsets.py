@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.group.support import Generation, topic_id
+from tests.group.support import Generation, commit_request, topic_id
 
 from odradek.model.errors import ApiError, ErrorCode
-from odradek.wire.generated.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from odradek.wire.generated.offset_delete_request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -149,9 +144,7 @@ def test_offsets_of_an_earlier_topic_of_the_same_name(coordinator):
 
 def test_reads_wait_for_what_they_saw(make):
     coordinator = make(is_replicated=True)
-    future = coordinator.groups.commit_offsets(
-        coordinator.context(9), commit_request("g", "topic", 0, 5)
-    )
+    future = coordinator.groups.commit_offsets(coordinator.context(9), commit_request("g", {T0: 5}))
     coordinator.run()
     answer = coordinator.groups.fetch_offsets(fetch_request("g"), False)
     coordinator.run(10)
@@ -159,12 +152,6 @@ def test_reads_wait_for_what_they_saw(make):
     coordinator.log("g").commit()
     assert answer.result().topics[0].partitions[0].committed_offset == 5
     assert future.done()
-
-
-def commit_request(group_id, topic, index, offset):
-    partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
-    topics = [OffsetCommitRequestTopic(name=topic, partitions=[partition])]
-    return OffsetCommitRequest(group_id=group_id, topics=topics)
 
 
 def fetch_request(group_id):

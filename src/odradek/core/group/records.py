@@ -22,15 +22,8 @@ _TYPES = {
     0: "LegacyOffsetCommit",
     1: "OffsetCommit",
     2: "GroupMetadata",
-    3: "ConsumerGroupMetadata",
-    4: "ConsumerGroupPartitionMetadata",
-    5: "ConsumerGroupMemberMetadata",
-    6: "ConsumerGroupTargetAssignmentMetadata",
-    7: "ConsumerGroupTargetAssignmentMember",
-    8: "ConsumerGroupCurrentMemberAssignment",
-    16: "ConsumerGroupRegularExpression",
 }
-"""What this machine understands. Share and streams groups are left alone in the log."""
+"""What this machine understands. Records of other kinds of groups are left alone in the log."""
 
 
 def messages() -> KeyMessages:
