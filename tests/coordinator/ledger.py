@@ -38,9 +38,7 @@ class Ledger:
 
     def put_all(self, numbers: dict[str, int], *, atomic: bool = True) -> CoordinatorResult[int]:
         records = [entry(name, number) for name, number in numbers.items()]
-        return CoordinatorResult(
-            records, len(records), atomic=atomic, on_commit=self.heard.append
-        )
+        return CoordinatorResult(records, len(records), atomic=atomic, on_commit=self.heard.append)
 
     def drop(self, name: str) -> CoordinatorResult[None]:
         return CoordinatorResult([offset_tombstone(name, "topic", 0)], None)

@@ -109,7 +109,9 @@ async def _commit_others(
         answer = broker.groups.commit_offsets(context, request)
         response = await answer if isinstance(answer, asyncio.Future) else answer
     except ApiError as error:
-        response = _error_response(request, error)
+        response = OffsetCommitResponse(
+            topics=[_failed(topic, topic.partitions, error.code) for topic in request.topics]
+        )
     by_name = {each.name: each for each in refused}
     for topic in response.topics:
         known = by_name.get(topic.name)
@@ -120,12 +122,4 @@ async def _commit_others(
     return OffsetCommitResponse(topics=refused)
 
 
-def _error_response(request: OffsetCommitRequest, error: ApiError) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[_failed(topic, topic.partitions, error.code) for topic in request.topics]
-    )
-
-
-HANDLER = Handler(
-    request=OffsetCommitRequest, versions=(2, 10), handle=handle, error_response=_error_response
-)
+HANDLER = Handler(request=OffsetCommitRequest, versions=(2, 10), handle=handle)

@@ -14,7 +14,7 @@ from odradek.broker.context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.core.coordinator.placement import partition_for
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -70,19 +70,4 @@ def _failed(key: str, error: ErrorCode) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error)
 
 
-def _error_response(request: FindCoordinatorRequest, error: ApiError) -> FindCoordinatorResponse:
-    return FindCoordinatorResponse(
-        error_code=error.code,
-        error_message=error.message,
-        node_id=-1,
-        port=-1,
-        coordinators=[_failed(key, error.code) for key in request.coordinator_keys],
-    )
-
-
-HANDLER = Handler(
-    request=FindCoordinatorRequest,
-    versions=(0, 6),
-    handle=handle,
-    error_response=_error_response,
-)
+HANDLER = Handler(request=FindCoordinatorRequest, versions=(0, 6), handle=handle)
