@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import abc
+import os
 import shutil
 import signal
 import subprocess
@@ -99,10 +100,17 @@ class Broker(abc.ABC):
         assert self._process is None, "already started"
         self.prepare()
         command = list(self.command())
+        # As installed: with bytecode, whatever the shell of a developer says.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         with self.log.open("ab") as log:
             self.started_at = time.monotonic()
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.directory
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                env=environment,
             )
 
     def wait_until_ready(self) -> None:

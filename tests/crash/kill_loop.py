@@ -15,10 +15,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compat.lab.odradek_node import OdradekNode
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-
-from compat.lab.odradek_node import OdradekNode
 
 TOPIC = "promised"
 PARTITIONS = 3

@@ -10,7 +10,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from tests.crash.kill_loop import KillLoop
 
 KILLS = int(os.environ.get("ODRADEK_KILLS", "4"))

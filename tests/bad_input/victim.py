@@ -1,0 +1,92 @@
+"""The node that is mistreated, and what must still be true of it afterwards.
+
+ODRADEK_VICTIM=apache mistreats Apache Kafka instead: what it answers to bad batches, names and
+settings is what we go by. (Half-closed connections, on which test_frames is built, it drops.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from compat.lab.apache_kafka import ApacheKafka
+from compat.lab.broker import Broker
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.wire_client import WireClient
+
+AGAINST_APACHE = os.environ.get("ODRADEK_VICTIM") == "apache"
+TOPIC = "precious"
+RECORDS = 20
+GROWTH_MAX = 40 << 20
+"""Bytes by which the node may grow under everything that is thrown at it in one test."""
+ANSWER_SECONDS = 10.0
+
+
+class Victim:
+    """A node with a topic in it whose records must survive."""
+
+    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
+        kind = ApacheKafka if AGAINST_APACHE else OdradekNode
+        self.node: Broker = kind(directory=directory, settings=settings)
+
+    def start(self) -> None:
+        self.node.start()
+        with WireClient(self.node.port) as wire:
+            while not wire.has_leader(TOPIC) or not wire.serving(TOPIC, 1):
+                time.sleep(0.01)
+            for number in range(RECORDS):
+                assert wire.produce_one(TOPIC, str(number).encode()) == 0
+        self._rss = self.node.rss_bytes()
+
+    def check(self) -> None:
+        """Alive, not surprised, not grown, and every record there."""
+        assert self.node.alive(), self.node.last_words()
+        with WireClient(self.node.port, timeout=ANSWER_SECONDS) as wire:
+            batches = wire.batches(TOPIC, 0)
+        assert [batch.base_offset for batch in batches][:RECORDS] == list(range(RECORDS))
+        if AGAINST_APACHE:
+            return
+        said = self.node.log.read_text(encoding="utf-8")
+        assert "Traceback" not in said, said[said.index("Traceback") - 500 :][:4000]
+        grown = self.node.rss_bytes() - self._rss
+        assert grown < GROWTH_MAX, f"the node grew by {grown >> 20} MB"
+
+    def send(self, data: bytes) -> bytes:
+        """Send bytes on a connection of their own; what came back until it was closed or quiet.
+
+        An answer that is not a whole frame, and a connection that was reset, count as nothing.
+        """
+        with (
+            socket.create_connection(("127.0.0.1", self.node.port), ANSWER_SECONDS) as connection,
+            contextlib.suppress(ConnectionError),
+        ):
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        return b""
+
+
+@contextlib.contextmanager
+def victim(directory: Path, settings: dict[str, str] | None = None) -> Iterator[Victim]:
+    """A node that runs as long as the context."""
+    one = Victim(directory, settings)
+    try:
+        one.start()
+        yield one
+    finally:
+        one.node.close()
+
+
+def frame(body: bytes) -> bytes:
+    """A body with its true length in front."""
+    return struct.pack(">i", len(body)) + body
+
+
+def header(key: int, version: int, correlation_id: int = 7) -> bytes:
+    """A request header of version 1 with a null client id."""
+    return struct.pack(">hhih", key, version, correlation_id, -1)
