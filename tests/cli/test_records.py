@@ -67,6 +67,8 @@ def test_a_topic_that_does_not_exist(odradek, name):
 
 def test_a_record_that_is_too_large(odradek, topic):
     odradek("config", "set", "topic", topic, "max.message.bytes=100")
+    while "max.message.bytes" not in odradek("config", "describe", "topic", topic).out:
+        pass  # the broker may learn of the setting a moment later
     outcome = odradek("produce", topic, "x" * 500, code=1)
     assert "1 record was not written" in outcome.err
     assert "max.message.bytes" in outcome.err

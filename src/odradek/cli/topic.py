@@ -145,7 +145,10 @@ def create(
     ]
     with connected() as cluster:
         results = create_topics(cluster, wanted, validate_only=validate_only)
-    created = [each for each in results.values() if not isinstance(each, ClientError)]
+        created = [each for each in results.values() if not isinstance(each, ClientError)]
+        if not validate_only:
+            for each in created:
+                cluster.topic(each.name)  # brokers learn of it a moment after the controller
     if as_json:
         print_json([_created_json(each) for each in created])
     else:

@@ -101,8 +101,8 @@ class Cluster:
         """
         if self._first is not None and not self._first.closed:
             return self._first
-        for connection in self._connections.values():
-            if not connection.closed:
+        for (_, purpose), connection in self._connections.items():
+            if not purpose and not connection.closed:
                 return connection
         addresses = dict.fromkeys((*self.bootstrap, *(n.address for n in self._nodes())))
         failures: list[ClientError] = []
