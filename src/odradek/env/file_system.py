@@ -267,7 +267,7 @@ def replace_file(file_system: FileSystem, path: str, data: Buffer, sync: bool = 
         file_system.close(descriptor)
     file_system.rename(temporary, path)
     if sync:
-        file_system.sync_directory(os.path.dirname(path))
+        file_system.sync_directory(os.path.dirname(path) or os.curdir)
 
 
 def remove_tree(file_system: FileSystem, path: str) -> None:

@@ -8,7 +8,7 @@ there is little to do per partition, and one thread does it.
 from __future__ import annotations
 
 import logging
-import os.path
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
     try:
         if file_system.status(path) is None:
             file_system.make_directory(path)
-            file_system.sync_directory(os.path.dirname(path))
+            file_system.sync_directory(os.path.dirname(path) or os.curdir)
         lock = file_system.open(directory.file(names.LOCK), CREATE)
         if not file_system.lock(lock):
             file_system.close(lock)
