@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
+from tests.cli.conftest import invoke
 
 from odradek.config.properties import parse_properties
-from tests.cli.conftest import invoke
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
