@@ -117,16 +117,16 @@ def _render_json(key: TopicPartition, record: Record) -> bytes:
         "offset": record.offset,
         "timestamp": time_text(record.timestamp, utc=True),
         "timestamp_ms": record.timestamp,
-        **_json_bytes("key", record.key),
-        **_json_bytes("value", record.value),
+        **json_bytes("key", record.key),
+        **json_bytes("value", record.value),
         "headers": [
-            {"name": name, **_json_bytes("value", content)} for name, content in record.headers
+            {"name": name, **json_bytes("value", content)} for name, content in record.headers
         ],
     }
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
 
 
-def _json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
+def json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
     """Text as it is, other bytes as `name_base64`."""
     if data is None:
         return {name: None}
