@@ -9,7 +9,7 @@ from compat.lab.toolchain import Missing
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.spark.jvm_connector import connector_jars
 
-pytestmark = [pytest.mark.spark, pytest.mark.java]
+pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.slow]
 
 HOUR_MS = 3_600_000
 

@@ -4,7 +4,8 @@ A round holds at most one batch for each partition (Produce allows no more), and
 request for each leader. Answers are awaited when `ROUNDS_IN_FLIGHT` rounds are under way. When
 one fails in a way that may pass, all that are under way are drained, and what failed is sent
 again in order, one round at a time. With a producer id the broker knows a repeated batch by its
-sequence number, so that nothing is written twice by a repetition (KIP-98).
+sequence number, so that nothing is written twice by a repetition (KIP-98). It takes any sequence
+number for the first of a producer, so the first batch for a partition goes alone.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Sender:
         self._options = options
         self._in_flight: deque[RoundInFlight] = deque()
         self._sequences: dict[TopicPartition, int] = {}
+        self._acknowledged: set[TopicPartition] = set()
         self._last_failure: ClientError | None = None
         self._producer = self._init_producer() if options.idempotent else (-1, -1)
 
@@ -93,6 +95,9 @@ class Sender:
                 self._sequences[partition] = add_to_sequence(sequence, encoded.record_count)
             producer = (*self._producer, sequence)
             round_[partition] = record_batch(encoded, timestamp_ms, self._options.codec, producer)
+        new = records.keys() - self._acknowledged
+        if any(new & each.round.keys() for each in self._in_flight):
+            self.flush()
         if len(self._in_flight) == ROUNDS_IN_FLIGHT:
             self._settle(self._in_flight.popleft())
         self._in_flight.append(self._dispatch(round_))
@@ -182,13 +187,13 @@ class Sender:
         """
         deadline = Deadline(self._options.connection.request_timeout_ms)
         again = self._gather(oldest, deadline)
-        if not again:
-            return
-        rounds = [again]
-        while self._in_flight:
-            rounds.append(self._gather(self._in_flight.popleft(), deadline))
-        for each in rounds:
-            self._repeat(each)
+        if again:
+            rounds = [again]
+            while self._in_flight:
+                rounds.append(self._gather(self._in_flight.popleft(), deadline))
+            for each in rounds:
+                self._repeat(each)
+        self._acknowledged.update(oldest.round)
 
     def _repeat(self, round_: Round) -> None:
         left = round_

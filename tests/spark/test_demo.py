@@ -1,0 +1,181 @@
+"""The demo: its data, its events, its account, and being killed in the middle."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from confluent_kafka import Producer
+
+from odradek.demo import broker, data, pipeline, producing, run_note
+from odradek.demo.picture import draw
+from odradek.demo.pipeline import Places
+from odradek.demo.reconciliation import canonical, longest_waits, reconcile
+from odradek.demo.screen import Console, Screen
+from odradek.demo.topics import Topics
+
+FLIGHTS = 3_000
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return data.load(FLIGHTS)
+
+
+@pytest.fixture(scope="module")
+def year():
+    return data.load()
+
+
+def test_the_year_is_whole_and_in_the_order_in_which_it_became_known(year):
+    assert (len(year.flights), len(year.weather), len(year.planes)) == (336_776, 26_115, 3_322)
+    assert year.flights["known_at"].is_monotonic_increasing
+    assert not year.flights["event_time"].is_monotonic_increasing
+    lag = year.flights["known_at"] - year.flights["event_time"]
+    assert lag.max() < pd.Timedelta(pipeline.LATENESS) / 2
+    assert year.flights["event_time"].max() < data.YEAR_END
+    assert (year.weather["wind_speed"] > data.WIND_SPEED_MAX).sum() == 1
+    assert not year.weather.duplicated(["origin", "hour"]).any()
+
+
+def test_the_canonical_answer_counts_every_flight_once(year):
+    found = canonical(year)
+    assert found["flights"].sum() == 336_776
+    assert found["cancelled"].sum() == 8_255  # as the package's documentation counts them
+    assert found["delay_minutes"].sum() == year.flights["dep_delay"].sum()
+    assert set(found["weather"]) == {"fair", "wind", "fog", "rain", "snow and ice", "no report"}
+
+
+def test_events_end_with_the_end_of_the_year(tables):
+    for events in (data.flight_events(tables.flights), data.weather_events(tables.weather)):
+        assert len(events.keys) == len(events.values) == len(events.timestamps_ms)
+        assert events.keys[-1] == data.CLOCK_KEY
+        assert events.timestamps_ms == sorted(events.timestamps_ms)
+
+
+@pytest.fixture(scope="module")
+def places(servers, tables, tmp_path_factory):
+    """Topics with the events in them, produced in two goes, as after being killed."""
+    topics = Topics(f"demo-{os.getpid()}.")
+    producing.create_topics(servers, topics)
+    producing.create_topics(servers, topics)  # they may be there already
+    producer = producing.EventProducer(servers, topics)
+    flights = data.flight_events(tables.flights)
+    part = dataclasses.replace(
+        flights,
+        keys=flights.keys[:1234],
+        values=flights.values[:1234],
+        timestamps_ms=flights.timestamps_ms[:1234],
+    )
+    told = []
+    assert producer.produce(topics.flights, part, told.append) == 1234
+    assert producer.produce(topics.flights, flights, told.append) == FLIGHTS + 1 - 1234
+    assert producer.produce(topics.flights, flights, told.append) == 0
+    assert sum(told) == 1234 + 2 * (FLIGHTS + 1)
+    reference = {topics.planes: "tailnum", topics.airports: "faa", topics.airlines: "carrier"}
+    for topic, key in reference.items():
+        table = getattr(tables, topic.removeprefix(topics.prefix))
+        producer.produce(topic, data.reference_events(table, key), told.append)
+    producer.produce(topics.weather, data.weather_events(tables.weather), told.append)
+    return Places(servers, topics, tmp_path_factory.mktemp("demo"))
+
+
+@pytest.mark.spark
+def test_the_account_is_exact_and_says_when_it_is_not(spark, servers, places, tables, tmp_path):
+    reports = len(tables.weather) + 1
+    pipeline.start_delays(spark, places, FLIGHTS + 1, reports).awaitTermination()
+    pipeline.start_parquet(spark, places).awaitTermination()
+    account = reconcile(spark, places, tables, late=0)
+    assert account.exact
+    assert account.results["flights"].sum() == FLIGHTS
+    assert longest_waits(spark, places, account.routes)["airline"]
+    draw(account.results, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+    records = pipeline.read(spark, places, places.topics.delays).limit(5).collect()
+    producer = Producer({"bootstrap.servers": servers})
+    for record in records:  # written again, as after a restart
+        producer.produce(places.topics.delays, record.value, record.key)
+    producer.flush(30)
+    pipeline.start_parquet(spark, places).awaitTermination()
+    again = reconcile(spark, places, tables, late=0)
+    assert again.exact
+    assert [line.count for line in again.groups["results"]][1] == 5
+
+    producer.produce(places.topics.delays, records[0].value.replace(b"2013", b"2012"), "other")
+    producer.flush(30)
+    wrong = reconcile(spark, places, tables, late=0)
+    assert not wrong.exact
+    assert not reconcile(spark, places, tables, late=1).exact
+    console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    Screen(console).account(wrong)
+    console.file.close()
+    assert "differs" in console.export_text()
+
+
+def test_an_unfinished_run_is_gone_on_with_and_a_new_one_clears_the_place(tmp_path):
+    assert run_note.load(tmp_path) is None
+    note = run_note.begin(tmp_path, None, 100)
+    assert run_note.load(tmp_path) == note
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "mine.txt").write_text("not the demo's")
+    assert run_note.begin(tmp_path, "b:1", None).prefix.startswith("nyc-")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.txt", "run.json"]
+    (tmp_path / "run.json").write_text("{")
+    assert run_note.load(tmp_path) is None
+
+
+@pytest.fixture
+def output(tmp_path):
+    """A place for runs; a broker that a killed one has left is ended."""
+    yield tmp_path / "out"
+    left_over = broker.find(tmp_path / "out" / "broker")
+    if left_over is not None:
+        left_over.stop()
+
+
+def demo(output: Path) -> subprocess.Popen[str]:
+    program = Path(sys.executable).with_name("odradek")
+    words = [program, "demo", "--flights", "20000", "--output", output]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_killed_in_the_middle_and_run_again_it_is_still_exact(output):
+    killed = demo(output)
+    wait_for(output / "checkpoints" / "delays" / "offsets" / "3", killed)
+    killed.kill()
+    said, _ = killed.communicate()
+    assert "Reconciling" not in said
+
+    interrupted = demo(output)
+    wait_for(output / "checkpoints" / "delays" / "offsets" / "5", interrupted)
+    interrupted.send_signal(signal.SIGINT)
+    said, _ = interrupted.communicate(timeout=60)
+    assert interrupted.returncode == 130
+    assert "Traceback" not in said
+    assert "goes on from here" in said
+
+    finished = demo(output)
+    said, _ = finished.communicate(timeout=200)
+    assert finished.returncode == 0, said
+    assert "Going on with the unfinished run" in said
+    assert "0 events into 5 topics" in said
+    assert "Every record is accounted for" in said
+    assert (output / "delays.png").stat().st_size > 50_000

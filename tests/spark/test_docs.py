@@ -1,0 +1,36 @@
+"""The examples of docs/spark.md run as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from odradek.spark import options
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.spark
+def test_the_examples_run(spark, servers, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    examples = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 3
+    for example in examples:
+        exec(example.replace("localhost:9092", servers), names)  # the session is the tests' one
+    assert "|  a|  one|        0|     0|" in capsys.readouterr().out
+    shouts = spark.read.format("odradek").option("bootstrap.servers", servers)
+    found = shouts.option("subscribe", "shouts").load().collect()
+    assert sorted((row.key, row.value) for row in found) == [(b"a", b"ONE"), (b"b", b"TWO")]
+
+
+def test_every_option_is_described():
+    described = set(re.findall(r"`(?:kafka\.)?([\w.]+)`", TEXT))
+    known = {
+        *options.CONNECTION_OPTIONS,
+        *options.READ_OPTIONS,
+        *options.WRITE_OPTIONS,
+    } - {"security.protocol"}
+    assert known <= described
