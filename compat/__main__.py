@@ -12,8 +12,8 @@ from compat.clients import CLIENTS, TOOLS
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
 from compat.lab.odradek_node import OdradekNode
-from compat.lab.toolchain import Missing
-from compat.runner import SETTINGS, Run
+from compat.lab.toolchain import ROOT, Missing
+from compat.runner import LOGS, SETTINGS, Run
 from compat.scenarios import SCENARIOS
 
 BROKERS: dict[str, type[Broker]] = {"odradek": OdradekNode, "apache": ApacheKafka}
@@ -43,6 +43,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.json is not None:
         with open(options.json, "w", encoding="utf-8") as file:
             file.write(results.as_json() + "\n")
+    if not results.succeeded:
+        print(f"what the drivers said is in {LOGS.relative_to(ROOT)}", file=sys.stderr)
     if not alive:
         print("the broker did not live to see the end", file=sys.stderr)
     return 0 if results.succeeded and alive else 1

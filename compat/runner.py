@@ -7,7 +7,7 @@ tools run beside the first act.
 
 from __future__ import annotations
 
-import tempfile
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from compat.clients import CLIENTS, TOOLS, Client, tools_missing
 from compat.driver import Driver
 from compat.lab.broker import Broker
 from compat.lab.dialogue import DialogueError, Refused, Unsupported
-from compat.lab.toolchain import Missing
+from compat.lab.toolchain import CACHE, Missing
 from compat.results import FAILED, PASSED, SKIPPED, Outcome, Results
 from compat.scenarios import SCENARIOS, CheckFailed, Scenario, Stage
 
@@ -30,6 +30,9 @@ SETTINGS = {
     "auto.create.topics.enable": "true",
 }
 """What the broker is started with; the delay would only cost time."""
+
+LOGS = CACHE / "compat-logs"
+"""What the drivers of the last run said to their standard error."""
 
 WRITES = "writes for the others"
 MATRIX = "reads what {} wrote"
@@ -53,7 +56,9 @@ class Run:
         self.clients = [client for client in CLIENTS if client.name in clients]
         self.with_tools = TOOLS in clients
         self.results = Results(broker.name)
-        self._logs = Path(tempfile.mkdtemp(prefix="odradek-compat-logs-"))
+        self._logs = LOGS
+        shutil.rmtree(LOGS, ignore_errors=True)
+        LOGS.mkdir(parents=True)
         self._drivers: dict[str, Driver] = {}
         self._writers: list[str] = []
         """Who has written for the others."""

@@ -1,0 +1,90 @@
+"""`python -m bench.spark_micro`: record batches to Arrow and back, without Spark and network.
+
+CPU time of one core, the best of several passes: a record of 100 bytes in batches of several
+sizes, read in chunks of 16 MiB as from a fetch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from odradek.spark import batches, columns, encoding
+from odradek.spark.batches import Scan
+
+RECORDS = 400_000
+VALUE_SIZE = 100
+CHUNK_BYTES = 16 << 20
+PASSES = 5
+BATCH_SIZES = (1_000, 16_384, 262_144, 1_000_000)
+
+
+def rows() -> encoding.Rows:
+    """Records with keys of seven bytes and values of `VALUE_SIZE`."""
+    return encoding.Rows(
+        value=pa.array([b"v" * VALUE_SIZE] * RECORDS, pa.binary()),
+        key=pa.array([b"key%04d" % (i % 10_000) for i in range(RECORDS)], pa.binary()),
+    )
+
+
+def chunks(pieces: list[bytearray]) -> list[bytes]:
+    """Batches put together to what a fetch brings."""
+    found = [bytearray()]
+    for piece in pieces:
+        if len(found[-1]) + len(piece) > CHUNK_BYTES:
+            found.append(bytearray())
+        found[-1] += piece
+    return [bytes(chunk) for chunk in found]
+
+
+def encode(table: encoding.Rows, batch_size: int) -> list[bytearray]:
+    """All record batches, with base offsets that follow one another."""
+    pieces = []
+    offset = 0
+    for records in encoding.encode_records(table, batch_size):
+        batch = encoding.record_batch(records, 1_700_000_000_000)
+        batch[0:8] = offset.to_bytes(8, "big")
+        offset += records.record_count
+        pieces.append(batch)
+    return pieces
+
+
+def decode(buffers: list[bytes]) -> int:
+    """All records as Arrow; their number."""
+    count = 0
+    for buffer in buffers:
+        found: Scan = batches.scan(buffer, 0, RECORDS)
+        count += columns.record_batch(found, "topic", 0, range(RECORDS), False).num_rows
+    return count
+
+
+def best(work: Callable[[], object]) -> float:
+    """Seconds of CPU time of the fastest pass."""
+    seconds = []
+    for _ in range(PASSES):
+        began = time.process_time()
+        work()
+        seconds.append(time.process_time() - began)
+    return min(seconds)
+
+
+def main() -> None:
+    """Print a line for each size of batches."""
+    table = rows()
+    print(f"{RECORDS:,} records of {VALUE_SIZE} bytes, million records a second of CPU")
+    for size in BATCH_SIZES:
+        pieces = encode(table, size)
+        buffers = chunks(pieces)
+        assert decode(buffers) == RECORDS
+        decoding = best(lambda buffers=buffers: decode(buffers))  # type: ignore[misc]
+        encoding_time = best(lambda size=size: encode(table, size))  # type: ignore[misc]
+        print(
+            f"  batches of {size:>9,} bytes: decode {RECORDS / decoding / 1e6:5.2f}"
+            f"   encode {RECORDS / encoding_time / 1e6:5.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Medians, ratios and verdicts."""
+
+from __future__ import annotations
+
+from bench.figures import OURS, THEIRS, Figure, Quantity, table
+from bench.machine import facts
+
+
+def figure(limit: float | None, ours: list[float], theirs: list[float], **more: bool) -> Figure:
+    return Figure("bench", Quantity("figure", "s", limit, **more), {OURS: ours, THEIRS: theirs})
+
+
+def test_the_ratio_is_that_of_the_medians() -> None:
+    one = figure(0.5, [1.0, 9.0, 2.0], [4.0, 4.0, 5.0])
+    assert one.ratio == 0.5
+    assert one.verdict == "kept"
+    assert one.spread(OURS) == 4.0
+
+
+def test_a_limit_is_missed_in_its_own_direction() -> None:
+    assert figure(0.5, [3.0], [4.0]).verdict == "MISSED"
+    assert figure(1.0, [3.0], [4.0], higher_is_better=True).verdict == "MISSED"
+    assert figure(1.0, [5.0], [4.0], higher_is_better=True).verdict == "kept"
+    assert figure(None, [5.0], [4.0]).verdict == ""
+
+
+def test_without_the_other_there_is_no_ratio() -> None:
+    alone = Figure("bench", Quantity("figure", "ms", 1.0), {OURS: [3.0]})
+    assert alone.ratio is None
+    assert alone.verdict == ""
+    assert "figure" in table([alone], {OURS: "we", THEIRS: "they"})
+
+
+def test_facts_name_no_host_and_no_path() -> None:
+    told = facts()
+    assert told["cores"]
+    assert not any("/" in str(value) for key, value in told.items() if key != "processor")
