@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.broker.client_telemetry import ClientTelemetry
@@ -42,5 +42,7 @@ class Broker:
     client_telemetry: ClientTelemetry
     supported_features: Mapping[str, tuple[int, int]]
     """Feature levels that this software can run at."""
+    kraft_version: Callable[[], int]
+    """The finalized level of kraft.version, which the quorum knows."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
     """What ApiVersions tells: (API key, lowest, highest version), by key."""

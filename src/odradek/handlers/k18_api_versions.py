@@ -17,6 +17,7 @@ import re
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.core.metadata.versions import KRAFT_VERSION
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
@@ -65,7 +66,7 @@ def handle(
     ]
     answer.finalized_features = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in features.finalized.items()
+        for name, level in (*features.finalized.items(), (KRAFT_VERSION, broker.kraft_version()))
         if level
     ]
     return answer

@@ -195,6 +195,7 @@ class Node:
             ),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, self._random_bytes),
             supported_features=SUPPORTED_FEATURES,
+            kraft_version=lambda: self.controller.kraft_version,
         )
         table = broker_table(broker)
         broker.served_versions = served_versions(table)
