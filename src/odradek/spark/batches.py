@@ -1,9 +1,9 @@
 """From fetched bytes to the batches whose records a reader wants.
 
 A fetch response holds whole record batches, the last one possibly cut, the first one possibly
-older than asked for. `scan` reads their headers and decides for each: corrupt (an error),
-transaction marker, aborted, outside the range, or wanted. What is wanted is laid into one
-contiguous payload, decompressed, where `positions` finds all records at once.
+older than asked for. `scan` takes all their headers at once as a numpy table and decides for
+each: corrupt (an error), transaction marker, aborted, outside the range, or wanted. The records of
+what is wanted lie in one payload, decompressed, where `positions` finds them all at once.
 """
 
 from __future__ import annotations
@@ -11,33 +11,78 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from odradek.records.batch import HEADER_SIZE, RECORD_SIZE_MIN, RecordBatch, iterate_batches
+import numpy as np
+from numpy.typing import NDArray
+
+from odradek.records.batch import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    LENGTH_POSITION,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    RECORD_SIZE_MIN,
+    SIZE,
+    TRANSACTIONAL_FLAG,
+    RecordBatch,
+)
+from odradek.records.checksum import crc32c
 from odradek.records.compression import decompress
 from odradek.records.control import read_end_of_transaction
 from odradek.records.errors import CorruptBatch
 
+Buffer = bytes | bytearray | memoryview
+Integers = NDArray[np.int64]
+Headers = NDArray[np.void]
+"""An array of `HEADER`."""
+
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+"""A batch's header as numpy sees it; `odradek.records.batch` says what the fields mean."""
 PAYLOAD_SIZE_MAX = 2**31 - 1
 """Arrow's offsets are of 32 bits."""
 
 
-class Section(NamedTuple):
-    """A wanted batch: where its records lie in the payload, and what they are relative to."""
+class Sections(NamedTuple):
+    """The wanted batches: where their records lie in the payload, what they are relative to."""
 
-    start: int
-    end: int
-    record_count: int
-    base_offset: int
-    base_timestamp: int
-    append_timestamp: int | None
-    """The timestamp of all records where the topic has LogAppendTime."""
+    start: Integers
+    end: Integers
+    record_count: Integers
+    base_offset: Integers
+    timestamp: Integers
+    """The base of deltas, or the time of all records where the log has set it."""
+    is_append_time: NDArray[np.bool_]
+
+    def repeated(self, column: NDArray[np.generic]) -> Integers:
+        """A value of each batch, for each of its records."""
+        return np.repeat(column, self.record_count).astype(np.int64)
 
 
 class Scan(NamedTuple):
     """What a fetched buffer holds for a reader."""
 
-    payload: bytes | bytearray | memoryview
+    payload: Buffer
     """The fetched buffer itself where nothing was compressed."""
-    sections: list[Section]
+    sections: Sections
     next_offset: int
     """Where to fetch next: after the last whole batch, wanted or not."""
 
@@ -70,7 +115,7 @@ def _is_abort(batch: RecordBatch) -> bool:
 
 
 def scan(
-    buffer: bytes | bytearray | memoryview,
+    buffer: Buffer,
     start_offset: int,
     end_offset: int,
     aborted: AbortedTransactions | None = None,
@@ -83,50 +128,84 @@ def scan(
         CorruptBatch: a checksum, a length or the format version is wrong.
         RecordsError: the records cannot be decompressed.
     """
-    next_offset = start_offset
-    position = 0
-    wanted: list[tuple[int, RecordBatch]] = []
-    for batch in iterate_batches(buffer):
-        if next_offset >= end_offset:
+    view = memoryview(buffer)
+    start, headers = _headers(view)
+    needed = headers["base_offset"] < end_offset
+    start, headers = start[needed], headers[needed]
+    end = start + headers["length"] + LOG_OVERHEAD
+    _check(view, start, end, headers)
+    last_offset = headers["base_offset"] + headers["last_offset_delta"]
+    attributes = headers["attributes"]
+    wanted = (headers["count"] > 0) & (attributes & CONTROL_FLAG == 0)
+    wanted &= last_offset >= start_offset
+    if aborted is not None:
+        for i in np.flatnonzero(attributes & TRANSACTIONAL_FLAG).tolist():
+            wanted[i] &= not aborted.leave_out(RecordBatch(view[start[i] : end[i]]))
+    next_offset = max(start_offset, int(last_offset.max(initial=-1)) + 1)
+    if not needed.all():  # what lies between, if anything did, was compacted away
+        next_offset = max(next_offset, end_offset)
+    payload, sections = _sections(view, start[wanted], end[wanted], headers[wanted])
+    return Scan(payload, sections, next_offset)
+
+
+def _headers(view: memoryview) -> tuple[Integers, Headers]:
+    """Where the whole batches start, and their headers."""
+    starts = []
+    position, size = 0, len(view)
+    while position + HEADER_SIZE <= size:
+        length = SIZE.unpack_from(view, position + LENGTH_POSITION)[0]
+        if length < HEADER_SIZE - LOG_OVERHEAD:
+            raise CorruptBatch(f"a batch at byte {position} says that {length} bytes follow")
+        if view[position + MAGIC_POSITION] != MAGIC:
+            magic = view[position + MAGIC_POSITION]
+            raise CorruptBatch(f"the batch at byte {position} has format {magic}, not {MAGIC}")
+        if position + LOG_OVERHEAD + length > size:
             break
-        batch.check()
-        is_aborted = aborted is not None and aborted.leave_out(batch)
-        holds_records = batch.count > 0 and not batch.is_control
-        if holds_records and not is_aborted and batch.last_offset >= start_offset:
-            wanted.append((position, batch))
-        next_offset = max(next_offset, batch.next_offset)
-        position += batch.size
-    if any(batch.codec for _, batch in wanted):
-        return Scan(*_decompressed([batch for _, batch in wanted]), next_offset)
-    sections = [
-        _section(batch, position + HEADER_SIZE, batch.size - HEADER_SIZE)
-        for position, batch in wanted
-    ]
-    return Scan(memoryview(buffer), sections, next_offset)
+        starts.append(position)
+        position += LOG_OVERHEAD + length
+    start = np.array(starts, np.int64)
+    data = np.frombuffer(view, np.uint8)
+    rows = data[start[:, np.newaxis] + np.arange(HEADER_SIZE)]
+    return start, rows.view(HEADER).reshape(len(starts))
 
 
-def _decompressed(wanted: list[RecordBatch]) -> tuple[bytes, list[Section]]:
-    """The records of all batches, one batch after the other."""
-    pieces: list[bytes | bytearray | memoryview] = []
-    sections: list[Section] = []
-    position = 0
-    for batch in wanted:
-        room = PAYLOAD_SIZE_MAX - position
-        piece = decompress(batch.codec, batch.payload, room) if batch.codec else batch.payload
-        sections.append(_section(batch, position, len(piece)))
-        pieces.append(piece)
-        position += len(piece)
-    return b"".join(pieces), sections
+def _check(view: memoryview, start: Integers, end: Integers, headers: Headers) -> None:
+    """Compare checksums."""
+    first_covered = start + ATTRIBUTES_POSITION
+    columns = (first_covered.tolist(), end.tolist(), headers["crc"].tolist())
+    for number, (first, last, crc) in enumerate(zip(*columns, strict=True)):
+        if crc32c(view[first:last]) != crc:
+            offset = headers["base_offset"][number]
+            raise CorruptBatch(f"the checksum of the batch at offset {offset} is wrong")
 
 
-def _section(batch: RecordBatch, start: int, size: int) -> Section:
-    if batch.count * RECORD_SIZE_MIN > size:
-        raise CorruptBatch(f"{batch.count} records in {size} bytes at offset {batch.base_offset}")
-    return Section(
+def _sections(
+    view: memoryview, start: Integers, end: Integers, headers: Headers
+) -> tuple[Buffer, Sections]:
+    """The payload of the given batches, and where in it each has its records."""
+    payload: Buffer = view
+    start = start + HEADER_SIZE
+    codecs = headers["attributes"] & CODEC_MASK
+    if codecs.any():
+        pieces: list[Buffer] = []
+        room = PAYLOAD_SIZE_MAX
+        for first, last, codec in zip(start.tolist(), end.tolist(), codecs.tolist(), strict=True):
+            records = view[first:last]
+            pieces.append(decompress(codec, records, room) if codec else records)
+            room -= len(pieces[-1])
+        payload = b"".join(pieces)
+        end = np.cumsum([len(piece) for piece in pieces])
+        start = np.concatenate(([0], end[:-1]))
+    count = headers["count"].astype(np.int64)
+    if (count * RECORD_SIZE_MIN > end - start).any():
+        raise CorruptBatch("a batch counts more records than it has room for")
+    is_append_time = headers["attributes"] & LOG_APPEND_TIME_FLAG != 0
+    timestamp = np.where(is_append_time, headers["max_timestamp"], headers["base_timestamp"])
+    return payload, Sections(
         start,
-        start + size,
-        batch.count,
-        batch.base_offset,
-        batch.base_timestamp,
-        batch.max_timestamp if batch.is_log_append_time else None,
+        end,
+        count,
+        headers["base_offset"].astype(np.int64),
+        timestamp.astype(np.int64),
+        is_append_time,
     )

@@ -7,8 +7,6 @@ Arrow: the payload is taken as one binary array whose items lie between the posi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -24,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.spark import positions
-from odradek.spark.batches import Scan, Section
+from odradek.spark.batches import Scan
 
 HEADERS_TYPE = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -57,7 +55,8 @@ ARROW_SCHEMA = pa.schema(
 )
 ARROW_SCHEMA_WITH_HEADERS = ARROW_SCHEMA.append(pa.field("headers", ARROW_HEADERS))
 
-CREATE_TIME, LOG_APPEND_TIME = 0, 1
+LOG_APPEND_TIME = 1
+"""A timestamp type; 0 is CreateTime."""
 NO_TIMESTAMP = -1
 
 Positions = NDArray[np.int64]
@@ -77,9 +76,12 @@ def record_batch(
     """
     starts = positions.record_starts(scan.payload, scan.sections)
     found = positions.fields(scan.payload, starts)
-    offset = per_record(scan.sections, [s.base_offset for s in scan.sections]) + found.offset_delta
+    sections = scan.sections
+    offset = sections.repeated(sections.base_offset) + found.offset_delta
     inside = (offset >= offsets.start) & (offset < offsets.stop)
-    timestamp, timestamp_type = timestamps(scan.sections, found.timestamp_delta)
+    timestamp_type = sections.repeated(sections.is_append_time).astype(np.int32)
+    timestamp = sections.repeated(sections.timestamp)
+    timestamp += np.where(timestamp_type == LOG_APPEND_TIME, 0, found.timestamp_delta)
     if not inside.all():
         found = positions.Fields(*(column[inside] for column in found))
         offset, timestamp = offset[inside], timestamp[inside]
@@ -102,22 +104,6 @@ def record_batch(
         columns.append(headers_column(scan.payload, buffer, found))
         return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA_WITH_HEADERS)
     return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
-
-
-def per_record(sections: list[Section], values: Sequence[int]) -> Positions:
-    """A value of each batch, repeated for its records."""
-    counts = [section.record_count for section in sections]
-    return np.repeat(np.array(values, np.int64), counts)
-
-
-def timestamps(sections: list[Section], delta: Positions) -> tuple[Positions, NDArray[np.int32]]:
-    """Milliseconds since 1970 and the type (0 CreateTime, 1 LogAppendTime) of each record."""
-    base = [
-        s.base_timestamp if s.append_timestamp is None else s.append_timestamp for s in sections
-    ]
-    appended = per_record(sections, [s.append_timestamp is not None for s in sections])
-    timestamp = per_record(sections, base) + delta * (1 - appended)
-    return timestamp, appended.astype(np.int32)
 
 
 def binary_columns(buffer: pa.Buffer, *parts: tuple[Positions, Positions]) -> list[pa.Array]:

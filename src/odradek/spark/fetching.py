@@ -83,7 +83,7 @@ class SplitReader:
             offset = scan.next_offset
             if offset < split.end:
                 self._send_ahead(offset)
-            if scan.sections:
+            if len(scan.sections.start):
                 yield columns.record_batch(
                     scan, *split.topic_partition, wanted, self._options.include_headers
                 )

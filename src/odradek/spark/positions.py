@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from odradek.records.errors import CorruptBatch
-from odradek.spark.batches import Section
+from odradek.spark.batches import Buffer, Integers, Sections
 
-Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 LOCKSTEP_WIDTH_MIN = 64
@@ -57,28 +56,29 @@ class Headers(NamedTuple):
     value_length: Integers
 
 
-def record_starts(payload: bytes | bytearray | memoryview, sections: list[Section]) -> Integers:
+def record_starts(payload: Buffer, sections: Sections) -> Integers:
     """The position of each record, batch after batch.
 
     Raises:
         CorruptBatch: the lengths do not lead from record to record to the end of the batch.
     """
-    widest = max((section.record_count for section in sections), default=0)
-    total = sum(section.record_count for section in sections)
-    if sections and total >= widest * LOCKSTEP_WIDTH_MIN:
+    total, widest = int(sections.record_count.sum()), int(sections.record_count.max(initial=0))
+    if total == 0:
+        return np.empty(0, np.int64)
+    if total >= widest * LOCKSTEP_WIDTH_MIN:
         return _starts_in_lockstep(np.frombuffer(payload, np.uint8), sections)
     starts: list[int] = []
-    for section in sections:
-        _walk(payload, section, starts)
+    columns = (sections.start, sections.end, sections.record_count)
+    for start, end, count in zip(*(column.tolist() for column in columns), strict=True):
+        _walk(payload, start, end, count, starts)
     return np.array(starts, np.int64)
 
 
-def _walk(payload: bytes | bytearray | memoryview, section: Section, starts: list[int]) -> None:
-    """Append the starts of the records of one batch."""
+def _walk(payload: Buffer, position: int, end: int, count: int, starts: list[int]) -> None:
+    """Append the starts of `count` records that fill the payload from `position` to `end`."""
     append = starts.append
-    position, end = section.start, section.end
     try:
-        for _ in range(section.record_count):
+        for _ in range(count):
             append(position)
             byte = payload[position]
             if byte < 0x80:
@@ -88,16 +88,16 @@ def _walk(payload: bytes | bytearray | memoryview, section: Section, starts: lis
             if following < 0x80:  # up to 8 KB: nearly all records
                 position += 2 + (following << 6 | (byte & 0x7F) >> 1)
             else:
-                position = _after_long(payload, position, section)
+                position = _after_long(payload, position)
             if position > end:
-                raise _broken(section)
+                raise CorruptBatch("a record's length leads out of its batch")
     except IndexError:
-        raise _broken(section) from None
+        raise CorruptBatch("a record's length leads out of its batch") from None
     if position != end:
-        raise _broken(section)
+        raise CorruptBatch("the records of a batch do not end where it ends")
 
 
-def _after_long(payload: bytes | bytearray | memoryview, position: int, section: Section) -> int:
+def _after_long(payload: Buffer, position: int) -> int:
     """The position after a record whose length takes three bytes or more."""
     length, shift = 0, 0
     while True:
@@ -108,18 +108,18 @@ def _after_long(payload: bytes | bytearray | memoryview, position: int, section:
             return position + (length >> 1)
         shift += 7
         if shift > 28:
-            raise _broken(section)
+            raise CorruptBatch("a length of more than five bytes")
 
 
-def _starts_in_lockstep(data: Bytes, sections: list[Section]) -> Integers:
+def _starts_in_lockstep(data: Bytes, sections: Sections) -> Integers:
     """Like `_walk` for all batches at once: step i finds record i of each that has one."""
-    table = np.array([(s.start, s.end, s.record_count) for s in sections], np.int64)
-    order = np.argsort(-table[:, 2], kind="stable")  # those with most records first
-    position, end, count = (table[order, column] for column in range(3))
-    slot = (np.cumsum(table[:, 2]) - table[:, 2])[order]
+    order = np.argsort(-sections.record_count, kind="stable")  # those with most records first
+    count = sections.record_count[order]
+    position, end = sections.start[order], sections.end[order]
+    slot = (np.cumsum(sections.record_count) - sections.record_count)[order]
     starts = np.empty(int(count.sum()), np.int64)
     # still_open[i]: how many batches have a record i
-    still_open = len(sections) - np.searchsorted(count[::-1], np.arange(count[0]), side="right")
+    still_open = len(count) - np.searchsorted(count[::-1], np.arange(count[0]), side="right")
     for step, width in enumerate(still_open.tolist()):
         here = position[:width]
         starts[slot[:width] + step] = here
@@ -130,10 +130,6 @@ def _starts_in_lockstep(data: Bytes, sections: list[Section]) -> Integers:
     if (position != end).any():
         raise CorruptBatch("the records of a batch do not end where it ends")
     return starts
-
-
-def _broken(section: Section) -> CorruptBatch:
-    return CorruptBatch(f"lengths of the records at offset {section.base_offset} do not add up")
 
 
 def varints(data: Bytes, position: Integers) -> tuple[Integers, Integers]:
@@ -162,7 +158,7 @@ def varints(data: Bytes, position: Integers) -> tuple[Integers, Integers]:
     return ((value >> one) ^ (np.uint64(0) - (value & one))).view(np.int64), after
 
 
-def fields(payload: bytes | bytearray | memoryview, starts: Integers) -> Fields:
+def fields(payload: Buffer, starts: Integers) -> Fields:
     """Where the fields of the records that start at `starts` are.
 
     Raises:
@@ -198,7 +194,7 @@ def _skip(start: Integers, length: Integers, end: Integers) -> Integers:
     return start + np.maximum(length, 0)
 
 
-def headers(payload: bytes | bytearray | memoryview, records: Fields) -> Headers:
+def headers(payload: Buffer, records: Fields) -> Headers:
     """Where the headers of records are; one step for each header of the record with most.
 
     Raises:
