@@ -27,6 +27,7 @@ COMMANDS = {
     "group": ("odradek.cli.group:group", "Consumer groups: members, lag, offsets."),
     "config": ("odradek.cli.config:config", "Settings of topics, brokers, groups and loggers."),
     "cluster": ("odradek.cli.cluster:cluster", "Brokers, quorum, features, disks."),
+    "log": ("odradek.cli.log:log", "Files of a data directory: look, check, repair."),
     "bench": ("odradek.cli.bench:bench", "Measure a running broker with a quick load."),
     "demo": ("odradek.cli.demo:demo", "See real data flow through a broker and Spark."),
     "format": ("odradek.cli.format:format_command", "Prepare the log directories of a new node."),

@@ -12,9 +12,9 @@ from odradek.env.file_system import CREATE_EMPTY, Buffer, FileSystem, write_full
 from odradek.log import names
 from odradek.log.cleaner.batch_filter import Kept
 from odradek.log.cleaner.cleaned_files import cleaned_path, remove_cleaned
+from odradek.log.cleaner.index_builder import IndexBuilder
 from odradek.log.cleaner.source import OnBytes
 from odradek.log.errors import DamagedFile
-from odradek.log.index import OffsetIndex, TimeIndex
 from odradek.log.segment import OFFSET_DELTA_MAX
 from odradek.log.transaction_index import ENTRY, VERSION, AbortedTransaction
 
@@ -40,14 +40,8 @@ class CleanedSegment:
         self._file_system = file_system
         self._directory = directory
         self._base_offset = base_offset
-        self._index_interval_bytes = index_interval_bytes
         self._on_write = on_write
-        self._offsets = bytearray()
-        self._times = bytearray()
-        self._last_indexed_timestamp = -1
-        self._bytes_since_index = 0
-        self._max_timestamp = -1
-        self._max_timestamp_offset = base_offset
+        self._indexes = IndexBuilder(base_offset, index_interval_bytes)
         self._pending: list[Buffer] = []
         self._pending_bytes = 0
         self._written = 0
@@ -71,15 +65,8 @@ class CleanedSegment:
             raise DamagedFile(
                 f"offset {kept.last_offset} cannot be in the segment {self._base_offset}"
             )
-        if kept.max_timestamp > self._max_timestamp:
-            self._max_timestamp = kept.max_timestamp
-            self._max_timestamp_offset = kept.last_offset
-        if self._bytes_since_index > self._index_interval_bytes:
-            self._offsets += OffsetIndex.ENTRY.pack(relative, self.size)
-            self._add_time_entry()
-            self._bytes_since_index = 0
         size = len(kept.data)
-        self._bytes_since_index += size
+        self._indexes.add(self.size, size, kept.last_offset, kept.max_timestamp)
         data = kept.data
         self._pending.append(bytes(data) if isinstance(data, memoryview) else data)
         self._pending_bytes += size
@@ -95,11 +82,11 @@ class CleanedSegment:
             OSError: the device failed.
         """
         self._write()
-        self._add_time_entry()
+        self._indexes.finish()
         self._file_system.fsync(self._descriptor)
         self._file_system.set_modified(self._path(names.LOG), modified_ms)
-        self._write_file(names.OFFSET_INDEX, self._offsets)
-        self._write_file(names.TIME_INDEX, self._times)
+        self._write_file(names.OFFSET_INDEX, self._indexes.offset_entries)
+        self._write_file(names.TIME_INDEX, self._indexes.time_entries)
         if aborted:
             entries = b"".join(ENTRY.pack(VERSION, *each) for each in aborted)
             self._write_file(names.TRANSACTION_INDEX, entries)
@@ -112,12 +99,6 @@ class CleanedSegment:
 
     def _path(self, kind: str) -> str:
         return cleaned_path(self._directory, self._base_offset, kind)
-
-    def _add_time_entry(self) -> None:
-        if self._max_timestamp > self._last_indexed_timestamp:
-            relative = self._max_timestamp_offset - self._base_offset
-            self._times += TimeIndex.ENTRY.pack(self._max_timestamp, relative)
-            self._last_indexed_timestamp = self._max_timestamp
 
     def _write(self) -> None:
         data = b"".join(self._pending)

@@ -1,0 +1,255 @@
+"""`odradek log`: look into the files of a data directory, check them, repair them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from odradek.cli.log_dump import documents, line_of
+from odradek.cli.options import json_option
+from odradek.cli.output import note, plural, print_json, styled
+from odradek.env.file_system import OsFileSystem
+from odradek.log.errors import DamagedFile, DirectoryInUse
+from odradek.log.inspect import (
+    Kind,
+    files_in,
+    is_partition_directory,
+    kind_of,
+    partition_directories,
+    places,
+)
+from odradek.log.inspect_repair import Repair, find_repairs, lock_directory
+from odradek.log.inspect_verify import (
+    Problem,
+    segment_of,
+    verify_directory,
+    verify_file,
+    verify_segments,
+)
+
+_PATHS = click.argument("paths", metavar="FILE_OR_DIRECTORY…", nargs=-1, required=True)
+
+
+@click.group()
+def log() -> None:
+    """Look into the files of a data directory, check them, repair them.
+
+    No node has to run. FILE is a segment (.log), an index, a snapshot or a checkpoint; DIRECTORY
+    that of a partition, or a whole log directory.
+
+    \b
+    Examples:
+      odradek log dump data/flights-0/00000000000000000000.log --records
+      odradek log verify data
+      odradek log repair data/flights-0 --execute
+    """
+
+
+# -- dump -----------------------------------------------------------------------------------------
+
+
+@log.command()
+@_PATHS
+@click.option("--records", "-r", is_flag=True, help="Show the records in batches too.")
+@click.option("--limit", "-n", type=click.IntRange(1), help="At most so many lines of each file.")
+@json_option
+def dump(paths: tuple[str, ...], records: bool, limit: int | None, as_json: bool) -> None:
+    """Show what is in files.
+
+    Records of __cluster_metadata, __consumer_offsets, __transaction_state and __share_group_state
+    are decoded. With --json, every line is a document of its own, which names its file.
+
+    \b
+    Examples:
+      odradek log dump data/flights-0
+      odradek log dump data/__consumer_offsets-7 --records
+      odradek log dump data/__cluster_metadata-0 --records --json | jq .data
+    """
+    damaged = 0
+    for path in _files(paths):
+        kind = kind_of(path)
+        if not as_json:
+            click.echo(styled(f"{path}  ({'?' if kind is None else kind.value})", bold=True))
+        try:
+            _dump(path, records, limit, as_json)
+        except DamagedFile as error:
+            damaged += 1
+            if as_json:
+                click.echo(json.dumps({"file": path, "problem": str(error)}, ensure_ascii=False))
+            else:
+                click.echo(f"  {styled('PROBLEM', fg='red', bold=True)}: {error}")
+    if damaged:
+        click.get_current_context().exit(1)
+
+
+def _dump(path: str, records: bool, limit: int | None, as_json: bool) -> None:
+    with _readable(path):
+        for number, document in enumerate(
+            documents(OsFileSystem(), path, with_records=records), start=1
+        ):
+            if limit is not None and number > limit:
+                if not as_json:
+                    click.echo("  …")
+                return
+            if as_json:
+                click.echo(json.dumps({"file": path, **document}, ensure_ascii=False))
+            else:
+                click.echo(line_of(document))
+
+
+def _files(paths: tuple[str, ...]) -> Iterator[str]:
+    for path in paths:
+        with _readable(path):
+            found = files_in(OsFileSystem(), path)
+        if not found:
+            note(f"{path}: no files of logs")
+        yield from found
+
+
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise click.ClickException(f"{path}: {reason}") from error
+
+
+# -- verify ---------------------------------------------------------------------------------------
+
+
+@log.command()
+@_PATHS
+@json_option
+def verify(paths: tuple[str, ...], as_json: bool) -> None:
+    """Check that files hold, by themselves and with one another.
+
+    Checks of segments: checksums, offsets, and that the records are as many as their batch
+    counts. Of indexes: that they agree with their segment. Of snapshots: the checksum. Ends with
+    1 if something does not hold. Files that a running node writes to may look torn.
+
+    \b
+    Examples:
+      odradek log verify data
+      odradek log verify data/flights-0 --json
+    """
+    problems: list[Problem] = []
+    for path in paths:
+        with _readable(path):
+            problems += _problems(path)
+    if as_json:
+        print_json({"ok": not problems, "problems": [_as_json(each) for each in problems]})
+    for problem in () if as_json else problems:
+        click.echo(_line(problem))
+    if problems:
+        note(f"{plural(len(problems), 'problem')} found. See: odradek log repair --help")
+        click.get_current_context().exit(1)
+    if not as_json:
+        note("Everything holds.")
+
+
+def _problems(path: str) -> Iterator[Problem]:
+    file_system = OsFileSystem()
+    if Path(path).is_dir():
+        for directory in partition_directories(file_system, path):
+            yield from verify_directory(file_system, directory)
+        if not is_partition_directory(file_system, path):
+            for entry in sorted(Path(path).iterdir()):
+                if entry.is_file():
+                    yield from verify_file(file_system, str(entry))
+        return
+    kind = kind_of(path)
+    if kind is None:
+        raise click.ClickException(f"{path} is not named as a file of a log")
+    if kind in (Kind.SEGMENT, Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
+        directory, base = segment_of(path)
+        for seen in verify_segments(file_system, directory, [base]):
+            yield from (
+                problem for problem in seen.problems if kind is Kind.SEGMENT or problem.path == path
+            )
+    elif kind is Kind.METADATA_SNAPSHOT:
+        for place in places(file_system, path):
+            if place.problem is not None:
+                yield Problem(path, place.problem, place.position)
+    else:
+        yield from verify_file(file_system, path)
+
+
+def _line(problem: Problem) -> str:
+    place = "" if problem.position is None else f", byte {problem.position}"
+    return f"{problem.path}{place}: {problem.text}"
+
+
+def _as_json(problem: Problem) -> dict[str, object]:
+    return {"file": problem.path, "position": problem.position, "problem": problem.text}
+
+
+# -- repair ---------------------------------------------------------------------------------------
+
+
+@log.command()
+@click.argument("paths", metavar="DIRECTORY…", nargs=-1, required=True)
+@click.option("--execute", is_flag=True, help="Do it; without, only say what would be done.")
+@json_option
+def repair(paths: tuple[str, ...], execute: bool, as_json: bool) -> None:
+    """Repair what can be: cut torn ends off, make indexes anew.
+
+    Only a torn end of the last segment is cut off, where nothing valid follows. Damage in the
+    midst of a log is told and left alone. Refuses while a node works in the log directory. Ends
+    with 1 if something remains that cannot be repaired.
+
+    \b
+    Examples:
+      odradek log repair data/flights-0
+      odradek log repair data --execute
+    """
+    repairs: list[Repair] = []
+    for path in paths:
+        if not Path(path).is_dir():
+            raise click.ClickException(f"{path} is not a directory")
+        with _readable(path):
+            repairs += _repair(path, execute)
+    if as_json:
+        print_json(
+            {
+                "executed": execute,
+                "repairs": [
+                    {**_as_json(each.problem), "repair": each.text, "possible": _can(each)}
+                    for each in repairs
+                ],
+            }
+        )
+    for each in () if as_json else repairs:
+        click.echo(f"{_line(each.problem)}\n  -> {each.text}")
+    possible = sum(map(_can, repairs))
+    if not repairs:
+        note("Everything holds.")
+    elif possible and not execute:
+        note(f"Nothing was changed. To do {plural(possible, 'repair')}: add --execute")
+    if possible < len(repairs):
+        click.get_current_context().exit(1)
+
+
+def _can(repair: Repair) -> bool:
+    return repair.perform is not None
+
+
+def _repair(path: str, execute: bool) -> Iterator[Repair]:
+    file_system = OsFileSystem()
+    for directory in partition_directories(file_system, path):
+        try:
+            lock = lock_directory(file_system, directory)
+        except DirectoryInUse as error:
+            raise click.ClickException(str(error)) from error
+        try:
+            for found in find_repairs(file_system, directory):
+                if execute and found.perform is not None:
+                    found.perform()
+                yield found
+        finally:
+            if lock is not None:
+                file_system.close(lock)

@@ -1,0 +1,304 @@
+"""Tells whether the files of a partition hold: by themselves, and with one another.
+
+Of a segment: every batch is whole, its checksum right, its records as many as it counts, and its
+offsets above those before. Of its indexes: every entry points at a batch and says the truth of
+it; every abort marker whose transaction is known has an entry. Of the other files: they can be
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from odradek.env.file_system import FileSystem, read_file
+from odradek.log import names
+from odradek.log.checkpoints import read_leader_epochs, read_offsets, read_partition_metadata
+from odradek.log.errors import DamagedFile, RecordsRefused
+from odradek.log.inspect import Kind, Place, kind_of, offset_entries, places, time_entries
+from odradek.log.producer_snapshot import read_snapshot
+from odradek.log.producer_state import ProducerState
+from odradek.log.transaction_index import AbortedTransaction, read_aborted
+from odradek.records.batch import RecordBatch
+from odradek.records.errors import RecordsError
+from odradek.records.record import iterate_records
+
+
+class Problem(NamedTuple):
+    """Something that does not hold."""
+
+    path: str
+    text: str
+    position: int | None = None
+    """The byte in the file, where there is one."""
+
+
+class BatchSeen(NamedTuple):
+    """What the indexes are compared with."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+
+@dataclass(slots=True)
+class SegmentSeen:
+    """A segment as it was found."""
+
+    path: str
+    base_offset: int
+    batches: list[BatchSeen] = field(default_factory=list)
+    valid_bytes: int = 0
+    """Up to where everything is good."""
+    size: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    aborted: list[AbortedTransaction] = field(default_factory=list)
+    """What its transaction index has to hold."""
+    bad_indexes: set[str] = field(default_factory=set)
+    """The kinds of its indexes that do not hold."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last batch."""
+        return self.batches[-1].last_offset + 1 if self.batches else self.base_offset
+
+
+def verify_file(file_system: FileSystem, path: str) -> list[Problem]:
+    """The problems of one file by itself; indexes are verified with their segment.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    readers: dict[Kind, Callable[[], object]] = {
+        Kind.PRODUCER_SNAPSHOT: lambda: read_snapshot(path, read_file(file_system, path)),
+        Kind.LEADER_EPOCHS: lambda: _check_epochs(file_system, path),
+        Kind.OFFSETS: lambda: read_offsets(file_system, path),
+        Kind.PARTITION_METADATA: lambda: read_partition_metadata(file_system, path),
+    }
+    kind = kind_of(path)
+    reader = readers.get(kind) if kind is not None else None
+    if reader is None:
+        return []
+    try:
+        reader()
+    except DamagedFile as error:
+        return [Problem(path, str(error).removeprefix(f"{path}: "))]
+    return []
+
+
+def _check_epochs(file_system: FileSystem, path: str) -> None:
+    entries = read_leader_epochs(file_system, path)
+    for before, after in pairwise(entries):
+        if not (before[0] < after[0] and before[1] <= after[1]):
+            raise DamagedFile(f"epoch {after[0]} from offset {after[1]} follows {before}")
+
+
+def verify_segments(
+    file_system: FileSystem, directory: str, bases: list[int]
+) -> Iterator[SegmentSeen]:
+    """The segments of a partition, oldest first, each with its problems.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    producers = ProducerState()
+    previous_end = 0
+    for base in bases:
+        path = f"{directory}/{names.file_name(base, names.LOG)}"
+        seen = look_at_segment(file_system, path, base, producers)
+        if base < previous_end:
+            seen.problems.insert(
+                0, Problem(path, f"it begins before offset {previous_end}, where the last one ends")
+            )
+        previous_end = seen.end_offset
+        _check_offset_index(file_system, seen)
+        _check_time_index(file_system, seen)
+        _check_transaction_index(file_system, seen)
+        yield seen
+
+
+def segment_bases(file_system: FileSystem, directory: str) -> list[int]:
+    """The base offsets of the segments in a directory."""
+    found = []
+    for entry in file_system.scan(directory):
+        base = names.offset_of(entry.name)
+        if base is not None and entry.name.endswith(names.LOG):
+            found.append(base)
+    return sorted(found)
+
+
+def look_at_segment(
+    file_system: FileSystem, path: str, base: int, producers: ProducerState | None
+) -> SegmentSeen:
+    """Go through all batches of a segment; `producers` are those at its start, if known."""
+    status = file_system.status(path)
+    seen = SegmentSeen(path, base, size=0 if status is None else status.size)
+    is_good = True
+    for place in places(file_system, path):
+        problem = place.problem or _problem_of(place, seen)
+        if problem is None and producers is not None and isinstance(place.batch, RecordBatch):
+            problem = _replay(producers, place.batch, seen)
+        if problem is not None:
+            seen.problems.append(Problem(path, problem, place.position))
+            is_good = False
+        batch = place.batch
+        if batch is None:
+            break
+        if is_good:
+            seen.valid_bytes = place.position + batch.size
+        base_offset = batch.base_offset
+        seen.batches.append(
+            BatchSeen(
+                place.position, batch.size, base_offset, batch.last_offset, batch.max_timestamp
+            )
+        )
+    return seen
+
+
+def _problem_of(place: Place, seen: SegmentSeen) -> str | None:
+    batch = place.batch
+    assert batch is not None
+    if batch.base_offset < seen.end_offset:
+        return f"offset {batch.base_offset} comes after {seen.end_offset - 1}"
+    if not isinstance(batch, RecordBatch):
+        return None
+    try:
+        last = batch.base_offset - 1
+        for record in iterate_records(batch):
+            if not last < record.offset <= batch.last_offset:
+                return f"record {record.offset} is out of place in {batch!r}"
+            last = record.offset
+    except RecordsError as error:
+        return f"offset {batch.base_offset}: {error}"
+    return None
+
+
+def _replay(producers: ProducerState, batch: RecordBatch, seen: SegmentSeen) -> str | None:
+    if not batch.has_producer_id:
+        return None
+    try:
+        ended = producers.replay(batch)
+    except (RecordsError, RecordsRefused) as error:
+        return f"offset {batch.base_offset}: {error}"
+    if ended is not None and ended[0].aborted:
+        completed, last_stable_offset = ended
+        seen.aborted.append(
+            AbortedTransaction(
+                completed.producer_id,
+                completed.first_offset,
+                completed.last_offset,
+                last_stable_offset,
+            )
+        )
+    return None
+
+
+# -- indexes --------------------------------------------------------------------------------------
+
+
+def _index_path(seen: SegmentSeen, kind: str) -> str:
+    return seen.path.removesuffix(names.LOG) + kind
+
+
+def _check_offset_index(file_system: FileSystem, seen: SegmentSeen) -> None:
+    path = _index_path(seen, names.OFFSET_INDEX)
+    if file_system.status(path) is None:
+        _bad(seen, names.OFFSET_INDEX, Problem(path, "it is missing"))
+        return
+    entries, _ = offset_entries(file_system, path)
+    by_position = {batch.position: batch for batch in seen.batches}
+    last = (-1, -1)
+    for number, (relative, position) in enumerate(entries):
+        batch = by_position.get(position)
+        at = number * 8
+        if batch is None:
+            text = f"the entry ({relative}, {position}) does not point at a batch"
+        elif not batch.base_offset <= seen.base_offset + relative <= batch.last_offset:
+            text = f"offset {seen.base_offset + relative} is not in the batch at byte {position}"
+        elif relative <= last[0] or position <= last[1]:
+            text = f"the entry ({relative}, {position}) comes after {last}"
+        else:
+            last = (relative, position)
+            continue
+        _bad(seen, names.OFFSET_INDEX, Problem(path, text, at))
+        return
+
+
+def _check_time_index(file_system: FileSystem, seen: SegmentSeen) -> None:
+    path = _index_path(seen, names.TIME_INDEX)
+    if file_system.status(path) is None:
+        _bad(seen, names.TIME_INDEX, Problem(path, "it is missing"))
+        return
+    entries, _ = time_entries(file_system, path)
+    by_offset = {batch.last_offset: batch for batch in seen.batches}
+    last = (-1, -1)
+    for number, (timestamp, relative) in enumerate(entries):
+        batch = by_offset.get(seen.base_offset + relative)
+        if batch is None or batch.max_timestamp != timestamp:
+            text = f"no batch ends at offset {seen.base_offset + relative} at time {timestamp}"
+        elif timestamp <= last[0] or relative <= last[1]:
+            text = f"the entry ({timestamp}, {relative}) comes after {last}"
+        else:
+            last = (timestamp, relative)
+            continue
+        _bad(seen, names.TIME_INDEX, Problem(path, text, number * 12))
+        return
+    largest = max((batch.max_timestamp for batch in seen.batches), default=-1)
+    if entries and entries[-1][0] > largest:
+        _bad(seen, names.TIME_INDEX, Problem(path, "it knows of later times than the segment"))
+
+
+def _check_transaction_index(file_system: FileSystem, seen: SegmentSeen) -> None:
+    path = _index_path(seen, names.TRANSACTION_INDEX)
+    try:
+        found = read_aborted(file_system, path, seen.base_offset)
+    except DamagedFile as error:
+        text = str(error).removeprefix(f"{path}: ")
+        _bad(seen, names.TRANSACTION_INDEX, Problem(path, text))
+        return
+    known = {(each.producer_id, each.last_offset) for each in found}
+    for entry in seen.aborted:
+        if (entry.producer_id, entry.last_offset) not in known:
+            text = (
+                f"the transaction of producer {entry.producer_id} that was aborted at offset "
+                f"{entry.last_offset} is missing"
+            )
+            _bad(seen, names.TRANSACTION_INDEX, Problem(path, text))
+            return
+    markers = {batch.base_offset for batch in seen.batches}
+    for entry in found:
+        if entry.last_offset not in markers:
+            text = f"there is no marker at offset {entry.last_offset}"
+            _bad(seen, names.TRANSACTION_INDEX, Problem(path, text))
+            return
+    seen.aborted = sorted({*found, *seen.aborted}, key=lambda each: each.last_offset)
+
+
+def _bad(seen: SegmentSeen, kind: str, problem: Problem) -> None:
+    seen.problems.append(problem)
+    seen.bad_indexes.add(kind)
+
+
+def verify_directory(file_system: FileSystem, directory: str) -> Iterator[Problem]:
+    """All problems of a partition's directory.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    for seen in verify_segments(file_system, directory, segment_bases(file_system, directory)):
+        yield from seen.problems
+    for entry in sorted(file_system.scan(directory)):
+        if not entry.is_directory:
+            yield from verify_file(file_system, f"{directory}/{entry.name}")
+
+
+def segment_of(path: str) -> tuple[str, int]:
+    """Directory and base offset of a segment's file."""
+    base = names.offset_of(Path(path).name)
+    assert base is not None
+    return str(Path(path).parent), base
