@@ -13,13 +13,13 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(enc
 
 
 @pytest.mark.spark
-def test_the_examples_run(spark, servers, monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_run(spark, servers, tmp_path, capsys):
     names: dict = {}
     examples = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     assert len(examples) == 3
     for example in examples:
-        exec(example.replace("localhost:9092", servers), names)  # the session is the tests' one
+        here = example.replace("localhost:9092", servers)
+        exec(here.replace('"checkpoints/', f'"{tmp_path}/'), names)  # in the session of the tests
     shown = capsys.readouterr().out
     assert "|  a|  one|        0|" in shown
     assert "|  b|  two|        0|" in shown
