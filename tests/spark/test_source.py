@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
+from compat.lab.odradek_node import OdradekNode
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.errors import PySparkException
 from pyspark.sql.functions import col, repeat, when
 
-from odradek.client.admin.topics import delete_records
+from odradek.client.admin.topics import NewTopic, create_topics, delete_records
+from odradek.client.cluster import Cluster
 from odradek.client.commits import fetch_offsets
 from odradek.model import topic_partition
 
@@ -259,6 +262,36 @@ def test_a_stream_is_written_to_a_topic(spark, servers, reader, make_topic, chec
     query.awaitTermination()
     assert [p.numInputRows for p in query.recentProgress if p.numInputRows] == [30, 30, 30, 10]
     assert values(reader(subscribe=target)) == sorted(str(i) for i in range(100))
+
+
+def test_a_stream_outlives_a_broker_that_is_killed(spark, checkpoint, tmp_path):
+    with OdradekNode(directory=tmp_path / "node") as node, Cluster(node.bootstrap) as cluster:
+        create_topics(cluster, [NewTopic("source", 2, 1), NewTopic("target", 2, 1)])
+        rows = spark.readStream.format("odradek").option("bootstrap.servers", node.bootstrap)
+        query = (
+            rows.options(subscribe="source", startingOffsets="earliest")
+            .load()
+            .selectExpr("value as key", "value")
+            .writeStream.format("odradek")
+            .option("bootstrap.servers", node.bootstrap)
+            .options(topic="target", checkpointLocation=checkpoint)
+            .trigger(processingTime="200 milliseconds")
+            .start()
+        )
+        target = spark.read.format("odradek").option("bootstrap.servers", node.bootstrap)
+        target = target.option("subscribe", "target")
+        sent: list[str] = []
+        for _ in range(3):
+            new = [str(len(sent) + i) for i in range(50)]
+            produce(node.bootstrap, "source", [(i % 2, value, 1) for i, value in enumerate(new)])
+            sent += new
+            deadline = time.monotonic() + 60
+            while set(values(target.load())) != set(sent):
+                assert query.exception() is None
+                assert time.monotonic() < deadline
+            node.kill()
+            node.start()
+        query.stop()
 
 
 @pytest.mark.parametrize(
