@@ -68,13 +68,16 @@ class BatchFilter:
         transactions: Transactions,
         last_batches: dict[int, LastBatch],
         *,
+        first_dirty_offset: int,
         end_offset: int,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
         """`end_offset`: the first offset that may not be cleaned."""
+        self._first_dirty_offset = first_dirty_offset
         self._latest_offset = offset_map.latest_offset
-        self._base_of = offset_map.bases.get
+        self._with_last = offset_map.batches_with_last()
+        self._base_of = offset_map.base_of
         self._transactions = transactions
         self._last_batches = last_batches
         self._end_offset = end_offset
@@ -99,6 +102,8 @@ class BatchFilter:
         if discards:
             return _emptied(batch) if self._must_stay(batch) else None
         self.records_read += batch.count
+        if self._is_superseded(batch):
+            return _emptied(batch) if self._must_stay(batch) else None
         payload: bytes
         if batch.attributes & CODEC_MASK:
             payload = decompress(batch.codec, batch.payload, PAYLOAD_MAX)
@@ -114,6 +119,16 @@ class BatchFilter:
         if count == batch.count:
             return Kept(batch.data, batch.last_offset, batch.max_timestamp, count)
         return _rebuilt(batch, payload, kept.spans, None)
+
+    def _is_superseded(self, batch: RecordBatch) -> bool:
+        """Whether all keys of the batch are known to come again in later ones."""
+        return (
+            self._with_last is not None
+            and batch.base_offset not in self._with_last
+            and not batch.is_control
+            and self._first_dirty_offset <= batch.base_offset
+            and batch.last_offset <= self._latest_offset
+        )
 
     def _must_stay(self, batch: RecordBatch) -> bool:
         """Whether the batch is written even without records."""
@@ -133,13 +148,7 @@ class BatchFilter:
         drops_tombstones = horizon is not None and horizon <= self._now_ms
         if batch.last_offset <= self._latest_offset:
             return survivors(
-                payload,
-                0,
-                len(payload),
-                batch.count,
-                self._base_of,
-                batch.base_offset,
-                drops_tombstones,
+                payload, batch.count, self._base_of, batch.base_offset, drops_tombstones
             )
         return self._survivors_at_end(batch, payload, drops_tombstones)
 

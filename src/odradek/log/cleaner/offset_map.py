@@ -11,6 +11,7 @@ round of cleaning ends at that offset, and another goes on from there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 
 KEY_SIZE_MAX = 32
@@ -21,6 +22,7 @@ _ENTRY_BYTES = 48
 _OBJECT_BYTES = 33
 """A bytes object without its content."""
 _INTEGER_BYTES = 32
+_ENTRY_BYTES_MAX = _ENTRY_BYTES + _OBJECT_BYTES + _DIGEST_SIZE + _INTEGER_BYTES
 
 
 def digest(key: bytes) -> bytes:
@@ -54,21 +56,38 @@ class OffsetMap:
         """How full it is, from 0 to 1."""
         return min(1.0, self._bytes / self._bytes_max)
 
+    @property
+    def base_of(self) -> Callable[[bytes | None], int | None]:
+        """A function from a key to its value, as fast as there is one."""
+        return self.bases.get  # type: ignore[return-value]
+
     def add_batch(self, keys: list[bytes], base_offset: int) -> bool:
         """The keys of a whole batch; False, and nothing is changed, if they may not fit."""
         count = len(self.bases)
         if (
             count + len(keys) > self._entries_max
-            or self._bytes + sum(map(len, keys)) + len(keys) * (_ENTRY_BYTES + _OBJECT_BYTES)
-            > self._bytes_max
+            or self._bytes + len(keys) * _ENTRY_BYTES_MAX > self._bytes_max
         ):
             return False
         self.bases.update(dict.fromkeys(keys, base_offset))
         added = len(self.bases) - count
         if added:
-            size = sum(map(len, keys)) * added // len(keys)
-            self._bytes += size + added * (_ENTRY_BYTES + _OBJECT_BYTES) + _INTEGER_BYTES
+            size = len(keys[0]) if added < len(keys) else sum(map(len, keys)) // added
+            self._bytes += added * (size + _ENTRY_BYTES + _OBJECT_BYTES) + _INTEGER_BYTES
         return True
+
+    def batches_with_last(self) -> set[int] | None:
+        """The base offsets of batches that have the last record of some key.
+
+        None: there may be so many that the set would not be small beside the map.
+        """
+        bases: set[int] = set()
+        limit = len(self.bases) // 8
+        for base in self.bases.values():
+            bases.add(base)
+            if len(bases) > limit:
+                return None
+        return bases
 
     def add(self, key: bytes, base_offset: int) -> bool:
         """One key; False, and nothing is changed, if the map is full."""

@@ -23,7 +23,7 @@ from odradek.log.cleaner.offset_map import OffsetMap
 from odradek.log.cleaner.source import OnBytes, read_batches
 from odradek.log.cleaner.target import CleanedSegment
 from odradek.log.cleaner.transactions import Transactions
-from odradek.log.cleaner.walk import fields_at, keys_of
+from odradek.log.cleaner.walk import fields_at, walk
 from odradek.log.cleaner.work import Replaced, WorkItem
 from odradek.log.errors import DamagedFile
 from odradek.log.index import OffsetIndex
@@ -76,6 +76,7 @@ class Round:
             self.map,
             transactions,
             {producer: LastBatch(offset, epoch) for producer, offset, epoch in item.producers},
+            first_dirty_offset=item.first_dirty_offset,
             end_offset=item.end_offset,
             now_ms=item.now_ms,
             delete_retention_ms=item.delete_retention_ms,
@@ -112,10 +113,9 @@ class Round:
                 payload = decompress(batch.codec, batch.payload, PAYLOAD_MAX)
             else:
                 payload = bytes(batch.payload)
+            keys = [key for key in walk(payload, batch.count).keys if key is not None]
             is_new = batch.base_offset >= start
-            if not is_new or not self.map.add_batch(
-                keys_of(payload, 0, len(payload), batch.count), batch.base_offset
-            ):
+            if not is_new or not self.map.add_batch(keys, batch.base_offset):
                 return self._add_slowly(batch, payload)
         if batch.last_offset >= start:
             self.map.latest_offset = batch.last_offset
