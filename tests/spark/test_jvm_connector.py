@@ -7,7 +7,7 @@ import json
 import pytest
 from compat.lab.toolchain import Missing
 from confluent_kafka import Consumer, Producer, TopicPartition
-from tests.spark.jvm_connector import connector_jars
+from compat.lab.spark_connector import connector_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.slow]
 
