@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.odradek_node import OdradekNode
-from pyspark.sql import SparkSession
 from compat.lab.spark_connector import connector_jars
+from pyspark.sql import SparkSession
 
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster

@@ -16,8 +16,8 @@ import pytest
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker
 from compat.lab.odradek_node import OdradekNode
-from compat.lab.toolchain import Missing
 from compat.lab.spark_connector import connector_jars
+from compat.lab.toolchain import Missing
 
 import odradek.spark
 from odradek.client.admin.topics import NewTopic, create_topics

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from compat.lab.spark_connector import connector_jars
 from compat.lab.toolchain import Missing
 from confluent_kafka import Consumer, Producer, TopicPartition
-from compat.lab.spark_connector import connector_jars
 
 pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.slow]
 
