@@ -267,6 +267,13 @@ def test_what_cannot_be_deleted(controller):
     assert list(controller.image.topics.by_name) == ["a"]
 
 
+def test_a_topic_named_by_its_name_and_by_its_id_is_not_deleted(controller):
+    (made,) = create(controller, topic("a"))
+    results = delete(controller, {"name": "a"}, {"name": None, "topic_id": made.topic_id})
+    assert results == [("a", ErrorCode.INVALID_REQUEST)]
+    assert list(controller.image.topics.by_name) == ["a"]
+
+
 def test_deletion_may_be_disabled():
     controller = Controller(delete_topic_enable="false").join(1)
     with pytest.raises(ApiError) as raised:

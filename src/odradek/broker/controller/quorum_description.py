@@ -26,7 +26,9 @@ def describe_quorum(
         )
         for topic in request.topics
     ]
-    return DescribeQuorumResponse(topics=topics, nodes=_nodes(quorum) if version >= 2 else [])
+    is_told = any(not each.error_code for topic in topics for each in topic.partitions)
+    nodes = _nodes(quorum) if version >= 2 and is_told else []
+    return DescribeQuorumResponse(topics=topics, nodes=nodes)
 
 
 def _partition(
@@ -50,7 +52,6 @@ def _partition(
     ]
     return wire.PartitionData(
         partition_index=index,
-        error_message=None,
         leader_id=machine.leader_id,
         leader_epoch=machine.epoch,
         high_watermark=machine.high_watermark,

@@ -23,14 +23,7 @@ UNCLEAN = 1
 def elect_leaders(
     state: ControllerState, request: ElectLeadersRequest, version: int
 ) -> Decision[ElectLeadersResponse]:
-    """Elect the preferred leader, or an unclean one, of each partition named, or of all.
-
-    Raises:
-        ApiError: INVALID_REQUEST, an unknown kind of election.
-    """
-    if request.election_type not in (PREFERRED, UNCLEAN):
-        problem = f"Unknown election type {request.election_type}"
-        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    """Elect the preferred leader, or an unclean one, of each partition named, or of all."""
     records: list[Message] = []
     results: list[ReplicaElectionResult] = []
     for topic, indexes in _wanted(state, request):
@@ -65,6 +58,8 @@ def _wanted(
 
 
 def _elect(state: ControllerState, name: str, index: int, election_type: int) -> Message:
+    if election_type not in (PREFERRED, UNCLEAN):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
     topic = state.image.topics.by_name.get(name)
     partition = None if topic is None else topic.partitions.get(index)
     if topic is None or partition is None:

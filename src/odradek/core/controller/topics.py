@@ -273,27 +273,28 @@ def delete_topics(
         raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
     wanted = [(topic.name, topic.topic_id) for topic in request.topics]
     wanted += [(name, ZERO) for name in request.topic_names]
-    records: list[Message] = []
     results: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
-    deleted: set[bytes] = set()
-    counts = Counter(wanted)
-    for name, topic_id in wanted:
-        key = (name, topic_id)
+    found: dict[bytes, DeletableTopicResult] = {}
+    for key, count in Counter(wanted).items():
         try:
-            if counts[key] > 1:
+            if count > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
-            topic = _find(state, name, topic_id)
-            if topic.id in deleted:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST, "the request names the topic by name and by id"
-                )
+            topic = _find(state, *key)
         except ApiError as error:
-            results[key] = _deleted(name, topic_id, error)
+            results[key] = _deleted(*key, error)
             continue
-        deleted.add(topic.id)
-        records.append(RemoveTopicRecord(topic_id=topic.id))
-        results[key] = _deleted(topic.name, topic.id, None)
-    return Decision(records, DeleteTopicsResponse(responses=list(results.values())))
+        if topic.id in found:
+            problem = "the request names the topic by its name and by its id"
+            error = ApiError(ErrorCode.INVALID_REQUEST, problem)
+            found[topic.id] = _deleted(topic.name, topic.id, error)
+        else:
+            found[topic.id] = _deleted(topic.name, topic.id, None)
+    records: list[Message] = [
+        RemoveTopicRecord(topic_id=topic_id)
+        for topic_id, result in found.items()
+        if not result.error_code
+    ]
+    return Decision(records, DeleteTopicsResponse(responses=[*results.values(), *found.values()]))
 
 
 def _find(state: ControllerState, name: str | None, topic_id: bytes) -> TopicImage:
