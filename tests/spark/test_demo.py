@@ -88,7 +88,10 @@ def places(servers, tables, tmp_path_factory):
 
 
 @pytest.mark.spark
-def test_the_account_is_exact_and_says_when_it_is_not(spark, servers, places, tables, tmp_path):
+def test_the_account_is_exact_and_says_when_it_is_not(
+    spark, servers, places, tables, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(pipeline, "BATCHES", 3)
     reports = len(tables.weather) + 1
     pipeline.start_delays(spark, places, FLIGHTS + 1, reports).awaitTermination()
     pipeline.start_parquet(spark, places).awaitTermination()
