@@ -29,13 +29,18 @@ class NotProducedError(RuntimeError):
     """The broker refused an event, or did not take it in time."""
 
 
+def client_settings(servers: str) -> dict[str, str | int | float | bool]:
+    """What all clients of the demo have: warnings and worse are told, no more."""
+    return {"bootstrap.servers": servers, "log_level": 4}
+
+
 def create_topics(servers: str, topics: Topics) -> None:
     """Make the topics that are not there yet.
 
     Raises:
         KafkaException: the broker refuses.
     """
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient(client_settings(servers))
     wanted = [
         NewTopic(name, partitions, replication_factor=1, config=config)
         for name, (partitions, config) in topics.settings().items()
@@ -54,10 +59,10 @@ class EventProducer:
     def __init__(self, servers: str, topics: Topics) -> None:
         self._partition_counts = {name: count for name, (count, _) in topics.settings().items()}
         self._failure: KafkaError | None = None
-        self._consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused"})
+        self._consumer = Consumer({**client_settings(servers), "group.id": "unused"})
         self._producer = Producer(
             {
-                "bootstrap.servers": servers,
+                **client_settings(servers),
                 "enable.idempotence": True,
                 "partitioner": "murmur2_random",  # that of Java's clients
                 "compression.type": "lz4",
