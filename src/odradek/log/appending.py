@@ -1,8 +1,8 @@
 """Appends that are not the usual case; see `partition_log` for that one.
 
 The order of checks is that of Apache Kafka: size, checksum, the batch's own claims, its records
-where the topic cares, leader epoch, segment size, roll, producer state. Only then is anything
-written, and only after that is anything changed.
+where the topic cares, segment size, roll, producer state. Only then is anything written, and
+only after that is anything changed.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def append(
     offset = log.log_end_offset
     last_offset = offset + batch.last_offset_delta
     _check_segment_size(log, batch.size)
+    segment = rolling.roll_if_due(log, batch.size, batch.max_timestamp, offset, last_offset)
     updates = completed = None
     if batch.has_producer_id:
         duplicate = _find_duplicate(log, batch, origin)
@@ -68,7 +69,6 @@ def append(
         completed = updates.add(batch, offset)
     if leader_epoch != log.leader_epoch:
         log.assign_epoch(leader_epoch, offset)
-    segment = rolling.roll_if_due(log, batch.size, batch.max_timestamp, offset, last_offset)
     data = batch.data
     if data.readonly:
         data = memoryview(bytearray(data))

@@ -291,6 +291,8 @@ class PartitionLog:
                 appending.write_rest(self, file, records, position)
         except OSError as error:
             raise self.fail("append to", error) from error
+        if not position:
+            rolling.begin(self, segment, max_timestamp)
         segment.size = position + size
         self.log_end_offset = last_offset + 1
         recent = self._recent

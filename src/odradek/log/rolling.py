@@ -60,10 +60,13 @@ def roll_if_due(
         _load_times(log, segment)
     if _is_due(log, segment, size, max_timestamp, last_offset):
         segment = roll(log, first_offset)
-    if segment.size == 0:
-        segment.first_timestamp = max_timestamp
-        set_limits(log, segment)
     return segment
+
+
+def begin(log: PartitionLog, segment: Segment, max_timestamp: int) -> None:
+    """The first batch of the active segment is written: its age counts from that batch."""
+    segment.first_timestamp = max_timestamp
+    set_limits(log, segment)
 
 
 def _load_times(log: PartitionLog, segment: Segment) -> None:

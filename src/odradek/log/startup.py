@@ -8,13 +8,12 @@ there is little to do per partition, and one thread does it.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from odradek.config.topic_config import TopicConfig
-from odradek.env.file_system import CREATE, FileSystem, read_file
+from odradek.env.file_system import CREATE, FileSystem, ensure_directory, read_file
 from odradek.log import loader, names
 from odradek.log.checkpoints import (
     read_clean_shutdown,
@@ -43,9 +42,7 @@ def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
     """
     directory = LogDirectory(path)
     try:
-        if file_system.status(path) is None:
-            file_system.make_directory(path)
-            file_system.sync_directory(os.path.dirname(path) or os.curdir)
+        ensure_directory(file_system, path)
         lock = file_system.open(directory.file(names.LOCK), CREATE)
         if not file_system.lock(lock):
             file_system.close(lock)

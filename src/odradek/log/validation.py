@@ -7,8 +7,9 @@ records, a sequence number where there is a producer id, and no record later tha
 
 Apache Kafka goes through the records of every batch. Here that is done only where something
 depends on it: compacted topics need keys; `message.timestamp.before.max.ms` needs every
-timestamp; another `compression.type` needs the payload; and a batch that claims more records
-than its bytes can hold is not believed. See docs/decisions/log-walking-records.md.
+timestamp; another `compression.type` needs the payload; a batch of a late max timestamp is told
+which of its records are late; and one that claims more records than its bytes can hold is not
+believed. See docs/decisions/log-walking-records.md.
 
 A batch is changed, with a new checksum, where the topic stamps append time, has another codec,
 or the records contradict the max timestamp or the offsets of their header.
@@ -151,8 +152,6 @@ def _accept(log: PartitionLog, batch: RecordBatch, origin: AppendOrigin) -> Acce
     max_timestamp = batch.max_timestamp
     if is_client and _has_to_be_walked(log, batch):
         in_offset_order, max_timestamp = _walk(log, batch, now_ms)
-    elif is_client and not config.is_log_append_time and max_timestamp > log.timestamp_limit:
-        raise _late(log, now_ms, [(0, max_timestamp)])
     if target != source or not in_offset_order:
         batch = _rebuilt(log, batch, target, in_offset_order)
         _check_size(log, batch)
@@ -188,6 +187,7 @@ def _has_to_be_walked(log: PartitionLog, batch: RecordBatch) -> bool:
         config.is_compacted
         or config.message_timestamp_before_max_ms < _NEVER
         or _target_codec(config.compression_type, batch) != batch.codec
+        or (batch.max_timestamp > log.timestamp_limit and not config.is_log_append_time)
         or (batch.codec == Codec.NONE and batch.count * RECORD_SIZE_MIN > batch.size - HEADER_SIZE)
     )
 

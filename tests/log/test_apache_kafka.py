@@ -1,0 +1,390 @@
+"""Our log beside Apache Kafka's `UnifiedLog`: the same appends, the same answers, the same files.
+
+A seed decides what is appended and done. Both logs get it; then every answer, every offset and
+every file is compared, and each opens what the other has left behind, cleanly shut down or not.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+
+import pytest
+from compat.lab.java import command
+from compat.lab.maven import kafka_jars
+from tests.log.kafka_log import OPTIONS, KafkaLog, assert_same, describe, kafka_log
+from tests.log.support import NOW_MS, PARTITION, LogRoom, append, end_transaction, read_bytes
+
+from odradek.env.file_system import read_file
+from odradek.log import AppendOrigin, PartitionLog, RecordsRefused
+from odradek.log.errors import OffsetOutOfRange
+from odradek.log.producer_snapshot import read_snapshot
+from odradek.records.batch import RecordBatch, iterate_batches
+from odradek.records.builder import RecordBatchBuilder
+from odradek.records.compression import Codec
+from odradek.records.control import end_of_transaction_batch
+
+pytestmark = pytest.mark.java
+
+HOUR_MS = 3_600_000
+SETTINGS = [
+    {"segment_bytes": 2000, "index_interval_bytes": 200},
+    {"segment_bytes": 1500, "index_interval_bytes": 0, "segment_index_bytes": 120},
+    {"segment_ms": 20_000, "index_interval_bytes": 300, "retention_ms": 60_000},
+    {"segment_bytes": 3000, "cleanup_policy": "compact", "index_interval_bytes": 100},
+    {"segment_bytes": 3000, "message_timestamp_type": "LogAppendTime"},
+    {"segment_bytes": 3000, "message_timestamp_before_max_ms": 40_000, "max_message_bytes": 400},
+    {"segment_bytes": 3000, "compression_type": "uncompressed", "index_interval_bytes": 100},
+]
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    with kafka_log(tmp_path_factory.mktemp("java") / "java.log") as running:
+        yield running
+
+
+class Pair:
+    """Our log and Kafka's, in two directories, with one history."""
+
+    def __init__(self, tmp_path, kafka: KafkaLog, seed: int, settings: dict) -> None:
+        self.draw = random.Random(seed)
+        self.kafka = kafka
+        self.settings = {"file_delete_delay_ms": 0} | settings
+        self.room = LogRoom(tmp_path / "ours")
+        self.other_room = LogRoom(tmp_path / "kafkas")
+        self.room.storage = self.room.new_storage(verify_transactions=False)
+        self.other_room.storage = self.room.storage
+        self.log: PartitionLog = self.room.open(**self.settings)
+        kafka.open(self.other_path, self.room.clock, self.settings)
+        self.epoch = 0
+        self.sequences: dict[int, int] = {}
+        self.open_transactions: set[int] = set()
+        self.deletes = True
+
+    @property
+    def other_path(self) -> str:
+        return f"{self.other_room.path}/{PARTITION}"
+
+    # -- what happens to both -----------------------------------------------------------------
+
+    def append(self, payload: bytes, origin=AppendOrigin.CLIENT, transaction_version=0) -> bool:
+        """Append to both; whether they took it."""
+        theirs = self.kafka.append(
+            payload,
+            self.room.clock,
+            epoch=self.epoch,
+            origin=origin,
+            transaction_version=transaction_version,
+        )
+        try:
+            info = self.log.append_as_leader(
+                bytearray(payload), self.epoch, origin, transaction_version=transaction_version
+            )
+            ours = {
+                "first": info.base_offset,
+                "last": info.last_offset,
+                "append_time": info.log_append_time_ms,
+            }
+        except RecordsRefused as refused:
+            ours = {"refused": refused.code.name}
+            if refused.record_errors:
+                ours["indices"] = [index for index, _ in refused.record_errors]
+            theirs.pop("message", None)
+        self.log.high_watermark = self.log.log_end_offset
+        assert ours == theirs, RecordBatch(payload)
+        return "refused" not in ours
+
+    def batch(self, **fields) -> bytes:
+        draw = self.draw
+        codec = draw.choice([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+        builder = RecordBatchBuilder(codec=codec, **fields)
+        keyless = draw.random() < 0.03
+        for _ in range(draw.choice([1, 1, 2, 5])):
+            timestamp = self.room.clock.ms - draw.randrange(10_000)
+            if draw.random() < 0.02:
+                timestamp = self.room.clock.ms + draw.choice([2 * HOUR_MS, -HOUR_MS])
+            key = None if keyless else b"key %d" % draw.randrange(20)
+            value = draw.choice([None, b"", draw.randbytes(draw.randrange(120))])
+            headers = [("h", b"x")] if draw.random() < 0.1 else ()
+            builder.append(timestamp, key, value, headers)
+        return bytes(builder.build())
+
+    def step(self) -> None:
+        self.room.clock.ms += self.draw.randrange(3000)
+        self.other_room.clock.ms = self.room.clock.ms
+        self.draw.choices(
+            (
+                self.plain,
+                self.idempotent,
+                self.transactional,
+                self.end,
+                self.next_epoch,
+                self.delete,
+                self.roll,
+            ),
+            (40, 25, 15, 10, 2, 2, 1),
+        )[0]()
+
+    def plain(self) -> None:
+        self.append(self.batch())
+
+    def idempotent(self, producers=range(3), **fields) -> int | None:
+        producer_id = self.draw.choice(list(producers))
+        epoch = self.draw.choice([0] * 20 + [1])
+        expected = self.sequences.get(producer_id, 0)
+        sequence = max(0, expected + self.draw.choice([0] * 12 + [-1, 1]))
+        payload = self.batch(
+            producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **fields
+        )
+        if not self.append(payload):
+            return None
+        for producer in self.log.active_producers():
+            self.sequences[producer.producer_id] = producer.last_sequence + 1
+        return producer_id
+
+    def transactional(self) -> None:
+        producer_id = self.idempotent(range(10, 13), is_transactional=True)
+        if producer_id is not None:
+            self.open_transactions.add(producer_id)
+
+    def end(self) -> None:
+        producer_id = self.draw.choice(sorted(self.open_transactions) or [10])
+        marker = end_of_transaction_batch(
+            self.draw.random() < 0.5,
+            producer_id=producer_id,
+            producer_epoch=self.draw.choice([0, 0, 0, 1]),
+            coordinator_epoch=self.draw.choice([5, 5, 5, 4]),
+            timestamp=self.room.clock.ms,
+        )
+        version = self.draw.choice([0, 1, 2])
+        if self.append(marker, AppendOrigin.COORDINATOR, version):
+            self.open_transactions.discard(producer_id)
+
+    def next_epoch(self) -> None:
+        self.epoch += self.draw.choice([1, 2])
+        self.log.on_leader_epoch(self.epoch)
+        self.kafka.ask("begin_epoch", epoch=self.epoch)
+
+    def delete(self) -> None:
+        if not self.deletes:
+            return
+        offset = self.draw.randint(self.log.log_start_offset, self.log.high_watermark)
+        self.kafka.ask("delete", offset=offset, now=self.room.clock.ms)
+        self.log.delete_records_before(offset)
+        self.log.delete_old_segments()
+
+    def roll(self) -> None:
+        if self.log.active.size:
+            self.log.roll()
+            self.kafka.ask("roll")
+
+    # -- what has to be the same --------------------------------------------------------------
+
+    def compare(self) -> None:
+        ours, theirs = describe(self.log), self.kafka.describe()
+        assert_same(ours, theirs, without=("recovery_point",))
+
+    def compare_questions(self) -> None:
+        log = self.log
+        low, high = log.log_start_offset, log.log_end_offset
+        for _ in range(40):
+            offset = self.draw.randint(low, high)
+            self.compare_read(offset, self.draw.choice([1, 100, 1000, 1 << 20]))
+        for timestamp in (
+            *(-1, -2, -3, -4, -5, -6, 0),
+            *(self.draw.randint(NOW_MS - 12_000, self.room.clock.ms + 10) for _ in range(20)),
+        ):
+            found = log.offset_for_timestamp(timestamp)
+            theirs = self.kafka.ask("time", time=timestamp).get("found")
+            assert (None if found is None else list(found)) == theirs, timestamp
+        for epoch in range(-1, self.epoch + 2):
+            theirs = self.kafka.ask("epoch_end", epoch=epoch).get("found", [-1, -1])
+            assert list(log.end_offset_for_epoch(epoch)) == theirs
+        theirs = self.kafka.ask("aborted", offset=low, upper=high)["aborted"]
+        assert [list(entry) for entry in log.aborted_transactions(low, high)] == theirs
+
+    def compare_read(self, offset: int, max_bytes: int) -> None:
+        for isolation, limit in (
+            ("LOG_END", self.log.log_end_offset),
+            ("HIGH_WATERMARK", self.log.high_watermark),
+            ("TXN_COMMITTED", self.log.last_stable_offset),
+        ):
+            theirs = self.kafka.ask(
+                "read", offset=offset, max_bytes=max_bytes, isolation=isolation, whole_first=True
+            )
+            committed = isolation == "TXN_COMMITTED"
+            data = self.log.read(offset, max_bytes, limit, with_aborted=committed)
+            found = read_bytes(self.log, offset, max_bytes, limit=limit)
+            assert found.hex() == theirs["records"]
+            if committed and data is not None:
+                # Beyond what the data holds Kafka names more or less, as its index happens to be.
+                last = max((each.last_offset for each in iterate_batches(found)), default=offset)
+                ours = [list(each[:2]) for each in data.aborted_transactions]
+                assert [each for each in ours if each[1] <= last] == [
+                    each for each in theirs["aborted"] if each[1] <= last
+                ]
+
+    def compare_files(self) -> None:
+        """After both were closed."""
+        ours, theirs = self.room.files(), self.other_room.files()
+        only_one = {"partition.metadata"}
+        assert set(ours) - only_one == set(theirs) - only_one
+        for name in set(ours) - only_one:
+            mine = read_file(self.room.file_system, f"{self.log.path}/{name}")
+            others = read_file(self.room.file_system, f"{self.other_path}/{name}")
+            if name.endswith(".snapshot"):
+                assert snapshot_rows(mine) == snapshot_rows(others), name
+            else:
+                assert mine == others, name
+
+
+def snapshot_rows(content: bytes) -> list:
+    """What is in a snapshot; its order is that of a hash map."""
+    return sorted(
+        (
+            entry.producer_id,
+            entry.epoch,
+            [tuple(each) for each in entry.batches],
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.transaction_first_offset,
+        )
+        for entry in read_snapshot("snapshot", content)
+    )
+
+
+@pytest.mark.parametrize("number", range(len(SETTINGS)))
+@pytest.mark.parametrize("seed", range(2))
+def test_the_same_history_gives_the_same_log(tmp_path, kafka, number, seed):
+    pair = Pair(tmp_path, kafka, 1000 * number + seed, SETTINGS[number])
+    for round_number in range(4):
+        for _ in range(60):
+            pair.step()
+        pair.compare()
+        if round_number % 2:
+            pair.compare_questions()
+    end = pair.log.log_end_offset
+    start = pair.log.log_start_offset
+    before = describe(pair.log)
+    before.pop("recovery_point")
+    # An epoch without a record is forgotten when a log is loaded.
+    before["epochs"] = [entry for entry in before["epochs"] if entry[1] < end]
+    kafka.close()
+    pair.log.close()
+    pair.compare_files()
+    compare_reopened(pair, before, start, end)
+
+
+def compare_reopened(pair: Pair, before: dict, start: int, end: int) -> None:
+    """Each opens the directory of the other, as after a clean shutdown and as after a crash."""
+    for was_clean in (True, False):
+        arguments = {"was_clean": was_clean, "recovery_point": end if was_clean else 0}
+        theirs = pair.kafka.open(
+            pair.log.path,
+            pair.room.clock,
+            pair.settings,
+            log_start_offset=start,
+            **arguments,
+        )
+        pair.kafka.close()
+        log = pair.other_room.reopen(
+            arguments={"log_start_offset": start} | arguments, **pair.settings
+        )
+        ours = describe(log)
+        log.close()
+        if was_clean:
+            assert_same(ours, theirs, without=("recovery_point",))
+            assert_same(before, theirs)
+        else:
+            # Kafka drops the snapshots below the log start offset, and what only they know.
+            known = {producer[0]: producer for producer in ours["producers"]}
+            for producer_id, epoch, _, timestamp, *_ in theirs["producers"]:
+                assert known[producer_id][1] == epoch
+                assert known[producer_id][3] == timestamp
+            without = ("recovery_point", "producers", "last_stable_offset")
+            assert_same(ours, theirs, without=without)
+
+
+def test_truncation_is_the_same(tmp_path, kafka):
+    pair = Pair(tmp_path, kafka, 77, SETTINGS[0])
+    pair.deletes = False  # else Kafka forgets more of the producers than we do
+    for _ in range(6):
+        for _ in range(30):
+            pair.step()
+        offset = pair.draw.randint(pair.log.log_start_offset, pair.log.log_end_offset)
+        kafka.ask("truncate", offset=offset)
+        pair.log.truncate_to(offset)
+        pair.next_epoch()
+        pair.sequences = {
+            producer.producer_id: producer.last_sequence + 1
+            for producer in pair.log.active_producers()
+        }
+        pair.compare()
+        pair.compare_questions()
+
+
+def test_offsets_that_are_not_there_are_refused_by_both(tmp_path, kafka):
+    pair = Pair(tmp_path, kafka, 5, SETTINGS[0])
+    pair.plain()
+    for offset in (-1, pair.log.log_end_offset + 1):
+        with pytest.raises(OffsetOutOfRange):
+            pair.log.read(offset, 100, pair.log.log_end_offset)
+        with pytest.raises(Exception, match="OFFSET_OUT_OF_RANGE"):
+            kafka.ask("read", offset=offset, max_bytes=100, isolation="LOG_END", whole_first=True)
+
+
+def test_dump_log_segments_reads_every_file(tmp_path, kafka):
+    """`--deep-iteration`, `--index-sanity-check` and `--verify-index-only` find nothing wrong."""
+    room = LogRoom(tmp_path)
+    room.storage = room.new_storage(verify_transactions=False)
+    log = room.open(segment_bytes=3000, index_interval_bytes=100)
+    for number in range(60):
+        fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 2 * number}
+        append(log, b"a %d" % number, b"b", epoch=number // 20, codec=Codec(number % 5), **fields)
+        append(
+            log,
+            (b"key", None),
+            producer_id=8,
+            producer_epoch=0,
+            base_sequence=number,
+            is_transactional=True,
+        )
+        end_transaction(log, number % 3 == 0, 8)
+    log.close()
+    files = [name for name in room.files() if name.startswith("0")]
+    assert len(log.segments) > 3
+    said = dump(log.path, files, "--deep-iteration", "--print-data-log")
+    assert said.count("| offset: ") == log.log_end_offset
+    assert said.count("endTxnMarker") == 60
+    assert said.count("isvalid: true") == said.count("baseOffset: ") == 180
+    assert said.count("producerId: 8 firstOffset:") == len(log.aborted_transactions(0, 999)) == 40
+    assert said.count("Dumping ") == len(files)
+    indexes = [name for name in files if name.endswith((".index", ".timeindex"))]
+    assert dump(log.path, indexes, "--index-sanity-check").count("passed sanity") == len(indexes)
+    dump(log.path, indexes, "--verify-index-only")
+
+
+def dump(path: str, files: list[str], *options: str) -> str:
+    """What `DumpLogSegments` prints; it must not complain."""
+    jars = kafka_jars()
+    names = ",".join(f"{path}/{name}" for name in files)
+    words = command("org.apache.kafka.tools.DumpLogSegments", jars, options=OPTIONS)
+    finished = subprocess.run(
+        [*words, "--files", names, *options], capture_output=True, text=True, check=True
+    )
+    for complaint in COMPLAINTS:
+        assert complaint not in finished.stdout + finished.stderr
+    return finished.stdout
+
+
+COMPLAINTS = (
+    "Mismatches in",
+    "Non-consecutive offsets",
+    "Found timestamp mismatch",
+    "Found out of order timestamp",
+    "are not found in",
+    "invalid bytes",
+    "Ignoring unknown file",
+    "Exception",
+)
