@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,7 @@ def create_topics(servers: str, topics: Topics) -> None:
 
 
 class EventProducer:
-    """Produces the events of topics, those that are not there yet."""
+    """Produces the events of topics, those that are not there yet. Used in a `with`."""
 
     def __init__(self, servers: str, topics: Topics) -> None:
         self._partition_counts = {name: count for name, (count, _) in topics.settings().items()}
@@ -71,6 +72,12 @@ class EventProducer:
                 "queue.buffering.max.messages": 1_000_000,
             }
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
 
     def produce(self, topic: str, events: Events, progress: Callable[[int], None]) -> int:
         """Send what is missing of `events`, wait for it all, and say how many were sent.

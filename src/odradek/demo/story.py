@@ -94,9 +94,9 @@ def _stop_left_over(options: DemoOptions) -> None:
 
 def _produce(places: Places, tables: Tables, screen: Screen) -> None:
     topics = places.topics
-    with screen.step("Producing events") as step:
-        producing.create_topics(places.servers, topics)
-        producer = producing.EventProducer(places.servers, topics)
+    producing.create_topics(places.servers, topics)
+    producer = producing.EventProducer(places.servers, topics)
+    with screen.step("Producing events") as step, producer:
         events = {
             topics.planes: data.reference_events(tables.planes, "tailnum"),
             topics.airports: data.reference_events(tables.airports, "faa"),
