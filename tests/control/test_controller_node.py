@@ -1,9 +1,12 @@
 """The controller over its log: decisions last, share syncs, and are seen in order."""
 
 import asyncio
+import errno
+import os
 
 import pytest
 
+from odradek.env.file_system import OsFileSystem
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
@@ -161,6 +164,63 @@ async def test_snapshots_replace_the_log(tmp_path):
     async with running(tmp_path, join=False, **settings) as node:
         assert same(node.cache.image, before)
         assert node.cache.image.cluster.brokers == before.cluster.brokers
+
+
+class FailingFileSystem(OsFileSystem):
+    """Each call of `failing` fails."""
+
+    failing = ""
+
+    def _check(self, call):
+        if call == self.failing:
+            raise OSError(errno.EIO, "the disk is broken")
+
+    def fsync(self, descriptor):
+        self._check("sync")
+        os.fsync(descriptor)
+
+    def fdatasync(self, descriptor):
+        self._check("sync")
+        os.fdatasync(descriptor)
+
+    def pwrite(self, descriptor, data, position):
+        self._check("write")
+        return os.pwrite(descriptor, data, position)
+
+    def pwritev(self, descriptor, parts, position):
+        self._check("write")
+        return os.pwritev(descriptor, parts, position)
+
+
+@pytest.mark.parametrize("failing", ["write", "sync"])
+def test_a_disk_that_fails(tmp_path, failing):
+    async def check():
+        disk = FailingFileSystem()
+        node = await start(tmp_path, file_system=disk)
+        await node.ask(create(topic("before")))
+        image = node.cache.image
+        disk.failing = failing
+        asked = [node.ask(create(topic(name))) for name in ("a", "b")]
+        for result in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(result, ApiError)
+            assert result.code is ErrorCode.NOT_CONTROLLER
+        assert len(node.failures) == 1, "told once"
+        assert node.cache.image is image, "nothing that may be lost is published"
+        assert not node.controller.is_active
+        disk.failing = ""
+        with pytest.raises(ApiError) as raised:
+            await node.ask(create(topic("after")))
+        assert raised.value.code is ErrorCode.NOT_CONTROLLER
+        await node.controller.close()
+        os.close(node.directory.lock)
+
+    asyncio.run(check())
+    asyncio.run(_finds(tmp_path, "before"))
+
+
+async def _finds(path, name):
+    async with running(path) as node:
+        assert name in node.cache.image.topics.by_name
 
 
 @run

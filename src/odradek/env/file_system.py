@@ -215,6 +215,22 @@ class OsFileSystem:
         return True
 
 
+def ensure_directory(file_system: FileSystem, path: str) -> None:
+    """Make the directory and those above it that are missing; they survive a crash.
+
+    Raises:
+        OSError: the device fails or is full, or it may not be made there.
+    """
+    missing = []
+    above = os.path.abspath(path)
+    while file_system.status(above) is None:
+        missing.append(above)
+        above = os.path.dirname(above)
+    for each in reversed(missing):
+        file_system.make_directory(each)
+        file_system.sync_directory(os.path.dirname(each))
+
+
 def read_file(file_system: FileSystem, path: str) -> bytes:
     """The whole content.
 

@@ -38,7 +38,7 @@ from odradek.core.metadata.versions import (
     TRANSACTION_VERSION,
 )
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from odradek.env.file_system import FileSystem, read_file, replace_file
+from odradek.env.file_system import FileSystem, ensure_directory, read_file, replace_file
 from odradek.env.randomness import RandomBytes
 from odradek.log.errors import DamagedFile
 from odradek.log.names import LOG, META_PROPERTIES, METADATA_TOPIC, parse_directory
@@ -228,7 +228,7 @@ class Formatter:
             self._check_empty(path)
             ids[path] = self._new_id()
             try:
-                self._file_system.make_directory(path)
+                ensure_directory(self._file_system, path)
                 self._write_bootstrap(path)
                 if path == self._config.metadata_log_dir and standalone:
                     self._write_voters(path, ids[path])
@@ -280,7 +280,7 @@ class Formatter:
         if self._kraft_version == KRAFT_VERSION_STATIC:
             return
         directory = f"{path}/{METADATA_PARTITION}"
-        self._file_system.make_directory(directory)
+        ensure_directory(self._file_system, directory)
         messages = voters_messages(VoterSet([self.local_voter(directory_id)]))
         batches = snapshot_batches(0, self._now_ms, messages, (), self._now_ms)
         write_snapshot(self._file_system, f"{directory}/{STARTING.name}", batches, directory)

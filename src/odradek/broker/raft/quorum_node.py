@@ -98,7 +98,11 @@ class QuorumNode:
             BatchTooLarge: they do not fit into one batch.
             LogDirectoryOffline: the disk failed; this node leads no longer.
         """
-        appended = self.log.append(values, self.epoch, self._clock.now_ms())
+        try:
+            appended = self.log.append(values, self.epoch, self._clock.now_ms())
+        except LogDirectoryOffline as error:
+            self._fail(error)
+            raise
         self._schedule_flush()
         return appended
 
