@@ -285,8 +285,9 @@ def delete_topics(
             continue
         if topic.id in found:
             problem = "the request names the topic by its name and by its id"
-            error = ApiError(ErrorCode.INVALID_REQUEST, problem)
-            found[topic.id] = _deleted(topic.name, topic.id, error)
+            found[topic.id] = _deleted(
+                topic.name, topic.id, ApiError(ErrorCode.INVALID_REQUEST, problem)
+            )
         else:
             found[topic.id] = _deleted(topic.name, topic.id, None)
     records: list[Message] = [
