@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.broker.client_telemetry import ClientTelemetry
+from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.producer_ids import ProducerIds
@@ -37,6 +38,7 @@ class Broker:
     logs: LogManager
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
+    cold_reads: ColdReads
     groups: GroupCoordinator
     producer_ids: ProducerIds
     client_telemetry: ClientTelemetry

@@ -6,7 +6,7 @@
 - A fetch that finds less than `min_bytes` waits up to `max_wait_ms`; an error in any partition
   answers at once, and so does a partition whose offset lies outside what it holds.
 - From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
-- Records leave by `sendfile`; reading committed, up to the last stable offset, with the aborted
+- Records leave by `sendfile`, from the page cache: cold ones are read by a thread first; reading committed, up to the last stable offset, with the aborted
   transactions that overlap.
 - Gaps: followers and closest-replica reads come with the cluster.
 """
@@ -47,7 +47,7 @@ def handle(
     wait_ms = max(0, request.max_wait_ms)
     result = fetch.evaluate(final=wait_ms == 0)
     if not isinstance(result, int):
-        return result
+        return broker.cold_reads.warm(result)
     return DelayedFetch(fetch.evaluate, fetch.waits_for, result, wait_ms, broker.loop).future
 
 

@@ -167,6 +167,8 @@ def _network(node: Node) -> Iterator[Family]:
          server.frames_refused),
         ("odradek_requests_refused", "Connections closed for a request that cannot be served.",
          node.dispatcher.requests_refused),
+        ("odradek_cold_reads", "Fetches that waited for the disk.", node.broker.cold_reads.answers),
+        ("odradek_cold_read_bytes", "Bytes they waited for.", node.broker.cold_reads.bytes),
         ("odradek_loop_turns", "Turns of the event loop.", node.selector.turns),
     )  # fmt: skip
     for name, text, value in counters:

@@ -19,6 +19,7 @@ import logging
 
 from odradek.broker.broker import Broker
 from odradek.broker.client_telemetry import ClientTelemetry
+from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.controller_node import ControllerNode
 from odradek.broker.controller.lifecycle import BrokerLifecycle
@@ -183,6 +184,7 @@ class Node:
             fetch_sessions=FetchSessionCache(
                 config.max_incremental_fetch_session_cache_slots, self._draw_session_id
             ),
+            cold_reads=ColdReads(self._file_system, self._background, loop),
             groups=GroupCoordinator(
                 config,
                 self._clock,
