@@ -135,10 +135,21 @@ def test_an_epoch_begins_once():
     epochs = epochs_of((2, 10))
     epochs.assign(2, 15)
     assert epochs.entries == [(2, 10)]
-    assert not epochs.is_dirty
+    assert epochs.to_write(99) is None
     epochs.assign(2, 5)
     assert epochs.entries == [(2, 5)]
-    assert epochs.is_dirty
+    assert epochs.to_write(99) == ((2, 5),)
+
+
+def test_an_epoch_is_written_when_it_has_a_record():
+    epochs = epochs_of((2, 10))
+    epochs.assign(3, 20)
+    assert epochs.to_write(20) is None
+    assert epochs.to_write(21) == ((2, 10), (3, 20))
+    epochs.on_written(((2, 10), (3, 20)))
+    assert epochs.to_write(22) is None
+    epochs.truncate_from_end(20)
+    assert epochs.to_write(20) == ((2, 10),)
 
 
 def test_entries_that_contradict_a_new_one_go():
@@ -152,7 +163,7 @@ def test_entries_that_contradict_a_new_one_go():
 def test_truncation_of_epochs():
     epochs = epochs_of((2, 10), (4, 20), (7, 30))
     epochs.truncate_from_end(31)
-    assert not epochs.is_dirty
+    assert epochs.to_write(99) is None
     epochs.truncate_from_end(30)
     assert epochs.entries == [(2, 10), (4, 20)]
     epochs.truncate_from_start(10)

@@ -18,7 +18,7 @@ class LogDirectory:
     what is on the device is not known any more. `on_failure` is told once.
     """
 
-    __slots__ = ("id", "is_offline", "lock", "on_failure", "path")
+    __slots__ = ("id", "is_offline", "lock", "log_count", "on_failure", "path")
 
     def __init__(self, path: str, directory_id: bytes | None = None) -> None:
         self.path = path
@@ -26,6 +26,8 @@ class LogDirectory:
         self.is_offline = False
         self.lock: int | None = None
         """The descriptor of the `.lock` file, while it is held."""
+        self.log_count = 0
+        """Logs that lie in it: new ones go where there are fewest."""
         self.on_failure: Callable[[LogDirectory], None] | None = None
 
     def file(self, name: str) -> str:

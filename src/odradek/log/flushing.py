@@ -71,13 +71,17 @@ class FlushWork:
         for snapshot in log.snapshots:
             if snapshot >= checkpoint_offset(log):
                 self._paths.append(snapshots.path_of(log.path, snapshot))
-        if log.leader_epochs.is_dirty:
-            self._epochs = leader_epochs_text(log.leader_epochs.entries)
-            log.leader_epochs.is_dirty = False
+        epochs = log.leader_epochs.to_write(log.log_end_offset)
+        if epochs is not None:
+            self._epochs = leader_epochs_text(epochs)
+            log.leader_epochs.on_written(epochs)
         if log.is_unsynced:
             self._paths.append(f"{log.path}/{names.PARTITION_METADATA}")
-            self._directories += (log.path, os.path.dirname(log.path))
+            self._directories.append(log.path)
             log.is_unsynced = False
+        if log.is_new:
+            self._directories.append(os.path.dirname(log.path))
+            log.is_new = False
 
     def run(self) -> None:
         """Sync. Thread-safe.
@@ -126,7 +130,9 @@ def checkpoint_offset(log: PartitionLog) -> int:
 def flush_work(log: PartitionLog, offset: int) -> FlushWork | None:
     """The work that flushes the log up to `offset`; None if that was done."""
     if log.directory.is_offline or (
-        offset <= log.recovery_point and not log.is_unsynced and not log.leader_epochs.is_dirty
+        offset <= log.recovery_point
+        and not log.is_unsynced
+        and log.leader_epochs.to_write(log.log_end_offset) is None
     ):
         return None
     try:
@@ -186,27 +192,34 @@ def _run(log: PartitionLog, work: FlushWork) -> None:
 def close(log: PartitionLog) -> None:
     """Flush, leave everything for a quick start, and let go of the files.
 
-    A log that was not touched since it was loaded costs nothing here.
+    Raises:
+        LogDirectoryOffline: the disk failed.
+    """
+    work = last_work(log)
+    if work is not None:
+        _run(log, work)
+    for segment in log.segments:
+        segment.close_file()
+
+
+def last_work(log: PartitionLog) -> FlushWork | None:
+    """The last flush of a log that is about to be closed; None if there is nothing to do.
+
+    Writes what is only in memory. A log that was not touched since it was loaded costs nothing.
 
     Raises:
         LogDirectoryOffline: the disk failed.
     """
     if log.directory.is_offline:
-        return
+        return None
+    active = log.active
     try:
-        active = log.active
-        was_touched = active.offset_index is not None
-        if was_touched:
-            active.finish_indexes()
-            if log.config.preallocate:
-                active.trim()
+        if active.offset_index is None:
+            return flush_work(log, log.log_end_offset)
+        active.finish_indexes()
+        if log.config.preallocate:
+            active.trim()
         snapshots.take(log, log.log_end_offset)
-        work = FlushWork(log, log.log_end_offset, is_last=True) if was_touched else None
+        return FlushWork(log, log.log_end_offset, is_last=True)
     except OSError as error:
         raise log.fail("close", error) from error
-    if work is None:
-        work = flush_work(log, log.log_end_offset)
-    if work is not None:
-        _run(log, work)
-    for segment in log.segments:
-        segment.close_file()

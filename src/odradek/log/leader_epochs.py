@@ -2,7 +2,9 @@
 
 A follower, or a consumer that fears truncation, asks where an epoch ended; the answer tells from
 where on two logs may differ. Both columns grow. The checkpoint file is written when the log is
-flushed: what a crash takes away is found again in the batches after the recovery point.
+flushed: what a crash takes away is found again in the batches after the recovery point. An epoch
+that has no record yet is not written, for it is forgotten when the log is loaded; so electing
+ten thousand leaders writes no file.
 """
 
 from __future__ import annotations
@@ -16,16 +18,17 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """The epochs of one log, oldest first."""
 
-    __slots__ = ("epochs", "is_dirty", "start_offsets")
+    __slots__ = ("_is_dirty", "_written", "epochs", "start_offsets")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self.epochs: list[int] = []
         self.start_offsets: list[int] = []
-        self.is_dirty = False
-        """Whether the checkpoint file is behind."""
         for epoch, start_offset in entries or ():
             self.assign(epoch, start_offset)
-        self.is_dirty = False
+        self._written = tuple(self.entries)
+        """What the checkpoint file holds."""
+        self._is_dirty = False
+        """Whether the entries may be others than those."""
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -36,6 +39,18 @@ class LeaderEpochs:
     def latest(self) -> int:
         """The latest epoch; -1 if there is none."""
         return self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
+
+    def to_write(self, end_offset: int) -> tuple[tuple[int, int], ...] | None:
+        """What the checkpoint file should hold while the log ends here; None if it does."""
+        if not self._is_dirty:
+            return None
+        entries = tuple(entry for entry in self.entries if entry[1] < end_offset)
+        self._is_dirty = len(entries) < len(self.epochs) or entries != self._written
+        return None if entries == self._written else entries
+
+    def on_written(self, entries: tuple[tuple[int, int], ...]) -> None:
+        """The checkpoint file holds these."""
+        self._written = entries
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """An epoch begins, unless it is the latest anyway; entries that contradict it go."""
@@ -49,7 +64,7 @@ class LeaderEpochs:
             offsets.pop()
         epochs.append(epoch)
         offsets.append(start_offset)
-        self.is_dirty = True
+        self._is_dirty = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch not above `epoch`, and the offset where it ends.
@@ -75,7 +90,7 @@ class LeaderEpochs:
         if kept < len(self.epochs):
             del self.epochs[kept:]
             del self.start_offsets[kept:]
-            self.is_dirty = True
+            self._is_dirty = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log starts at `start_offset` now: the epoch of that offset begins there."""
@@ -84,10 +99,10 @@ class LeaderEpochs:
             del self.epochs[: passed - 1]
             del self.start_offsets[: passed - 1]
             self.start_offsets[0] = start_offset
-            self.is_dirty = True
+            self._is_dirty = True
 
     def clear(self) -> None:
         """Forget all."""
-        self.is_dirty = self.is_dirty or bool(self.epochs)
+        self._is_dirty = True
         self.epochs.clear()
         self.start_offsets.clear()

@@ -125,6 +125,7 @@ class _Loader:
             end = self.recover(segments, first, log_start_offset, snapshot_offsets)
         if segments and end is None:
             end = segments[-1].next_offset()
+            segments[-1].forget_indexes()
         if end is not None and end < log_start_offset:
             self.drop_all(segments, snapshot_offsets, end, log_start_offset)
             end = None

@@ -24,6 +24,7 @@ from odradek.log.checkpoints import clean_shutdown_text
 from odradek.log.chores import Chores
 from odradek.log.cleaner.child import ProcessChild
 from odradek.log.cleaner.log_cleaner import LogCleaner, StartChild
+from odradek.log.closing import close_all
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import (
@@ -138,6 +139,7 @@ class LogManager:
             for log in contents.logs:
                 other = self.logs.setdefault(log.topic_partition, log)
                 assert other is log, f"{log.path} and {other.path} are of one partition"
+            directory.log_count = len(contents.logs)
             if not contents.was_clean:
                 # A log may end below the point up to which it was thought to be safe.
                 self._chores.write_recovery_points(directory)
@@ -163,8 +165,7 @@ class LogManager:
         for directory in self.online_directories:
             logs = self.logs_in(directory)
             try:
-                for log in logs:
-                    log.close()
+                close_all(logs, directory)
                 self._chores.write_checkpoints(directory, logs)
                 marker = directory.file(names.CLEAN_SHUTDOWN)
                 replace_file(self.storage.file_system, marker, clean_shutdown_text(broker_epoch))
@@ -237,6 +238,7 @@ class LogManager:
         except OSError as error:
             raise directory.fail(f"could not make the log of {partition}", error) from error
         self.logs[partition] = log
+        directory.log_count += 1
         return log
 
     def _directory_for(self, is_new: bool, directory_id: bytes) -> LogDirectory:
@@ -247,10 +249,7 @@ class LogManager:
         for directory in online:
             if directory.id is not None and directory.id == directory_id:
                 return directory
-        counts = dict.fromkeys(online, 0)
-        for log in self.logs.values():
-            counts[log.directory] += 1
-        return min(online, key=counts.__getitem__)
+        return min(online, key=lambda directory: directory.log_count)
 
     def delete(self, partition: TopicPartition, *, is_stray: bool = False) -> bool:
         """Forget a log and delete its files after a while; False if it was not here.
@@ -264,6 +263,7 @@ class LogManager:
         if log is None:
             return False
         log.is_deleted = True
+        log.directory.log_count -= 1
         kind = names.STRAY_DIRECTORY if is_stray else names.DELETE_DIRECTORY
         name = names.retired_directory(partition, kind, self.storage.random_bytes(16))
         path = log.directory.file(name)

@@ -88,6 +88,7 @@ class PartitionLog:
         "is_cleaning",
         "is_deleted",
         "is_flushing",
+        "is_new",
         "is_unsynced",
         "last_flush_ms",
         "leader_epoch",
@@ -157,8 +158,10 @@ class PartitionLog:
         """Compaction copies old segments: they are to stay until it has ended."""
         self.is_deleted = False
         self.is_flushing = False
+        self.is_new = loaded.is_new
+        """Whether the name of the partition's directory may be lost in a crash."""
         self.is_unsynced = loaded.is_new
-        """Whether names in the partition's directory may be lost in a crash."""
+        """Whether names in it may be lost."""
         self.last_flush_ms = storage.clock.now_ms()
         self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}

@@ -150,6 +150,10 @@ class Segment:
         status = self.storage.file_system.status(self.path(kind))
         return 0 if status is None else status.size // index.ENTRY.size
 
+    def forget_indexes(self) -> None:
+        """Let go of what is known of the indexes, which are as they are in their files."""
+        self.offset_index = self.time_index = None
+
     def add_index_entries(self, last_offset: int, position: int, tail_max: int) -> None:
         """A batch at `position` is far enough from the last one with an entry."""
         offsets, _ = self.indexes()

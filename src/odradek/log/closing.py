@@ -1,0 +1,52 @@
+"""Closes all logs of a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+
+from odradek.log.directory import LogDirectory
+from odradek.log.flushing import FlushWork, last_work
+from odradek.log.partition_log import PartitionLog
+
+THREADS = 8
+"""Syncs that are under way together cost a disk little more than one."""
+FEW = 16
+"""Not worth threads."""
+STEP = 512
+"""Logs whose files are open together."""
+
+
+def close_all(logs: Collection[PartitionLog], directory: LogDirectory) -> None:
+    """Flush and close, syncing several logs at once.
+
+    Raises:
+        LogDirectoryOffline: the disk failed.
+    """
+    waiting: list[FlushWork] = []
+    for log in logs:
+        work = last_work(log)
+        if work is not None:
+            waiting.append(work)
+        if len(waiting) >= STEP:
+            _run(waiting, directory)
+            waiting = []
+    _run(waiting, directory)
+    for log in logs:
+        for segment in log.segments:
+            segment.close_file()
+
+
+def _run(works: list[FlushWork], directory: LogDirectory) -> None:
+    try:
+        if len(works) < FEW:
+            for work in works:
+                work.run()
+        else:
+            with ThreadPoolExecutor(THREADS, "odradek-close") as executor:
+                for _ in executor.map(FlushWork.run, works):
+                    pass
+    except OSError as error:
+        raise directory.fail("could not flush its logs", error) from error
+    for work in works:
+        work.complete()
