@@ -26,6 +26,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Sequence
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from odradek.config.topic_config import TopicConfig
@@ -46,8 +47,9 @@ from odradek.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
-    RECORD_BATCH_HEADER,
+    MAX_TIMESTAMP_POSITION,
     RECORD_SIZE_MIN,
+    SEQUENCE_MAX,
     Buffer,
 )
 from odradek.records.checksum import crc32c
@@ -58,10 +60,15 @@ if TYPE_CHECKING:
 _RECENT_MAX = 32
 """Batches of which the position is remembered: between this and twice as many."""
 _CODEC_MAX = 4
+_ORIGINS = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
+"""Who may append in place; first the one whose records some topics have walked."""
 
 logger = logging.getLogger("odradek.log")
 
-_unpack_header = RECORD_BATCH_HEADER.unpack_from
+_unpack_front = Struct(">qi4xbIhi").unpack_from
+"""Base offset, length, magic, CRC, attributes, last offset delta."""
+_unpack_back = Struct(">qqhii").unpack_from
+"""From the max timestamp on."""
 _pack_start = appending.BATCH_START.pack_into
 
 
@@ -70,8 +77,7 @@ class PartitionLog:
 
     __slots__ = (
         "_high_watermark",
-        "_in_place_client",
-        "_in_place_coordinator",
+        "_in_place",
         "_index_interval",
         "_older",
         "_pwrite",
@@ -176,8 +182,7 @@ class PartitionLog:
         self.config = config
         walks = config.is_compacted or config.message_timestamp_before_max_ms < 2**62
         plain = config.compression_type == "producer" and not config.is_log_append_time
-        self._in_place_client = plain and not walks
-        self._in_place_coordinator = plain
+        self._in_place = _ORIGINS[walks:] if plain else ()
         self._size_max = min(config.max_message_bytes, config.segment_bytes)
         self._index_interval = config.index_interval_bytes
         self.timestamp_limit = -1
@@ -204,31 +209,15 @@ class PartitionLog:
             RecordsRefused: with the code, message and record errors for the answer.
             LogDirectoryOffline: the disk failed, now or before.
         """
-        in_place = (
-            self._in_place_client
-            if origin is AppendOrigin.CLIENT
-            else self._in_place_coordinator and origin is AppendOrigin.COORDINATOR
-        )
         size = len(records)
-        if not in_place or size < HEADER_SIZE:
+        if origin not in self._in_place or size < HEADER_SIZE:
             return appending.append(
                 self, records, leader_epoch, origin, verification_guard, transaction_version
             )
-        (
-            base_offset,
-            length,
-            _,
-            magic,
-            crc,
-            attributes,
-            delta,
-            _,
-            max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            count,
-        ) = _unpack_header(records)
+        base_offset, length, magic, crc, attributes, delta = _unpack_front(records)
+        max_timestamp, producer_id, epoch, sequence, count = _unpack_back(
+            records, MAX_TIMESTAMP_POSITION
+        )
         entry = None
         if producer_id >= 0 and self.producers is not None:
             entry = self.producers.entries.get(producer_id)
@@ -246,8 +235,8 @@ class PartitionLog:
                 producer_id >= 0
                 and (
                     entry is None
-                    or entry.next_sequence != base_sequence
-                    or entry.epoch != producer_epoch
+                    or entry.next_sequence != sequence
+                    or entry.epoch != epoch
                     or entry.transaction_first_offset >= 0
                 )
             )
@@ -268,8 +257,8 @@ class PartitionLog:
             _pack_start(records, 0, offset, length, leader_epoch)
         self.write(segment, records, size, offset, last_offset, max_timestamp)
         if entry is not None:
-            last_sequence = (base_sequence + delta) & 0x7FFFFFFF
-            entry.add_batch(producer_epoch, last_sequence, last_offset, delta, max_timestamp)
+            last_sequence = (sequence + delta) & SEQUENCE_MAX
+            entry.add_batch(epoch, last_sequence, last_offset, delta, max_timestamp)
         return AppendInfo(offset, last_offset, self.log_start_offset)
 
     def write(
@@ -560,7 +549,7 @@ class PartitionLog:
 
     def go_offline(self) -> None:
         """The log directory has failed: serve nothing any more."""
-        self._in_place_client = self._in_place_coordinator = False
+        self._in_place = ()
         self.forget_positions()
         for segment in self.segments:
             segment.close_file()
