@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.env.file_system import OsFileSystem, read_file, remove_tree, replace_file, write_fully
+from odradek.env.file_system import (
+    CREATE,
+    OsFileSystem,
+    read_file,
+    remove_tree,
+    replace_file,
+    write_fully,
+)
 from odradek.log import names
 from odradek.log.checkpoints import (
     clean_shutdown_text,
@@ -311,3 +321,14 @@ def test_the_pool_keeps_what_was_used(tmp_path):
     pool.release(holders[1])
     pool.release(holders[1])
     assert len(pool) == 2
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0, 0o666)])
+def test_files_of_data_are_no_programs(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        FILES.close(FILES.open(f"{tmp_path}/00000000000000000000.log", CREATE))
+        replace_file(FILES, f"{tmp_path}/recovery-point-offset-checkpoint", b"0\n0\n")
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {mode}

@@ -29,6 +29,9 @@ READ_WRITE = os.O_RDWR | os.O_CLOEXEC
 CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 CREATE_EMPTY = CREATE | os.O_TRUNC
 
+FILE_MODE = 0o666
+"""Of new files, less what the process's umask takes away; `os.open` would make programs of them."""
+
 RESIDENCY_STEP = 131_072
 """Linux reads ahead in pieces of this size: one page of each tells about the piece."""
 
@@ -51,8 +54,8 @@ class DirectoryEntry(NamedTuple):
 class FileSystem(Protocol):
     """See the module."""
 
-    def open(self, path: str, flags: int, mode: int = 0o644) -> int:
-        """A descriptor; `flags` is one of this module's."""
+    def open(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
+        """A descriptor; `flags` is one of this module's, `mode` that of a file that it makes."""
         ...
 
     def close(self, descriptor: int) -> None:
@@ -137,7 +140,6 @@ class OsFileSystem:
 
     __slots__ = ()
 
-    open = staticmethod(os.open)
     close = staticmethod(os.close)
     pread = staticmethod(os.pread)
     pwrite = staticmethod(os.pwrite)
@@ -148,6 +150,10 @@ class OsFileSystem:
     rename = staticmethod(os.replace)
     remove = staticmethod(os.remove)
     remove_directory = staticmethod(os.rmdir)
+
+    def open(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
+        """See `FileSystem`."""
+        return os.open(path, flags, mode)
 
     def size(self, descriptor: int) -> int:
         """See `FileSystem`."""
