@@ -32,8 +32,9 @@ CREATE_EMPTY = CREATE | os.O_TRUNC
 FILE_MODE = 0o666
 """Of new files, less what the process's umask takes away; `os.open` would make programs of them."""
 
-RESIDENCY_STEP = 131_072
-"""Linux reads ahead in pieces of this size: one page of each tells about the piece."""
+RESIDENCY_STEP = 524_288
+"""Linux reads ahead, and drops what was read long ago, in runs: a page of each piece of this size,
+and the last one, tell about the range."""
 
 
 class FileStatus(NamedTuple):

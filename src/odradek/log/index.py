@@ -8,7 +8,8 @@ base offset.
 
 There is no checksum: what an index says is only where to begin to search, and an index is made
 anew from its log when in doubt. So entries are first kept in memory (`tail`) and written in
-pieces, at the latest when the segment is flushed, rolled or closed; no file stays open.
+pieces, at the latest when the segment is flushed, rolled or closed; no file stays open. The
+entries around the last search stay in memory: who reads on from there needs no file.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BLOCK_ENTRIES = 256
 class Index:
     """The entries of one index; `file_system` and `path` come with each call that needs them."""
 
-    __slots__ = ("_last", "stored", "tail")
+    __slots__ = ("_block", "_block_first", "_last", "stored", "tail")
 
     ENTRY: ClassVar[Struct]
 
@@ -38,6 +39,8 @@ class Index:
         self.tail = bytearray()
         """Entries after those of the file."""
         self._last: tuple[int, int] | None = None  # the last entry, once it is known
+        self._block = b""  # entries of the file that were read last
+        self._block_first = 0  # the number of the first of them
 
     def __len__(self) -> int:
         return self.stored + len(self.tail) // self.ENTRY.size
@@ -68,6 +71,9 @@ class Index:
         size = self.ENTRY.size
         if number >= self.stored:
             return self._unpack(self.tail, (number - self.stored) * size)
+        position = (number - self._block_first) * size
+        if 0 <= position < len(self._block):
+            return self._unpack(self._block, position)
         descriptor = file_system.open(path, READ_ONLY)
         try:
             return self._unpack(file_system.pread(descriptor, size, number * size), 0)
@@ -90,6 +96,21 @@ class Index:
         in_tail = self._count_in(self.tail, key, field)
         if in_tail or not self.stored:
             return self.stored + in_tail
+        count = self._count_in(self._block, key, field)
+        if not self._is_bracketed(count):
+            self._read_block(file_system, path, key, field)
+            count = self._count_in(self._block, key, field)
+        return self._block_first + count
+
+    def _is_bracketed(self, count: int) -> bool:
+        """Whether `count` entries of the block being below a key says it for the whole file."""
+        entries = len(self._block) // self.ENTRY.size
+        if count == 0:
+            return entries > 0 and self._block_first == 0
+        return count < entries or self._block_first + entries == self.stored
+
+    def _read_block(self, file_system: FileSystem, path: str, key: int, field: int) -> None:
+        """Bring the entries of the file around `key` into memory."""
         size = self.ENTRY.size
         descriptor = file_system.open(path, READ_ONLY)
         try:
@@ -101,8 +122,9 @@ class Index:
                     low = middle
                 else:
                     high = middle
-            block = file_system.pread(descriptor, (high - low) * size, low * size)
-            return low + self._count_in(block, key, field)
+            high = min(low + _BLOCK_ENTRIES, self.stored)
+            self._block = file_system.pread(descriptor, (high - low) * size, low * size)
+            self._block_first = low
         finally:
             file_system.close(descriptor)
 
@@ -114,6 +136,7 @@ class Index:
         """
         size = self.ENTRY.size
         self._last = None
+        self._block = b""
         if count >= self.stored:
             del self.tail[(count - self.stored) * size :]
             return

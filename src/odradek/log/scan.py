@@ -77,6 +77,19 @@ def scan_batches(
         position += batch.size
 
 
+def read_header(
+    file_system: FileSystem, file: OpenFile, position: int, end: int
+) -> BatchAt | None:
+    """The batch at `position`; None if it is cut off at the end.
+
+    Raises:
+        DamagedFile: a length or format that no batch has.
+        OSError: the device failed.
+    """
+    data = file_system.pread(file.descriptor, min(HEADER_SIZE, end - position), position)
+    return _batch_at(data, 0, position, end) if len(data) >= _MIN else None
+
+
 def _batch_at(data: bytes, inner: int, position: int, end: int) -> BatchAt | None:
     magic = data[inner + MAGIC_POSITION]
     if magic == MAGIC and inner + _HEADER.size <= len(data):

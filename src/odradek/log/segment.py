@@ -14,7 +14,7 @@ from odradek.env.file_system import CREATE, FileStatus, FileSystem
 from odradek.log import names
 from odradek.log.descriptors import OpenFile
 from odradek.log.index import Index, OffsetIndex, TimeIndex
-from odradek.log.scan import BatchAt, scan_batches
+from odradek.log.scan import BatchAt, read_header, scan_batches
 from odradek.log.storage import Storage
 from odradek.log.transaction_index import AbortedTransaction, read_aborted
 
@@ -226,10 +226,34 @@ class Segment:
 
     def locate(self, offset: int) -> BatchAt | None:
         """The first batch that ends at `offset` or after it."""
+        batch = self._indexed(offset)
+        if batch is not None:
+            return batch
         for batch in self.batches(self.position_before(offset)):
             if batch.last_offset >= offset:
                 return batch
         return None
+
+    def _indexed(self, offset: int) -> BatchAt | None:
+        """The batch that holds `offset`, if the first index entry from there on is its own.
+
+        So it is wherever batches are larger than the interval of the index.
+        """
+        file_system = self.storage.file_system
+        path = self.path(names.OFFSET_INDEX)
+        offsets, _ = self.indexes()
+        number = offsets.count_to(file_system, path, offset - self.base_offset - 1)
+        if number == len(offsets):
+            return None
+        position = offsets.entry(file_system, path, number)[1]
+        if position >= self.size:
+            return None
+        file = self.file or self.open_file()
+        file.used = True
+        batch = read_header(file_system, file, position, self.size)
+        if batch is None or not batch.base_offset <= offset <= batch.last_offset:
+            return None
+        return batch
 
     def offset_at(self, position: int) -> int | None:
         """The offset of the first index entry at `position` or after it."""
