@@ -10,8 +10,8 @@ batches. What is unusual in any way goes to `appending` and `reading`, which do 
 book. The usual case relies on this:
 
 - The 61 bytes of the header are unpacked once; `crc32c` over the rest proves that the payload is
-  what the client sent. Records are not looked at, except where the topic wants it (compaction,
-  recompression, limits of age): see `validation`.
+  what the client sent, `has_plain_records` that it is made of records. What the topic wants
+  beyond that (recompression, limits of age) is seen to in `validation`.
 - Base offset and leader epoch are written into the receive buffer, and the buffer to the file in
   one call. If the call fails, the log directory is offline and nothing else has changed.
 - `_recent` and `_older` remember the positions of the last batches of the active segment, by
@@ -47,12 +47,11 @@ from odradek.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
-    MAX_TIMESTAMP_POSITION,
-    RECORD_SIZE_MIN,
     SEQUENCE_MAX,
     Buffer,
 )
 from odradek.records.checksum import crc32c
+from odradek.records.structure import has_plain_records
 
 if TYPE_CHECKING:
     from odradek.log.loader import LoadedLog
@@ -65,10 +64,10 @@ _ORIGINS = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
 
 logger = logging.getLogger("odradek.log")
 
-_unpack_front = Struct(">qi4xbIhi").unpack_from
-"""Base offset, length, magic, CRC, attributes, last offset delta."""
-_unpack_back = Struct(">qqhii").unpack_from
-"""From the max timestamp on."""
+_unpack_front = Struct(">qi4xbIhiq").unpack_from
+"""Base offset, length, magic, CRC, attributes, last offset delta, base timestamp."""
+_unpack_back = Struct(">35xqqhii").unpack_from
+"""Max timestamp, producer id and epoch, base sequence, record count."""
 _pack_start = appending.BATCH_START.pack_into
 
 
@@ -79,6 +78,7 @@ class PartitionLog:
         "_high_watermark",
         "_in_place",
         "_index_interval",
+        "_needs_keys",
         "_older",
         "_pwrite",
         "_recent",
@@ -180,7 +180,8 @@ class PartitionLog:
     def update_config(self, config: TopicConfig) -> None:
         """Go by these settings from now on."""
         self.config = config
-        walks = config.is_compacted or config.message_timestamp_before_max_ms < 2**62
+        walks = config.message_timestamp_before_max_ms < 2**62
+        self._needs_keys = config.is_compacted
         plain = config.compression_type == "producer" and not config.is_log_append_time
         self._in_place = _ORIGINS[walks:] if plain else ()
         self._size_max = min(config.max_message_bytes, config.segment_bytes)
@@ -214,10 +215,8 @@ class PartitionLog:
             return appending.append(
                 self, records, leader_epoch, origin, verification_guard, transaction_version
             )
-        base_offset, length, magic, crc, attributes, delta = _unpack_front(records)
-        max_timestamp, producer_id, epoch, sequence, count = _unpack_back(
-            records, MAX_TIMESTAMP_POSITION
-        )
+        base_offset, length, magic, crc, attributes, delta, base_timestamp = _unpack_front(records)
+        max_timestamp, producer_id, epoch, sequence, count = _unpack_back(records)
         entry = None
         if producer_id >= 0 and self.producers is not None:
             entry = self.producers.entries.get(producer_id)
@@ -228,7 +227,6 @@ class PartitionLog:
             or base_offset
             or not 0 <= attributes <= _CODEC_MAX
             or not 0 < count == delta + 1
-            or (not attributes and count * RECORD_SIZE_MIN > size - HEADER_SIZE)
             or max_timestamp > self.timestamp_limit
             or leader_epoch != self.leader_epoch
             or (
@@ -241,6 +239,9 @@ class PartitionLog:
                 )
             )
             or crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc
+            or not has_plain_records(
+                records, attributes, count, max_timestamp - base_timestamp, self._needs_keys
+            )
         ):
             return appending.append(
                 self, records, leader_epoch, origin, verification_guard, transaction_version

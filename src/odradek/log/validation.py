@@ -5,11 +5,10 @@ checksum, and from clients a base offset of 0, a record count that fits the offs
 records, a sequence number where there is a producer id, and no record later than
 `message.timestamp.after.max.ms` allows (by the batch's max timestamp).
 
-Apache Kafka goes through the records of every batch. Here that is done only where something
-depends on it: compacted topics need keys; `message.timestamp.before.max.ms` needs every
-timestamp; another `compression.type` needs the payload; a batch of a late max timestamp is told
-which of its records are late; and one that claims more records than its bytes can hold is not
-believed. See docs/decisions/log-walking-records.md.
+Of every record that a client sends: that it is one, has a key where the topic is compacted, and
+a timestamp within `message.timestamp.before.max.ms` and `after.max.ms`. Most batches are plainly
+well (`odradek.records.structure`); the others are gone through one record at a time, so that the
+answer names those at fault. See docs/decisions/log-record-validation.md.
 
 A batch is changed, with a new checksum, where the topic stamps append time, has another codec,
 or the records contradict the max timestamp or the offsets of their header.
@@ -35,7 +34,6 @@ from odradek.records.batch import (
     MAGIC_POSITION,
     MAX_TIMESTAMP_POSITION,
     NO_TIMESTAMP,
-    RECORD_SIZE_MIN,
     SIZE,
     TIMESTAMP,
     Buffer,
@@ -45,11 +43,13 @@ from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.compression import Codec, codec_named, compress, decompress
 from odradek.records.errors import CorruptBatch, InvalidRecords
 from odradek.records.record import iterate_records
+from odradek.records.skim import skim_records
+from odradek.records.structure import has_plain_records
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
 
-DECOMPRESSED_MAX = 64 << 20
+DECOMPRESSED_MAX = 16 << 20
 """A batch may decompress to this, or to `DECOMPRESSED_RATIO` times its size if that is more."""
 DECOMPRESSED_RATIO = 100
 _NEVER = 2**62
@@ -150,7 +150,7 @@ def _accept(log: PartitionLog, batch: RecordBatch, origin: AppendOrigin) -> Acce
         _check_time_type(log, batch)
     in_offset_order = True
     max_timestamp = batch.max_timestamp
-    if is_client and _has_to_be_walked(log, batch):
+    if is_client and not _is_plainly_well(log, batch):
         in_offset_order, max_timestamp = _walk(log, batch, now_ms)
     if target != source or not in_offset_order:
         batch = _rebuilt(log, batch, target, in_offset_order)
@@ -181,14 +181,19 @@ def _check_time_type(log: PartitionLog, batch: RecordBatch) -> None:
         )
 
 
-def _has_to_be_walked(log: PartitionLog, batch: RecordBatch) -> bool:
+def _is_plainly_well(log: PartitionLog, batch: RecordBatch) -> bool:
     config = log.config
     return (
-        config.is_compacted
-        or config.message_timestamp_before_max_ms < _NEVER
-        or _target_codec(config.compression_type, batch) != batch.codec
-        or (batch.max_timestamp > log.timestamp_limit and not config.is_log_append_time)
-        or (batch.codec == Codec.NONE and batch.count * RECORD_SIZE_MIN > batch.size - HEADER_SIZE)
+        config.message_timestamp_before_max_ms >= _NEVER
+        and (batch.max_timestamp <= log.timestamp_limit or config.is_log_append_time)
+        and not batch.is_log_append_time
+        and has_plain_records(
+            batch.data,
+            batch.codec,
+            batch.count,
+            batch.max_timestamp - batch.base_timestamp,
+            config.is_compacted,
+        )
     )
 
 
@@ -201,11 +206,11 @@ def _walk(log: PartitionLog, batch: RecordBatch, now_ms: int) -> tuple[bool, int
     untimely: list[tuple[int, int]] = []
     in_order = True
     max_timestamp = NO_TIMESTAMP
-    for index, record in enumerate(iterate_records(batch, decompressed_max(batch))):
+    for index, record in enumerate(skim_records(batch, decompressed_max(batch))):
         timestamp = record.timestamp
         max_timestamp = max(max_timestamp, timestamp)
-        in_order = in_order and record.offset == index
-        if config.is_compacted and record.key is None:
+        in_order = in_order and record.offset_delta == index
+        if config.is_compacted and not record.has_key:
             keyless.append(index)
         elif (
             not config.is_log_append_time

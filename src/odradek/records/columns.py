@@ -1,0 +1,125 @@
+"""Records of one shape, compared with one operation for each byte of the shape.
+
+Equal records lie at equal distances. The bytes at one place in all of them, a column, are one
+slice; whether they are what they have to be is one comparison for hundreds of records.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from odradek.records.varint import read_varint
+
+_CONTINUES = bytes(byte >> 7 for byte in range(256))
+"""For a byte of a varint: 1 if another one follows."""
+_BYTES = bytes(range(256))
+_ODD = _BYTES[1::2]
+"""First bytes of negative numbers."""
+_OFFSETS_OF_ONE_BYTE = 64
+_DIGIT = 128
+
+
+class Places(NamedTuple):
+    """Where the fields of a record begin."""
+
+    start: int
+    time_at: int
+    offset_at: int
+    key_at: int
+    value_at: int
+    headers_at: int
+    end: int
+
+
+def run_length(
+    data: bytes, places: Places, number: int, count: int, latest: int
+) -> tuple[int, bool]:
+    """How many records have the shape of the one at `places`, which is before that `number`.
+
+    At most `count`, each with its number as offset and no timestamp after `latest` (a delta as a
+    varint has it); and whether one of them has that timestamp. May be fewer than there are.
+
+    Raises:
+        IndexError: the headers end behind `data`.
+        RecordsError: there is no number where one has to be.
+    """
+    size = places.end - places.start
+    width = places.key_at - places.offset_at
+    count = min(count, _OFFSETS_OF_ONE_BYTE * _DIGIT ** (width - 1) - number)
+    count = min(count, (len(data) - places.end) // size)
+    for column in _columns_of_lengths(data, places):
+        found = data[column + size : places.end + count * size : size]
+        count = len(found) - len(found.lstrip(data[column : column + 1]))
+    times = []
+    for column in range(places.time_at, places.offset_at):
+        found = data[column + size : places.end + count * size : size]
+        more = found.translate(_CONTINUES)
+        count = len(more) - len(more.lstrip(_CONTINUES[data[column] : data[column] + 1]))
+        times.append(found)
+    if count <= 0:
+        return 0, False
+    for digit in range(width):
+        column = places.offset_at + digit
+        found = data[column + size : places.end + count * size : size]
+        if found != _offset_column(digit, digit + 1 < width, number, count):
+            return 0, False
+    return _up_to_latest([column[:count] for column in times], latest, count)
+
+
+def _columns_of_lengths(data: bytes, places: Places) -> list[int]:
+    """Where the bytes stand that are the same in records of one shape: all lengths."""
+    columns = [*range(places.start, places.time_at - 1)]
+    for at in (places.key_at, places.value_at):
+        _, after = read_varint(data, at)
+        columns += range(at, after)
+    headers, position = read_varint(data, places.headers_at)
+    columns += range(places.headers_at, position)
+    for _ in range(2 * headers):  # a key and a value each
+        length, after = read_varint(data, position)
+        columns += range(position, after)
+        position = after + max(length, 0)
+    return columns
+
+
+def _offset_column(digit: int, more: bool, first: int, count: int) -> bytes:
+    """That digit of the varints of `first`, `first` + 1, and so on; `more` digits follow it."""
+    cycle = _cycle(digit, more)
+    begin = first % len(cycle)
+    if begin + count > len(cycle):
+        cycle *= 2 + count // len(cycle)
+    return cycle[begin : begin + count]
+
+
+@cache
+def _cycle(digit: int, more: bool) -> bytes:
+    """That digit of the varints of 0, 1, 2, and so on, until it begins anew."""
+    flag = 0x80 if more else 0
+    if digit == 0:
+        return bytes(flag | byte for byte in range(0, _DIGIT, 2))
+    repeated = _OFFSETS_OF_ONE_BYTE * _DIGIT ** (digit - 1)
+    return b"".join(bytes([flag | byte]) * repeated for byte in range(_DIGIT))
+
+
+def _up_to_latest(columns: list[bytes], latest: int, count: int) -> tuple[int, bool]:
+    """`count`, and whether `latest` is among the numbers; 0 if one of them may be above it.
+
+    The last column has the highest digits. Where one is that of `latest`, the digits below it
+    decide, there and in all numbers behind: times mostly grow.
+    """
+    digits = [latest >> 7 * place & 0x7F for place in range(len(columns))]
+    if latest >> 7 * len(columns):
+        return count, False
+    first = 0
+    for place in reversed(range(len(columns))):
+        flag = columns[place][0] & 0x80
+        allowed = _BYTES[flag : flag + digits[place] + 1]
+        rest = columns[place][first:]
+        if rest.translate(None, allowed if place else allowed + _ODD):
+            return 0, False
+        at = rest.find(flag | digits[place])
+        if at < 0:
+            return count, False
+        first += at
+    found = [column[first] & 0x7F for column in columns]
+    return (count, True) if found == digits else (0, False)
