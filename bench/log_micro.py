@@ -6,6 +6,7 @@ a file system whose writes do nothing. Medians of rounds.
 
 from __future__ import annotations
 
+import random
 import statistics
 import tempfile
 import time
@@ -20,9 +21,11 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import BASE_OFFSET, RECORD_BATCH_HEADER
 from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.checksum import crc32c
+from odradek.records.compression import Codec
 
 ROUNDS = 7
 KIB_64 = 65_536
+ONE = [bytes(100)]
 
 
 class UnwritingFileSystem(OsFileSystem):
@@ -36,14 +39,24 @@ class UnwritingFileSystem(OsFileSystem):
         return len(data)
 
 
-def make_batch(value: bytes, count: int, producer: bool) -> bytearray:
-    """A batch of equal records; the fields of an idempotent producer if so wished."""
+def make_batch(
+    values: Sequence[bytes], producer: bool = False, codec: Codec = Codec.NONE
+) -> bytearray:
+    """A batch of records; with the fields of an idempotent producer if so wished."""
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0} if producer else {}
-    builder = RecordBatchBuilder(**fields)  # type: ignore[arg-type]
+    builder = RecordBatchBuilder(codec=codec, **fields)  # type: ignore[arg-type]
     now = time.time_ns() // 1_000_000
-    for _ in range(count):
+    for value in values:
         builder.append(now, None, value)
     return builder.build()
+
+
+def of_many_sizes() -> list[bytes]:
+    """64 KB of values of 50 to 150 bytes that can be compressed to a third."""
+    chance = random.Random(1)
+    words = [chance.randbytes(6).hex().encode() for _ in range(200)]
+    sizes = (chance.randrange(50, 150) for _ in range(KIB_64 // 110))
+    return [b" ".join(chance.choices(words, k=1 + size // 13))[:size] for size in sizes]
 
 
 def open_new(file_system: OsFileSystem, path: str, name: str) -> PartitionLog:
@@ -98,10 +111,22 @@ def appender(log: PartitionLog, payload: bytearray, producer: bool) -> Callable[
 def main() -> None:
     """Run all and print."""
     cases = (
-        ("one record of 100 bytes", make_batch(bytes(100), 1, False), False, 50_000),
-        ("the same, idempotent", make_batch(bytes(100), 1, True), True, 50_000),
-        ("a batch of 64 KB", make_batch(bytes(100), 590, False), False, 3_000),
-        ("the same, idempotent", make_batch(bytes(100), 590, True), True, 3_000),
+        ("one record of 100 bytes", make_batch(ONE), False, 50_000),
+        ("the same, idempotent", make_batch(ONE, True), True, 50_000),
+        ("64 KB of records of 100 bytes", make_batch(ONE * 590), False, 3_000),
+        ("the same, idempotent", make_batch(ONE * 590, True), True, 3_000),
+        ("64 KB of records of 1000 bytes", make_batch([bytes(1000)] * 64), False, 3_000),
+        ("64 KB of records of 50 to 150 bytes", make_batch(of_many_sizes()), False, 1_000),
+        *(
+            (
+                f"the same, {codec.name.lower()}",
+                make_batch(of_many_sizes(), False, codec),
+                False,
+                1_000,
+            )
+            for codec in Codec
+            if codec
+        ),
     )
     with tempfile.TemporaryDirectory() as path:
         print(f"{'append':36} {'CPU':>10} {'our code':>12}   (of which CRC)")
@@ -121,7 +146,7 @@ def main() -> None:
 def print_reads(path: str) -> None:
     """Reads at the tail, behind it, and far away."""
     log = open_new(OsFileSystem(), path, "read")
-    append = appender(log, make_batch(bytes(100), 1, False), False)
+    append = appender(log, make_batch(ONE), False)
     for number in range(100_000):
         append(number)
     end = log.log_end_offset
