@@ -1,7 +1,10 @@
-"""The asyncio loop of a node, with a measure of its longest pause.
+"""The asyncio loop of a node: turns of bounded length, and a measure of the longest one.
 
-Everything that serves clients runs on one thread, so the time between two looks at the sockets
-is the time that anyone may have to wait. `MeasuredSelector` notes the longest one.
+Everything that serves clients runs on one thread. A turn of the loop serves the sockets that are
+ready, then timers and what was scheduled meanwhile: acknowledgements that wait for a flush,
+answers of the controller, the end of a long poll. With hundreds of busy clients a turn over all
+of them would let these wait, so `MeasuredSelector` hands out a few sockets at a time, each in its
+turn. It also notes the longest turn: nothing else happens in the node as long as that.
 """
 
 from __future__ import annotations
@@ -9,28 +12,45 @@ from __future__ import annotations
 import asyncio
 import selectors
 from time import perf_counter
-from typing import Any
+
+TURN_EVENTS_MAX = 16
+"""Sockets served in one turn of the loop: about two milliseconds."""
+
+_Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class MeasuredSelector(selectors.DefaultSelector):
-    """A selector that knows how long the loop was busy between two calls of `select`."""
+    """See the module."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pause_seconds_max = 0.0
         """Longest busy time since `take_pause_max`."""
         self.turns = 0
+        self._held: _Ready = []  # ready, and not handed out yet
         self._returned = perf_counter()
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """As the base class, with the time taken around it."""
+    def select(self, timeout: float | None = None) -> _Ready:
+        """As the base class, some of the ready sockets at a time; the time is taken around it."""
         busy = perf_counter() - self._returned
         if busy > self.pause_seconds_max:
             self.pause_seconds_max = busy
         self.turns += 1
-        ready: list[Any] = super().select(timeout)
+        ready = self._still_held() if self._held else super().select(timeout)
+        if len(ready) > TURN_EVENTS_MAX:
+            self._held = ready[TURN_EVENTS_MAX:]
+            ready = ready[:TURN_EVENTS_MAX]
         self._returned = perf_counter()
         return ready
+
+    def _still_held(self) -> _Ready:
+        """What was held back, but for sockets that are closed or waited for otherwise by now.
+
+        Of those the next look tells again: readiness is a state here, not an event.
+        """
+        held, self._held = self._held, []
+        registered = self.get_map()
+        return [(key, events) for key, events in held if registered.get(key.fd) is key]
 
     def take_pause_max(self) -> float:
         """The longest busy time since the last call, in seconds."""

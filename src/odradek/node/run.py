@@ -67,6 +67,7 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     # What lives now lives as long as the node: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    node.selector.take_pause_max()  # nobody was served yet
     on_ready(node)
     waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,69 @@
+"""Turns of the loop are short, everybody has a turn, and nobody is served who has left."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+
+from odradek.network.event_loop import TURN_EVENTS_MAX, MeasuredSelector
+
+
+def _pairs(count: int) -> list[tuple[socket.socket, socket.socket]]:
+    return [socket.socketpair() for _ in range(count)]
+
+
+def _close(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
+    for pair in pairs:
+        for each in pair:
+            each.close()
+
+
+def test_a_turn_serves_a_few_and_the_next_turns_the_rest() -> None:
+    selector = MeasuredSelector()
+    pairs = _pairs(3 * TURN_EVENTS_MAX)
+    try:
+        for ours, theirs in pairs:
+            selector.register(ours, selectors.EVENT_READ)
+            theirs.send(b"x")
+        served = []
+        for _ in range(3):
+            ready = selector.select(0)
+            assert len(ready) == TURN_EVENTS_MAX
+            served += [key.fd for key, _ in ready]
+        assert sorted(served) == sorted(ours.fileno() for ours, _ in pairs)
+    finally:
+        selector.close()
+        _close(pairs)
+
+
+def test_who_was_held_back_and_left_is_not_served() -> None:
+    selector = MeasuredSelector()
+    pairs = _pairs(TURN_EVENTS_MAX + 3)
+    try:
+        for ours, theirs in pairs:
+            selector.register(ours, selectors.EVENT_READ)
+            theirs.send(b"x")
+        first = {key.fd for key, _ in selector.select(0)}
+        left, changed, stays = (ours for ours, _ in pairs if ours.fileno() not in first)
+        selector.unregister(left)
+        selector.modify(changed, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        assert [key.fd for key, _ in selector.select(0)] == [stays.fileno()]
+        again = {key.fd: events for key, events in selector.select(0)}
+        assert left.fileno() not in again
+        if changed.fileno() not in again:  # it was not among the first few of a new look
+            again = {key.fd: events for key, events in selector.select(0)}
+        assert again[changed.fileno()] == selectors.EVENT_READ | selectors.EVENT_WRITE
+    finally:
+        selector.close()
+        _close(pairs)
+
+
+def test_an_empty_wait_for_nobody() -> None:
+    selector = MeasuredSelector()
+    try:
+        assert selector.select(0) == []
+        assert selector.turns == 1
+        assert selector.take_pause_max() > 0
+        assert selector.pause_seconds_max == 0
+    finally:
+        selector.close()
