@@ -182,6 +182,7 @@ class Driver:
         *,
         strategy: str = "range",
         instance: str | None = None,
+        pattern: str | None = None,
     ) -> None:
         self._ask(
             "join",
@@ -190,6 +191,7 @@ class Driver:
             topics=list(topics),
             strategy=strategy,
             instance=instance,
+            pattern=pattern,
         )
 
     def poll(self, member: str, count: int = 1000, timeout_seconds: float = 0.2) -> Polled:

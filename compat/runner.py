@@ -25,6 +25,8 @@ from compat.scenarios import SCENARIOS, CheckFailed, Scenario, Stage
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
     "message.max.bytes": "1048588",
     "num.partitions": "1",
     "auto.create.topics.enable": "true",

@@ -15,6 +15,7 @@ from compat.scenarios import (
     timestamps,
     topics,
     groups,
+    consumer_groups,
     many_partitions,
 )
 
@@ -27,6 +28,7 @@ __all__ = [
     "Scenario",
     "Stage",
     "codecs",
+    "consumer_groups",
     "delivery",
     "groups",
     "many_partitions",

@@ -15,7 +15,7 @@ def _names(topic: str, *partitions: int) -> set[str]:
     return {f"{topic}-{partition}" for partition in partitions}
 
 
-def _fill(stage: Stage, topic: str, per_partition: int, partitions: int, tag: str = "") -> None:
+def fill(stage: Stage, topic: str, per_partition: int, partitions: int, tag: str = "") -> None:
     stage.driver.produce(
         topic,
         [
@@ -63,7 +63,7 @@ def shared_evenly(topic: str, partitions: int) -> Callable[[dict[str, set[str]],
     return holds
 
 
-def _count(received: Received) -> int:
+def count(received: Received) -> int:
     return sum(len(records) for records in received.values())
 
 
@@ -71,9 +71,9 @@ def _count(received: Received) -> int:
 def group_of_one(stage: Stage) -> None:
     """A single member owns all partitions and reads everything; the group is listed."""
     topic, group = stage.topic(partitions=4), stage.name("group")
-    _fill(stage, topic, 25, 4)
+    fill(stage, topic, 25, 4)
     stage.join("one", group, [topic])
-    received = play_until(stage, ["one"], lambda _, got: _count(got) >= 100, "100 records")
+    received = play_until(stage, ["one"], lambda _, got: count(got) >= 100, "100 records")
     for partition in range(4):
         mine = [record for record in received["one"] if record.partition == partition]
         equal([record.offset for record in mine], list(range(25)), f"offsets of {partition}")
@@ -91,8 +91,8 @@ def group_join_and_leave(stage: Stage) -> None:
     stage.join("three", group, [topic])
     members = ["one", "two", "three"]
     play_until(stage, members, shared_evenly(topic, 6), "three members")
-    _fill(stage, topic, 10, 6)
-    received = play_until(stage, members, lambda _, got: _count(got) >= 60, "60 records")
+    fill(stage, topic, 10, 6)
+    received = play_until(stage, members, lambda _, got: count(got) >= 60, "60 records")
     seen = [(r.partition, r.offset) for records in received.values() for r in records]
     equal(sorted(seen), [(p, n) for p in range(6) for n in range(10)], "each record once")
     for member in members:
@@ -105,15 +105,15 @@ def group_join_and_leave(stage: Stage) -> None:
 def group_resumes(stage: Stage) -> None:
     """After a commit and a leave, the next member goes on exactly there."""
     topic, group = stage.topic(partitions=2), stage.name("group")
-    _fill(stage, topic, 20, 2, "old ")
+    fill(stage, topic, 20, 2, "old ")
     stage.join("one", group, [topic])
-    play_until(stage, ["one"], lambda _, got: _count(got) >= 40, "40 records")
+    play_until(stage, ["one"], lambda _, got: count(got) >= 40, "40 records")
     stage.driver.commit("one")
     stage.leave("one")
     equal(stage.driver.committed(group, topic), {0: 20, 1: 20}, "committed offsets")
-    _fill(stage, topic, 5, 2, "new ")
+    fill(stage, topic, 5, 2, "new ")
     stage.join("two", group, [topic])
-    received = play_until(stage, ["two"], lambda _, got: _count(got) >= 10, "10 new records")
+    received = play_until(stage, ["two"], lambda _, got: count(got) >= 10, "10 new records")
     seen = sorted((record.partition, record.offset) for record in received["two"])
     equal(seen, [(p, n) for p in (0, 1) for n in range(20, 25)], "only the new records")
 
@@ -122,10 +122,10 @@ def group_resumes(stage: Stage) -> None:
 def group_without_commit(stage: Stage) -> None:
     """What was not committed is read again."""
     topic, group = stage.topic(), stage.name("group")
-    _fill(stage, topic, 10, 1)
+    fill(stage, topic, 10, 1)
     for member in ("one", "two"):
         stage.join(member, group, [topic])
-        received = play_until(stage, [member], lambda _, got: _count(got) >= 10, "10 records")
+        received = play_until(stage, [member], lambda _, got: count(got) >= 10, "10 records")
         offsets = [record.offset for record in received[member]]
         equal(offsets, list(range(10)), f"offsets that member {member} read")
         stage.leave(member)
@@ -135,14 +135,14 @@ def group_without_commit(stage: Stage) -> None:
 def cooperative_rebalance(stage: Stage) -> None:
     """With the cooperative protocol a second member takes half, and nothing is read twice."""
     topic, group = stage.topic(partitions=4), stage.name("group")
-    _fill(stage, topic, 5, 4)
+    fill(stage, topic, 5, 4)
     stage.join("one", group, [topic], strategy="cooperative-sticky")
-    first = play_until(stage, ["one"], lambda _, got: _count(got) >= 20, "20 records")
+    first = play_until(stage, ["one"], lambda _, got: count(got) >= 20, "20 records")
     stage.driver.commit("one")
     stage.join("two", group, [topic], strategy="cooperative-sticky")
     second = play_until(stage, ["one", "two"], shared_evenly(topic, 4), "two members")
-    equal(_count(second), 0, "records read twice")
-    equal(_count(first), 20, "records read once")
+    equal(count(second), 0, "records read twice")
+    equal(count(first), 20, "records read once")
 
 
 @scenario("static member")
@@ -166,9 +166,9 @@ def static_member(stage: Stage) -> None:
 def delete_group(stage: Stage) -> None:
     """An empty group can be deleted, and its offsets with it."""
     topic, group = stage.topic(), stage.name("group")
-    _fill(stage, topic, 3, 1)
+    fill(stage, topic, 3, 1)
     stage.join("one", group, [topic])
-    play_until(stage, ["one"], lambda _, got: _count(got) >= 3, "3 records")
+    play_until(stage, ["one"], lambda _, got: count(got) >= 3, "3 records")
     stage.driver.commit("one")
     stage.leave("one")
     stage.driver.delete_group(group)

@@ -89,9 +89,7 @@ func (d *driver) join(_ context.Context, c command) (any, error) {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(d.bootstrap),
 		kgo.ConsumerGroup(c.Group),
-		kgo.ConsumeTopics(c.Topics...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.Balancers(balancer),
 		kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(10 * time.Second),
 		kgo.HeartbeatInterval(500 * time.Millisecond),
@@ -105,6 +103,16 @@ func (d *driver) join(_ context.Context, c command) (any, error) {
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 			m.change(partitions, false)
 		}),
+	}
+	if c.Strategy == "server" {
+		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	} else {
+		options = append(options, kgo.Balancers(balancer))
+	}
+	if c.Pattern != "" {
+		options = append(options, kgo.ConsumeTopics("^"+c.Pattern+"$"), kgo.ConsumeRegex())
+	} else {
+		options = append(options, kgo.ConsumeTopics(c.Topics...))
 	}
 	if c.Instance != "" {
 		options = append(options, kgo.InstanceID(c.Instance))

@@ -43,6 +43,7 @@ type command struct {
 	Group      string            `json:"group"`
 	Strategy   string            `json:"strategy"`
 	Instance   string            `json:"instance"`
+	Pattern    string            `json:"pattern"`
 }
 
 type driver struct {

@@ -24,6 +24,7 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -275,19 +276,28 @@ final class ClientDriver {
     private ObjectNode join(JsonNode command) {
         Map<String, Object> properties = new HashMap<>();
         properties.put("group.id", command.get("group").asText());
-        properties.put("session.timeout.ms", 10000);
-        properties.put("heartbeat.interval.ms", 500);
-        properties.put("partition.assignment.strategy", switch (command.path("strategy").asText("range")) {
-            case "cooperative-sticky" -> "org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
-            default -> "org.apache.kafka.clients.consumer.RangeAssignor";
-        });
+        String strategy = command.path("strategy").asText("range");
+        if (strategy.equals("server")) {
+            properties.put("group.protocol", "consumer");
+        } else {
+            properties.put("session.timeout.ms", 10000);
+            properties.put("heartbeat.interval.ms", 500);
+            properties.put("partition.assignment.strategy", switch (strategy) {
+                case "cooperative-sticky" -> "org.apache.kafka.clients.consumer.CooperativeStickyAssignor";
+                default -> "org.apache.kafka.clients.consumer.RangeAssignor";
+            });
+        }
         if (command.path("instance").isTextual()) {
             properties.put("group.instance.id", command.get("instance").asText());
         }
         Member member = new Member(consumer(properties));
-        List<String> topics = new ArrayList<>();
-        command.get("topics").forEach(topic -> topics.add(topic.asText()));
-        member.consumer.subscribe(topics);
+        if (command.path("pattern").isTextual()) {
+            member.consumer.subscribe(new SubscriptionPattern(command.get("pattern").asText()));
+        } else {
+            List<String> topics = new ArrayList<>();
+            command.get("topics").forEach(topic -> topics.add(topic.asText()));
+            member.consumer.subscribe(topics);
+        }
         members.put(command.get("member").asText(), member);
         return Lines.object();
     }

@@ -115,6 +115,9 @@ const verbs = {
   },
 
   async join({ member: name, group, topics, strategy = 'range', instance }) {
+    if (strategy === 'server') {
+      throw new Unsupported('kafkajs has no consumer protocol')
+    }
     if (strategy !== 'range') {
       throw new Unsupported('kafkajs has no cooperative rebalance')
     }

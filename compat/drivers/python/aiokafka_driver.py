@@ -118,6 +118,8 @@ class Driver:
         return {"records": self._run(self._read(command))}
 
     def join(self, command: Command) -> None:
+        if command.get("strategy", "range") == "server":
+            raise UnsupportedVerb("aiokafka has no consumer protocol")
         if command.get("strategy", "range") != "range":
             raise UnsupportedVerb("aiokafka has no cooperative rebalance")
         name = command["member"]

@@ -143,15 +143,19 @@ class Driver:
             consumer.close()
 
     def join(self, command: Command) -> None:
-        settings: dict[str, Any] = {
-            "session.timeout.ms": 10000,
-            "heartbeat.interval.ms": 500,
-            "partition.assignment.strategy": command.get("strategy", "range"),
-        }
+        strategy = command.get("strategy", "range")
+        settings: dict[str, Any] = {"group.protocol": "consumer"}
+        if strategy != "server":
+            settings = {
+                "session.timeout.ms": 10000,
+                "heartbeat.interval.ms": 500,
+                "partition.assignment.strategy": strategy,
+            }
         if command.get("instance"):
             settings["group.instance.id"] = command["instance"]
         consumer = self._consumer(command["group"], settings)
-        consumer.subscribe(command["topics"])
+        pattern = command.get("pattern")
+        consumer.subscribe(command["topics"] if pattern is None else [f"^{pattern}"])
         self.members[command["member"]] = consumer
 
     def poll(self, command: Command) -> Command:

@@ -161,6 +161,8 @@ class Driver:
             consumer.close()
 
     def join(self, command: Command) -> None:
+        if command.get("strategy", "range") == "server":
+            raise UnsupportedVerb("kafka-python has no consumer protocol")
         strategy = STRATEGIES[command.get("strategy", "range")]
         consumer = self._consumer(
             {

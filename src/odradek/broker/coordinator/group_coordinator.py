@@ -28,6 +28,10 @@ from odradek.env.randomness import RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC
 from odradek.records.compression import Codec
+from odradek.wire.generated.consumer_group_describe_response import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from odradek.wire.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from odradek.wire.generated.delete_groups_response import DeletableGroupResult
 from odradek.wire.generated.describe_groups_response import DescribedGroup
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
@@ -136,8 +140,7 @@ class GroupCoordinator:
         ):
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
         shard = self._shard(request.group_id)
-        requester = Requester(context.client_id or "", f"/{context.peer.host}", context.api_version)
-        return self._ask_with_ticket(shard, shard.machine.join, request, requester)
+        return self._ask_with_ticket(shard, shard.machine.join, request, _requester(context))
 
     def sync(self, request: SyncGroupRequest) -> Answer:
         """SyncGroup."""
@@ -169,6 +172,13 @@ class GroupCoordinator:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
         return shard.ask(shard.machine.leave, request)
+
+    def consumer_heartbeat(
+        self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+    ) -> Answer:
+        """ConsumerGroupHeartbeat."""
+        shard = self._shard(request.group_id)
+        return shard.ask(shard.machine.consumer_heartbeat, request, _requester(context))
 
     # -- offsets ------------------------------------------------------------------------------
 
@@ -231,6 +241,22 @@ class GroupCoordinator:
                 found.append(DescribedGroup(group_id=group_id, error_code=error.code))
         return found
 
+    async def describe_consumer_groups(
+        self, group_ids: Iterable[str]
+    ) -> list[DescribedConsumerGroup]:
+        """ConsumerGroupDescribe: one answer for each."""
+        found: list[DescribedConsumerGroup] = []
+        for group_id in group_ids:
+            try:
+                if not group_id:
+                    raise ApiError(ErrorCode.INVALID_GROUP_ID)
+                shard = self._shard(group_id)
+                described = shard.machine.describe_consumer_groups((group_id,))
+                found += await _settled(shard.when_committed(described))
+            except ApiError as error:
+                found.append(DescribedConsumerGroup(group_id=group_id, error_code=error.code))
+        return found
+
     async def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
         """DeleteGroups: one answer for each, in no particular order."""
         by_partition: dict[int, list[str]] = {}
@@ -272,6 +298,10 @@ class GroupCoordinator:
                 for topic, partitions in topics.items():
                     for index, committed in partitions.items():
                         yield group_id, topic, index, committed.offset
+
+
+def _requester(context: RequestContext) -> Requester:
+    return Requester(context.client_id or "", f"/{context.peer.host}", context.api_version)
 
 
 async def _settled(answer: Answer) -> Any:

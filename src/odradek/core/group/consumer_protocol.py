@@ -1,4 +1,5 @@
-"""What members of classic groups that consume topics say to their leader (`ConsumerProtocol`).
+"""What members of classic groups that consume topics say to their leader, and hear from it
+(`ConsumerProtocol`).
 
 An int16 version, then the message in that version; versions above ours are read as ours, since
 they only add fields at the end.
@@ -6,9 +7,13 @@ they only add fields at the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import Struct
 
+from odradek.wire.generated.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+)
 from odradek.wire.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from odradek.wire.primitives import MalformedMessage
 
@@ -25,17 +30,51 @@ def read_subscription(metadata: bytes) -> tuple[ConsumerProtocolSubscription, in
     Raises:
         MalformedSubscription: these are other bytes.
     """
-    if len(metadata) < _VERSION.size:
-        raise MalformedSubscription("a subscription has no version")
-    (version,) = _VERSION.unpack_from(metadata)
-    if version < 0:
-        raise MalformedSubscription(f"a subscription has version {version}")
+    version = _read_version(metadata)
     known = min(version, ConsumerProtocolSubscription.VERSION_MAX)
     try:
         message, _ = ConsumerProtocolSubscription.decode_prefix(metadata, known, _VERSION.size)
     except MalformedMessage as error:
         raise MalformedSubscription(str(error)) from error
     return message, version
+
+
+def _read_version(text: bytes) -> int:
+    if len(text) < _VERSION.size:
+        raise MalformedSubscription("there is no version")
+    (version,) = _VERSION.unpack_from(text)
+    if version < 0:
+        raise MalformedSubscription(f"{version} is no version")
+    return int(version)
+
+
+def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
+    """What a leader has assigned to a member.
+
+    Raises:
+        MalformedSubscription: these are other bytes.
+    """
+    known = min(_read_version(assignment), ConsumerProtocolAssignment.VERSION_MAX)
+    try:
+        message, _ = ConsumerProtocolAssignment.decode_prefix(assignment, known, _VERSION.size)
+    except MalformedMessage as error:
+        raise MalformedSubscription(str(error)) from error
+    return message
+
+
+def write_assignment(partitions: Mapping[str, list[int]], like: bytes) -> bytes:
+    """An assignment by topic, in the version of the member's subscription, `like`.
+
+    Raises:
+        MalformedSubscription: `like` is none.
+    """
+    version = min(_read_version(like), ConsumerProtocolAssignment.VERSION_MAX)
+    message = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            TopicPartition(topic=topic, partitions=those) for topic, those in partitions.items()
+        ]
+    )
+    return _VERSION.pack(version) + message.encode(version)
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:

@@ -1,30 +1,62 @@
-"""The order in which a Java `HashMap` yields strings.
+"""The order in which Java's hash tables yield their keys.
 
-Where Apache Kafka lets that order decide (between equal votes, equal load), the same decision
-takes the same order.
+Where Apache Kafka lets that order decide (between equal votes, which partition a member gives
+up, who is first), the same decision takes the same order. The order is that of the buckets, and
+within a bucket that of insertion; it is exact unless a bucket becomes a tree (more than eight
+keys in one bucket of 64 or more).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import TypeVar
 
 from odradek.core.coordinator.placement import java_hash
 
-_TABLE_SIZE_MIN = 16
+KeyT = TypeVar("KeyT")
+
+_CAPACITY_MIN = 16
+_UUID_WORDS = Struct(">IIII")
+
+
+def grown_capacity(count: int) -> int:
+    """Buckets of a table that grew with its keys."""
+    capacity = _CAPACITY_MIN
+    while count > capacity * 3 // 4:
+        capacity *= 2
+    return capacity
+
+
+def copied_capacity(count: int) -> int:
+    """Buckets of a set that was made from a collection."""
+    wanted = max(int(count / 0.75) + 1, _CAPACITY_MIN)
+    return 1 << (wanted - 1).bit_length()
+
+
+def hash_order(keys: Iterable[KeyT], hash_of: Callable[[KeyT], int], capacity: int) -> list[KeyT]:
+    """Distinct keys by bucket; those of one bucket stay as they come."""
+    mask = capacity - 1
+
+    def bucket(key: KeyT) -> int:
+        value = hash_of(key) & 0xFFFFFFFF
+        return (value ^ (value >> 16)) & mask
+
+    return sorted(keys, key=bucket)
 
 
 def java_hash_order(keys: Iterable[str]) -> list[str]:
-    """Distinct keys in the order of a `HashMap` into which they were put in the given order.
-
-    Exact as long as no bucket becomes a tree (8 keys in one bucket of 64 or more).
-    """
-    found = list(dict.fromkeys(keys))
-    size = _TABLE_SIZE_MIN
-    while len(found) > size * 3 // 4:
-        size *= 2
-    return sorted(found, key=lambda key: _spread(java_hash(key)) & (size - 1))
+    """Strings in the order of a `HashMap` into which they were put one by one."""
+    distinct = list(dict.fromkeys(keys))
+    return hash_order(distinct, java_hash, grown_capacity(len(distinct)))
 
 
-def _spread(value: int) -> int:
-    value &= 0xFFFFFFFF
-    return value ^ (value >> 16)
+def uuid_hash(uuid: bytes) -> int:
+    """Kafka's `Uuid.hashCode`."""
+    a, b, c, d = _UUID_WORDS.unpack(uuid)
+    return int(a ^ b ^ c ^ d)
+
+
+def integer_hash(value: int) -> int:
+    """Java's `Integer.hashCode`."""
+    return value

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups."""
+"""ListGroups, DescribeGroups, ConsumerGroupDescribe and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from collections.abc import Collection, Iterable
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import CoordinatorResult
 from odradek.core.group.classic.group import ClassicGroup, ClassicState
+from odradek.core.group.consumer import description
+from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.offsets.deletion import Deletion
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.consumer_group_describe_response import (
+    DescribedGroup as DescribedConsumerGroup,
+)
 from odradek.wire.generated.delete_groups_response import DeletableGroupResult
 from odradek.wire.generated.describe_groups_response import DescribedGroup
 from odradek.wire.generated.list_groups_response import ListedGroup
@@ -67,6 +72,27 @@ class Listing:
             protocol_data=protocol or "",
             members=[each.describe(protocol) for each in group.members.values()],
         )
+
+    def describe_consumer_groups(
+        self, group_ids: Iterable[str], default_assignor: str
+    ) -> list[DescribedConsumerGroup]:
+        """Consumer groups as they are; others do not exist for this API."""
+        found = []
+        for group_id in group_ids:
+            group = self._state.groups.get(group_id)
+            if isinstance(group, ConsumerGroup):
+                topics = self._state.image.topics
+                found.append(description.describe(group, default_assignor, topics))
+                continue
+            what = "not found" if group is None else "not a consumer group"
+            found.append(
+                DescribedConsumerGroup(
+                    group_id=group_id,
+                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                    error_message=f"Group {group_id} is {what}.",
+                )
+            )
+        return found
 
     def delete(self, group_ids: Collection[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
         """Forget groups without members, and their offsets."""

@@ -13,6 +13,8 @@ from odradek.core.group.classic.join import Join
 from odradek.core.group.classic.presence import Presence
 from odradek.core.group.classic.rebalance import Rebalance
 from odradek.core.group.classic.sync import Sync
+from odradek.core.group.consumer.group import ConsumerGroup
+from odradek.core.group.consumer.protocol import ConsumerProtocol
 from odradek.core.group.group import Requester
 from odradek.core.group.listing import Listing
 from odradek.core.group.offsets.commit import Commit
@@ -24,6 +26,7 @@ from odradek.core.group.state import GroupState
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.consumer_group_describe_response import DescribedGroup
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
 from odradek.wire.generated.heartbeat_response import HeartbeatResponse
 from odradek.wire.generated.join_group_request import JoinGroupRequest
@@ -61,6 +64,8 @@ class GroupMachine:
         self._join = Join(state, self.rebalance)
         self._sync = Sync(state, self.rebalance)
         self._presence = Presence(state, self.rebalance)
+        self._consumer = ConsumerProtocol(state, self.rebalance)
+        self.consumer_heartbeat = self._consumer.heartbeat
         self.commit = Commit(state, self.rebalance)
         self.fetch = Fetch(state, self.offsets)
         self.deletion = Deletion(state, self.offsets)
@@ -76,16 +81,31 @@ class GroupMachine:
     def join(
         self, request: JoinGroupRequest, requester: Requester, ticket: Any
     ) -> CoordinatorResult[None]:
-        """JoinGroup; the answer goes to `ticket`."""
+        """JoinGroup; the answer goes to `ticket`.
+
+        Raises:
+            ApiError: the member cannot be in a consumer group.
+        """
         group = self.state.groups.get(request.group_id)
-        if group is not None and not isinstance(group, ClassicGroup):
-            self.effects.answer(ticket, join_failed(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        if not isinstance(group, ConsumerGroup):
+            return self._join.join(request, requester, ticket)
+        if group.members:
+            return self._consumer.classic_members.join(group, request, requester, ticket)
+        if request.member_id:
+            answer = join_failed(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+            self.effects.answer(ticket, answer)
             return NOTHING
-        return self._join.join(request, requester, ticket)
+        return self._join.join(request, requester, ticket, group.tombstones())
 
     def sync(self, request: SyncGroupRequest, ticket: Any) -> CoordinatorResult[None]:
-        """SyncGroup; the answer goes to `ticket`."""
+        """SyncGroup; the answer goes to `ticket`.
+
+        Raises:
+            ApiError: the member of a consumer group has to join again.
+        """
         group = self.state.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and group.members:
+            return self._consumer.classic_members.sync(group, request, ticket)
         if not isinstance(group, ClassicGroup) or group.is_empty:
             self.effects.answer(ticket, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
             return NOTHING
@@ -97,6 +117,9 @@ class GroupMachine:
         Raises:
             ApiError: see `Presence.heartbeat`.
         """
+        group = self.state.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.classic_members.heartbeat(group, request)
         return self._presence.heartbeat(self._classic_group(request.group_id), request)
 
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
@@ -105,6 +128,9 @@ class GroupMachine:
         Raises:
             ApiError: UNKNOWN_MEMBER_ID: there is no such group.
         """
+        group = self.state.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.classic_members.leave(group, request)
         return self._presence.leave(self._classic_group(request.group_id), request)
 
     def _classic_group(self, group_id: str) -> ClassicGroup:
@@ -124,6 +150,7 @@ class GroupMachine:
                     self.rebalance.expect_heartbeat(group, member)
                 if len(group.members) > self.state.config.group_max_size:
                     self.rebalance.prepare(group, "the group is larger than group.max.size")
+        self._consumer.on_loaded()
         self.deletion.schedule_expiry()
 
     def on_unloaded(self) -> None:
@@ -135,6 +162,7 @@ class GroupMachine:
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `CoordinatorMachine`."""
         self.state.image = image
+        self._consumer.on_metadata(delta, image)
 
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
         """Topics are gone: (id, name) of each."""
@@ -148,7 +176,11 @@ class GroupMachine:
         """See `CoordinatorMachine`."""
         kind = record.key.API_KEY
         assert kind is not None
-        self._replay[kind](offset, producer_id, record.key, record.value)
+        of_consumer_group = self._consumer.replay.by_kind.get(kind)
+        if of_consumer_group is not None:
+            of_consumer_group(record.key, record.value)
+        else:
+            self._replay[kind](offset, producer_id, record.key, record.value)
 
     def replay_end_of_transaction(
         self, producer_id: int, producer_epoch: int, committed: bool
@@ -207,7 +239,12 @@ class GroupMachine:
         group = ClassicGroup.from_record(key.group, value, self.state.clock.now_ms())
         self.journal.put(groups, key.group, group)
 
-    # -- for metrics --------------------------------------------------------------------------
+    # -- administration and metrics -----------------------------------------------------------
+
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
+        """ConsumerGroupDescribe."""
+        assignor = self._consumer.targets.default_assignor
+        return self.listing.describe_consumer_groups(group_ids, assignor)
 
     def count_by_state(self) -> dict[str, int]:
         """How many groups are in which state."""

@@ -22,6 +22,13 @@ _TYPES = {
     0: "LegacyOffsetCommit",
     1: "OffsetCommit",
     2: "GroupMetadata",
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    16: "ConsumerGroupRegularExpression",
 }
 """What this machine understands. Records of other kinds of groups are left alone in the log."""
 

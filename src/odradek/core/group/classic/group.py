@@ -21,6 +21,7 @@ from odradek.core.group.group import (
     ValidatePartition,
 )
 from odradek.core.group.java_order import java_hash_order
+from odradek.core.group.offsets.store import since_commit
 from odradek.core.group.records import group_metadata, group_metadata_tombstone
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -219,16 +220,16 @@ class ClassicGroup(Group):
         commit.
         """
         if self.protocol_type is None:
-            return _since_commit
+            return since_commit
         if self.state is _EMPTY:
             timestamp_ms = self.state_timestamp_ms
-            return _since_commit if timestamp_ms is None else lambda offset: timestamp_ms
+            return since_commit if timestamp_ms is None else lambda offset: timestamp_ms
         if (
             self.uses_consumer_protocol
             and self.subscribed_topics is not None
             and self.state is _STABLE
         ):
-            return _since_commit
+            return since_commit
         return None
 
     # -- states -------------------------------------------------------------------------------
@@ -497,7 +498,3 @@ class ClassicGroup(Group):
     def cancel_session(self, member_id: str, timers: TimerTable) -> None:
         """The member is gone: nobody waits for its heartbeats."""
         timers.cancel(keys.session(self.group_id, member_id))
-
-
-def _since_commit(offset: Any) -> int:
-    return int(offset.commit_timestamp_ms)

@@ -6,9 +6,11 @@ that the member is in already. All others wait until the rebalance has gathered 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.group.classic import keys
 from odradek.core.group.classic.answers import join_failed
@@ -64,8 +66,17 @@ class Join:
         self._state = state
         self._rebalance = rebalance
 
-    def join(self, request: JoinGroupRequest, requester: Requester, ticket: Any) -> Result:
-        """See the module. The answer goes to `ticket`."""
+    def join(
+        self,
+        request: JoinGroupRequest,
+        requester: Requester,
+        ticket: Any,
+        tombstones: Sequence[CoordinatorRecord] = (),
+    ) -> Result:
+        """See the module. The answer goes to `ticket`.
+
+        `tombstones`: of an empty group of another type, in whose place a new one comes.
+        """
         joining = Joining(request, requester, ticket)
         group_id = request.group_id
         is_new_member = not request.member_id
@@ -90,7 +101,10 @@ class Join:
             timestamp_ms = group.state_timestamp_ms or -1
             record = group_metadata(group_id, state_timestamp_ms=timestamp_ms)
             return CoordinatorResult(
-                (record,), None, replay=False, on_commit=partial(self._on_group_stored, joining)
+                (*tombstones, record),
+                None,
+                replay=False,
+                on_commit=partial(self._on_group_stored, joining),
             )
         return result
 

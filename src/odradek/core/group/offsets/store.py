@@ -46,6 +46,11 @@ class CommittedOffset(NamedTuple):
         )
 
 
+def since_commit(offset: CommittedOffset) -> int:
+    """From when an offset's retention counts where nothing else is known."""
+    return offset.commit_timestamp_ms
+
+
 PartitionOffsets = dict[int, CommittedOffset]
 TopicOffsets = dict[str, PartitionOffsets]
 GroupOffsets = dict[str, TopicOffsets]

@@ -1,0 +1,31 @@
+"""What an assignor is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from odradek.core.group.consumer.member import Assignment
+
+
+class MemberSpec(NamedTuple):
+    """A member: its topics, and what it shall have so far."""
+
+    topic_ids: frozenset[bytes]
+    """Those that exist."""
+    target: Assignment
+    instance_id: str | None = None
+
+
+class GroupSpec(NamedTuple):
+    """A group. Members come in an order by which equal claims are settled."""
+
+    members: Mapping[str, MemberSpec]
+    partition_counts: Mapping[bytes, int]
+    """Of every topic that a member subscribes to."""
+    is_homogeneous: bool
+    """Whether all members subscribe to the same topics."""
+
+
+Assignor = Callable[[GroupSpec], dict[str, Assignment]]
+"""By member id; members that shall have nothing may be left out."""

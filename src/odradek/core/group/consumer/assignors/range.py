@@ -1,0 +1,47 @@
+"""The range assignor (Kafka's `RangeAssignor`)."""
+
+from __future__ import annotations
+
+from odradek.core.group.consumer.assignors.group_spec import GroupSpec
+from odradek.core.group.consumer.member import Assignment
+
+
+class _Topic:
+    """What is left of one topic."""
+
+    __slots__ = ("extra", "next", "quota")
+
+    def __init__(self, partition_count: int, member_count: int) -> None:
+        self.quota, self.extra = divmod(partition_count, member_count)
+        self.next = 0
+
+    def take(self) -> range:
+        """The next member's partitions."""
+        start = self.next
+        self.next += self.quota
+        if self.extra:
+            self.next += 1
+            self.extra -= 1
+        return range(start, self.next)
+
+
+def assign_ranges(group: GroupSpec) -> dict[str, Assignment]:
+    """Members in the order of instance ids, then those without in the order of member ids."""
+    subscribers: dict[bytes, int] = {}
+    for member in group.members.values():
+        for topic_id in member.topic_ids:
+            subscribers[topic_id] = subscribers.get(topic_id, 0) + 1
+    topics = {
+        topic_id: _Topic(group.partition_counts[topic_id], count)
+        for topic_id, count in subscribers.items()
+    }
+
+    def rank(member_id: str) -> tuple[bool, str]:
+        instance_id = group.members[member_id].instance_id
+        return (True, member_id) if instance_id is None else (False, instance_id)
+
+    targets: dict[str, Assignment] = {}
+    for member_id in sorted(group.members, key=rank):
+        taken = {each: topics[each].take() for each in group.members[member_id].topic_ids}
+        targets[member_id] = {each: frozenset(part) for each, part in taken.items() if part}
+    return targets

@@ -1,0 +1,126 @@
+"""The uniform assignor where members subscribe to different topics.
+
+First everything that is free goes to the subscriber with the fewest partitions, topic by topic.
+Then partitions move from subscribers with many to subscribers with few, again topic by topic,
+until no move helps or `_ROUNDS_MAX` rounds are over. Topics with many partitions for each of
+their subscribers come first (Kafka's `UniformHeterogeneousAssignmentBuilder`).
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from odradek.core.group.consumer.assignors.group_spec import GroupSpec
+from odradek.core.group.consumer.assignors.loads import Loads
+from odradek.core.group.consumer.member import Assignment
+
+_ROUNDS_MAX = 16
+_NOBODY = -1
+_UUID_LONGS = Struct(">qq")
+
+
+def assign_evenly(group: GroupSpec) -> dict[str, Assignment]:
+    """Spread partitions over those who want them."""
+    return _Assignment(group).build()
+
+
+class _Assignment:
+    """The work on one assignment. Members are numbered in the order of the group."""
+
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        self._sizes = [0] * len(group.members)
+        """How many partitions each member has."""
+        self._subscribers: dict[bytes, list[int]] = {}
+        for number, member in enumerate(group.members.values()):
+            for topic_id in member.topic_ids:
+                self._subscribers.setdefault(topic_id, []).append(number)
+        self._owners = {
+            topic_id: [_NOBODY] * group.partition_counts[topic_id] for topic_id in self._subscribers
+        }
+        """By topic and partition: the member that shall have it."""
+        self._topic_ids = sorted(self._subscribers, key=self._rank)
+
+    def _rank(self, topic_id: bytes) -> tuple[float, int, tuple[int, ...]]:
+        count = len(self._subscribers[topic_id])
+        partition_count = self._group.partition_counts[topic_id]
+        return (-partition_count / count, count, _UUID_LONGS.unpack(topic_id))
+
+    def build(self) -> dict[str, Assignment]:
+        """All three steps."""
+        if not self._subscribers:
+            return {}
+        self._keep()
+        for topic_id in self._topic_ids:
+            self._assign_free(topic_id)
+        self._balance([each for each in self._topic_ids if len(self._subscribers[each]) > 1])
+        return self._targets()
+
+    def _keep(self) -> None:
+        """Members keep what they have of the topics that they want."""
+        for number, member in enumerate(self._group.members.values()):
+            for topic_id, partitions in member.target.items():
+                if topic_id in member.topic_ids:
+                    self._sizes[number] += len(partitions)
+                    for partition in partitions:
+                        self._owners[topic_id][partition] = number
+
+    def _assign_free(self, topic_id: bytes) -> None:
+        owners = self._owners[topic_id]
+        if _NOBODY not in owners:
+            return
+        loads = Loads(self._subscribers[topic_id], self._sizes)
+        for partition, owner in enumerate(owners):
+            if owner == _NOBODY:
+                self._give(topic_id, partition, loads.next_least())
+
+    def _balance(self, topic_ids: list[bytes]) -> None:
+        """Go round the topics until one round has moved nothing."""
+        last_moved = None
+        for _ in range(_ROUNDS_MAX):
+            for topic_id in topic_ids:
+                if topic_id == last_moved:
+                    return
+                if self._balance_topic(topic_id) or last_moved is None:
+                    last_moved = topic_id
+
+    def _balance_topic(self, topic_id: bytes) -> bool:
+        """Move partitions of one topic; returns whether any moved."""
+        loads = Loads(self._subscribers[topic_id], self._sizes)
+        if loads.imbalance <= 1:
+            return False
+        partitions_of: dict[int, list[int]] = {}
+        for partition, owner in enumerate(self._owners[topic_id]):
+            partitions_of.setdefault(owner, []).append(partition)
+        has_moved = False
+        while not loads.is_balanced():
+            giver = loads.next_most()
+            while giver is not None and not partitions_of.get(giver):
+                loads.exclude_most()
+                giver = loads.next_most()
+            if giver is None:
+                break
+            partition = partitions_of[giver].pop()
+            taker = loads.next_least()
+            if loads.is_balanced():
+                break
+            self._give(topic_id, partition, taker)
+            has_moved = True
+        return has_moved
+
+    def _give(self, topic_id: bytes, partition: int, number: int) -> None:
+        owners = self._owners[topic_id]
+        if owners[partition] != _NOBODY:
+            self._sizes[owners[partition]] -= 1
+        owners[partition] = number
+        self._sizes[number] += 1
+
+    def _targets(self) -> dict[str, Assignment]:
+        found: list[dict[bytes, set[int]]] = [{} for _ in self._sizes]
+        for topic_id, owners in self._owners.items():
+            for partition, owner in enumerate(owners):
+                found[owner].setdefault(topic_id, set()).add(partition)
+        return {
+            member_id: {topic_id: frozenset(each) for topic_id, each in partitions.items()}
+            for member_id, partitions in zip(self._group.members, found, strict=True)
+        }

@@ -1,0 +1,441 @@
+"""The state of one consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping
+
+from odradek.core.coordinator.journal import Journal
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.coordinator.timers import TimerTable
+from odradek.core.group.consumer import keys, records
+from odradek.core.group.consumer.member import (
+    NO_ASSIGNMENT,
+    Assignment,
+    ConsumerMember,
+    HeldPartitions,
+    MemberState,
+)
+from odradek.core.group.consumer.subscriptions import (
+    UNRESOLVED,
+    ResolvedRegex,
+    TopicCount,
+    adjust_all,
+    adjusted,
+)
+from odradek.core.group.group import (
+    CONSUMER_PROTOCOL_TYPE,
+    ExpiryBase,
+    Group,
+    GroupType,
+    ValidatePartition,
+)
+from odradek.core.group.java_order import java_hash_order
+from odradek.core.group.offsets.store import since_commit
+from odradek.model.errors import ApiError, ErrorCode
+
+MEMBER_EPOCH_VERSION = 9
+"""From here on OffsetCommit can carry a member epoch."""
+NO_OWNER = -1
+
+
+class ConsumerGroup(Group):
+    """One group. Members and targets change by replay; see the package.
+
+    A group that is only looked at, such as one that is being made of a classic group, has a
+    journal of its own that nobody plays back.
+    """
+
+    type = GroupType.CONSUMER
+
+    def __init__(self, group_id: str, journal: Journal) -> None:
+        self.group_id = group_id
+        self._journal = journal
+        self.group_epoch = 1
+        """Grows whenever there is something to assign anew."""
+        self.metadata_hash = 0
+        """Of the subscribed topics: ids, partitions, racks."""
+        self.assignment_epoch = 1
+        """The group epoch of which the targets are."""
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Member id by instance id."""
+        self.targets: dict[str, Assignment] = {}
+        self.topic_counts: dict[str, TopicCount] = {}
+        self.regex_counts: dict[str, int] = {}
+        """How many members subscribe to a pattern."""
+        self.resolved_regexes: dict[str, ResolvedRegex] = {}
+        self.assignor_counts: dict[str, int] = {}
+        """How many members ask for an assignor."""
+        self.classic_member_count = 0
+        self.classic_protocol_counts: dict[str, int] = {}
+        """How many of the classic members speak a protocol."""
+        self.has_partition_metadata = False
+        """There is a record of before Kafka 4.1, to be removed."""
+        self._owner_epochs: dict[bytes, dict[int, int]] = {}
+        self._metadata_deadline_ms = 0
+        self._metadata_deadline_epoch = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"ConsumerGroup({self.group_id!r}, {self.state_name}, epoch {self.group_epoch}, "
+            f"{len(self.members)} members)"
+        )
+
+    # -- as every group -----------------------------------------------------------------------
+
+    @property
+    def state_name(self) -> str:
+        """See `Group`."""
+        if not self.members:
+            return "Empty"
+        if self.group_epoch > self.assignment_epoch:
+            return "Assigning"
+        if all(each.is_reconciled_to(self.assignment_epoch) for each in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    @property
+    def protocol_type_name(self) -> str:
+        """See `Group`."""
+        return CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        """See `Group`."""
+        return not self.members
+
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_or_epoch: int,
+        is_transactional: bool,
+        api_version: int,
+    ) -> ValidatePartition | None:
+        """See `Group`.
+
+        A member commits in its epoch, or in an earlier one partitions that it has held since
+        then. From outside one may commit while there are no members.
+        """
+        epoch = generation_or_epoch
+        if epoch < 0 and not self.members:
+            return None
+        if is_transactional and epoch == -1 and not member_id and group_instance_id is None:
+            return None  # TxnOffsetCommit need not say who commits
+        member = self.member(member_id)
+        if (
+            not is_transactional
+            and not member.uses_classic_protocol
+            and api_version < MEMBER_EPOCH_VERSION
+        ):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if epoch == member.member_epoch:
+            return None
+        if epoch > member.member_epoch:
+            raise _stale(member, f"epoch {epoch} is ahead of the member's {member.member_epoch}")
+
+        def validate(topic: str, topic_id: bytes, partition: int) -> None:
+            since = member.epoch_of(topic_id, partition)
+            if since is None:
+                raise _stale(member, f"{topic}-{partition} is not assigned to the member")
+            if epoch < since:
+                raise _stale(member, f"the member got {topic}-{partition} in epoch {since}")
+
+        return validate
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """See `Group`. Members have to be of their epoch; from outside everyone may look."""
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise _stale(member, f"the member is in epoch {member.member_epoch}")
+
+    def validate_offset_delete(self) -> None:
+        """See `Group`."""
+
+    def validate_delete(self) -> None:
+        """See `Group`."""
+        if self.members:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """See `Group`."""
+        return topic in self.topic_counts
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """See `Group`."""
+        return records.group_tombstones(self.group_id, self.members, self.resolved_regexes)
+
+    def cancel_timers(self, timers: TimerTable) -> None:
+        """See `Group`."""
+        for member_id in self.members:
+            keys.cancel_all(timers, self.group_id, member_id)
+
+    def offset_expiry_base(self) -> ExpiryBase | None:
+        """See `Group`. Offsets of topics that nobody reads count from their commit."""
+        return since_commit
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """A member.
+
+        Raises:
+            ApiError: UNKNOWN_MEMBER_ID.
+        """
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member of an instance id, if there is one."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target(self, member_id: str) -> Assignment:
+        """What a member shall have."""
+        return self.targets.get(member_id, NO_ASSIGNMENT)
+
+    def target_of(self, member: ConsumerMember) -> Assignment:
+        """The same; a static member that comes back takes over from its former self."""
+        if member.instance_id is None:
+            return self.target(member.member_id)
+        former = self.static_members.get(member.instance_id)
+        return NO_ASSIGNMENT if former is None else self.target(former)
+
+    def owner_epoch(self, topic_id: bytes, partition: int) -> int:
+        """The member epoch of whoever holds a partition; -1 if nobody does."""
+        return self._owner_epochs.get(topic_id, {}).get(partition, NO_OWNER)
+
+    def subscribed_topics(self, member: ConsumerMember) -> frozenset[str]:
+        """The topics that a member wants; a pattern that is not resolved matches nothing."""
+        if not member.topic_regex:
+            return member.topic_names
+        return member.topic_names | self.resolved_regexes.get(member.topic_regex, UNRESOLVED).topics
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether a partition that the member shall have is still held by someone."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        return any(
+            partition not in member.assigned.get(topic_id, {})
+            and self.owner_epoch(topic_id, partition) != NO_OWNER
+            for topic_id, partitions in self.target(member.member_id).items()
+            for partition in partitions
+        )
+
+    def has_only_classic_members(self, without: Iterable[ConsumerMember]) -> bool:
+        """Whether all members speak the classic protocol, not counting those of `without`."""
+        excluded = list(without)
+        classic = sum(each.uses_classic_protocol for each in excluded)
+        remaining = len(self.members) - len(excluded)
+        return self.classic_member_count - classic == remaining
+
+    def supports_classic(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Whether a classic member that speaks these can be in the group."""
+        if protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return False
+        if not self.members:
+            return any(True for _ in protocols)
+        return any(
+            self.classic_protocol_counts.get(name, 0) == self.classic_member_count
+            for name in protocols
+        )
+
+    # -- what members would make of the counts --------------------------------------------------
+
+    def topic_counts_with(
+        self, before: ConsumerMember | None, after: ConsumerMember | None
+    ) -> dict[str, TopicCount]:
+        """The counts if one member became another (None: comes or goes)."""
+        counts = dict(self.topic_counts)
+        if before is not None:
+            adjust_all(counts, before.topic_names, names=-1)
+        if after is not None:
+            adjust_all(counts, after.topic_names, names=1)
+        old_regex = before.topic_regex if before is not None else None
+        new_regex = after.topic_regex if after is not None else None
+        if old_regex and old_regex != new_regex and self.regex_counts.get(old_regex) == 1:
+            gone = self.resolved_regexes.get(old_regex, UNRESOLVED)
+            adjust_all(counts, gone.topics, regexes=-1)
+        return counts
+
+    def topic_counts_without(
+        self, members: Iterable[ConsumerMember], regexes: Iterable[str]
+    ) -> dict[str, TopicCount]:
+        """The counts without some members and patterns."""
+        counts = dict(self.topic_counts)
+        for member in members:
+            adjust_all(counts, member.topic_names, names=-1)
+        for regex in regexes:
+            adjust_all(counts, self.resolved_regexes.get(regex, UNRESOLVED).topics, regexes=-1)
+        return counts
+
+    def regex_counts_with(
+        self, before: ConsumerMember | None, after: ConsumerMember | None
+    ) -> dict[str, int]:
+        """The counts of patterns if one member became another."""
+        counts = dict(self.regex_counts)
+        for member, step in ((before, -1), (after, 1)):
+            if member is not None and member.topic_regex:
+                _adjust(counts, member.topic_regex, step)
+        return counts
+
+    def preferred_assignor(
+        self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
+    ) -> str | None:
+        """The assignor that most members ask for, if one member became another."""
+        counts = dict(self.assignor_counts)
+        for member, step in ((before, -1), (after, 1)):
+            if member is not None and member.server_assignor is not None:
+                _adjust(counts, member.server_assignor, step)
+        return max(java_hash_order(counts), key=lambda name: counts[name]) if counts else None
+
+    # -- metadata -------------------------------------------------------------------------------
+
+    def refresh_metadata_at(self, deadline_ms: int, group_epoch: int) -> None:
+        """Look at the metadata of the topics again then, or when that epoch was taken back."""
+        self._metadata_deadline_ms = deadline_ms
+        self._metadata_deadline_epoch = group_epoch
+
+    def request_metadata_refresh(self) -> None:
+        """Subscribed topics have changed: look again at the next heartbeat."""
+        self.refresh_metadata_at(0, 0)
+
+    def has_stale_metadata(self, now_ms: int) -> bool:
+        """Whether it is time to look."""
+        return (
+            now_ms >= self._metadata_deadline_ms or self.group_epoch < self._metadata_deadline_epoch
+        )
+
+    # -- replay ---------------------------------------------------------------------------------
+
+    def set_epoch(self, group_epoch: int, metadata_hash: int) -> None:
+        """The group is in another epoch."""
+        self._journal.assign(self, "group_epoch", group_epoch)
+        self._journal.assign(self, "metadata_hash", metadata_hash)
+
+    def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
+        """The targets are those of another epoch; -1: there are none."""
+        self._journal.assign(self, "assignment_epoch", epoch)
+        self._journal.assign(self, "assignment_timestamp_ms", timestamp_ms)
+
+    def set_has_partition_metadata(self, has: bool) -> None:
+        """There is a record of before Kafka 4.1, or no longer."""
+        self._journal.assign(self, "has_partition_metadata", has)
+
+    def set_target(self, member_id: str, target: Assignment) -> None:
+        """A member shall have something else."""
+        self._journal.put(self.targets, member_id, target)
+
+    def remove_target(self, member_id: str) -> None:
+        """A member shall have nothing."""
+        self._journal.remove(self.targets, member_id)
+
+    def update_member(self, member: ConsumerMember) -> None:
+        """A member is new, or has changed."""
+        before = self._journal.put(self.members, member.member_id, member)
+        self._count(before, -1)
+        self._count(member, 1)
+        if before is not None:
+            self._release(before.assigned, before.member_epoch)
+            self._release(before.pending_revocation, before.member_epoch)
+        self._own(member.assigned, member.member_epoch)
+        self._own(member.pending_revocation, member.member_epoch)
+        if member.instance_id is not None:
+            self._journal.put(self.static_members, member.instance_id, member.member_id)
+
+    def remove_member(self, member_id: str) -> None:
+        """A member is gone."""
+        member = self._journal.remove(self.members, member_id)
+        if member is None:
+            return
+        self._count(member, -1)
+        self._release(member.assigned, member.member_epoch)
+        self._release(member.pending_revocation, member.member_epoch)
+        if member.instance_id is not None:
+            self._journal.remove(self.static_members, member.instance_id)
+
+    def set_resolved_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
+        """The topics of a pattern; None: nobody subscribes to it."""
+        before = self._journal.remove(self.resolved_regexes, regex)
+        if before is not None:
+            self._count_topics(before.topics, regexes=-1)
+        if resolved is not None:
+            self._journal.put(self.resolved_regexes, regex, resolved)
+            self._count_topics(resolved.topics, regexes=1)
+
+    def _count(self, member: ConsumerMember | None, step: int) -> None:
+        if member is None:
+            return
+        self._count_topics(member.topic_names, names=step)
+        if member.topic_regex:
+            self._adjust(self.regex_counts, member.topic_regex, step)
+        if member.server_assignor is not None:
+            self._adjust(self.assignor_counts, member.server_assignor, step)
+        if member.uses_classic_protocol:
+            count = self.classic_member_count + step
+            self._journal.assign(self, "classic_member_count", count)
+            for protocol in member.classic_protocols:
+                self._adjust(self.classic_protocol_counts, protocol.name, step)
+
+    def _count_topics(self, topics: Iterable[str], names: int = 0, regexes: int = 0) -> None:
+        for topic in topics:
+            count = adjusted(self.topic_counts.get(topic), names, regexes)
+            if count is None:
+                self._journal.remove(self.topic_counts, topic)
+            else:
+                self._journal.put(self.topic_counts, topic, count)
+
+    def _adjust(self, counts: dict[str, int], name: str, step: int) -> None:
+        count = counts.get(name, 0) + step
+        if count > 0:
+            self._journal.put(counts, name, count)
+        else:
+            self._journal.remove(counts, name)
+
+    def _own(self, held: HeldPartitions, epoch: int) -> None:
+        for topic_id, partitions in held.items():
+            owners = self._owner_epochs.get(topic_id)
+            if owners is None:
+                owners = {}
+                self._journal.put(self._owner_epochs, topic_id, owners)
+            for partition in partitions:
+                other = owners.get(partition)
+                if self._journal.recording:  # a compacted log may lack the record that let go
+                    assert other is None or other < epoch, f"{partition} has an owner in {other}"
+                self._journal.put(owners, partition, epoch)
+
+    def _release(self, held: HeldPartitions, epoch: int) -> None:
+        """Whoever holds a partition in another epoch keeps it."""
+        for topic_id, partitions in held.items():
+            owners = self._owner_epochs.get(topic_id)
+            if owners is None:
+                continue
+            for partition in partitions:
+                if owners.get(partition) == epoch:
+                    self._journal.remove(owners, partition)
+            if not owners:
+                self._journal.remove(self._owner_epochs, topic_id)
+
+
+def _adjust(counts: MutableMapping[str, int], name: str, step: int) -> None:
+    count = counts.get(name, 0) + step
+    if count > 0:
+        counts[name] = count
+    else:
+        counts.pop(name, None)
+
+
+def _stale(member: ConsumerMember, why: str) -> ApiError:
+    """Classic members know of generations only."""
+    code = ErrorCode.STALE_MEMBER_EPOCH
+    if member.uses_classic_protocol:
+        code = ErrorCode.ILLEGAL_GENERATION
+    return ApiError(code, why)

@@ -1,0 +1,148 @@
+"""A member of a consumer group. Immutable: a change makes a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.wire.generated.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    TopicPartitions,
+)
+from odradek.wire.generated.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+)
+
+JOIN_EPOCH = 0
+"""In a heartbeat: the member wants to join, also after it was fenced."""
+LEAVE_EPOCH = -1
+"""In a heartbeat: the member leaves."""
+STATIC_LEAVE_EPOCH = -2
+"""In a heartbeat: a static member goes, and comes back."""
+
+Assignment = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id. No topic is without partitions."""
+HeldPartitions = Mapping[bytes, Mapping[int, int]]
+"""By topic id and partition: the epoch in which the member got it."""
+
+NO_ASSIGNMENT: Assignment = {}
+NOTHING_HELD: HeldPartitions = {}
+
+
+class MemberState(IntEnum):
+    """Where a member is on its way to the target; numbered as in its record."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, number: int) -> MemberState:
+        """A newer coordinator may have written others."""
+        try:
+            return cls(number)
+        except ValueError:
+            return cls.UNKNOWN
+
+
+class ConsumerMember(NamedTuple):
+    """One member; see the package for epochs and states."""
+
+    member_id: str
+    member_epoch: int = JOIN_EPOCH
+    previous_member_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str | None = ""
+    server_assignor: str | None = None
+    assigned: HeldPartitions = NOTHING_HELD
+    pending_revocation: HeldPartitions = NOTHING_HELD
+    """What it has to give up before it may go on."""
+    classic: ClassicMemberMetadata | None = None
+    """What it said in JoinGroup, if it speaks the classic protocol."""
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        """Whether it has reached the target."""
+        return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+
+    @property
+    def uses_classic_protocol(self) -> bool:
+        """Whether it sends JoinGroup and SyncGroup."""
+        return self.classic is not None
+
+    @property
+    def classic_protocols(self) -> list[ClassicProtocol]:
+        """The protocols that it speaks as a classic member."""
+        assert self.classic is not None
+        return self.classic.supported_protocols
+
+    def moved_to(self, member_epoch: int) -> ConsumerMember:
+        """The same member in another epoch, which remembers the one before."""
+        return self._replace(member_epoch=member_epoch, previous_member_epoch=self.member_epoch)
+
+    def epoch_of(self, topic_id: bytes, partition: int) -> int | None:
+        """In which epoch it got a partition that it holds or has to give up."""
+        for held in (self.assigned, self.pending_revocation):
+            epoch = held.get(topic_id, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None
+
+    def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+        """After the record of what it wants."""
+        return self._replace(
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topic_names=frozenset(value.subscribed_topic_names),
+            topic_regex=value.subscribed_topic_regex,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+            classic=value.classic_member_metadata,
+        )
+
+    def with_current_assignment(
+        self, value: ConsumerGroupCurrentMemberAssignmentValue
+    ) -> ConsumerMember:
+        """After the record of what it has."""
+        return self._replace(
+            member_epoch=value.member_epoch,
+            previous_member_epoch=value.previous_member_epoch,
+            state=MemberState.of(value.state),
+            assigned=_held(value.assigned_partitions, value.member_epoch),
+            pending_revocation=_held(value.partitions_pending_revocation, value.member_epoch),
+        )
+
+
+def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
+    """Records of before Kafka 4.2 do not tell the epochs of partitions."""
+    held: dict[bytes, Mapping[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = [max(member_epoch, 0)] * len(topic.partitions)
+        held[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return held
+
+
+def without_epochs(held: HeldPartitions) -> Assignment:
+    """The partitions only."""
+    return {topic_id: frozenset(partitions) for topic_id, partitions in held.items()}
+
+
+def with_epoch(assignment: Assignment, epoch: int) -> HeldPartitions:
+    """All partitions as if the member had got them in one epoch."""
+    return {
+        topic_id: dict.fromkeys(sorted(partitions), epoch)
+        for topic_id, partitions in assignment.items()
+    }

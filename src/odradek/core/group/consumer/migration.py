@@ -1,0 +1,277 @@
+"""Groups change their protocol while members stay (KIP-848, `group.consumer.migration.policy`).
+
+A classic group of consumers becomes a consumer group when a member of the new protocol joins;
+its members go on with JoinGroup and SyncGroup, to a coordinator that assigns (`classic_members`).
+It becomes a classic group again when the last member of the new protocol has gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from odradek.core.coordinator.journal import Journal
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.group.classic.answers import join_failed
+from odradek.core.group.classic.group import ClassicGroup, ClassicState
+from odradek.core.group.classic.member import NO_ASSIGNMENT, ClassicMember
+from odradek.core.group.classic.rebalance import Rebalance
+from odradek.core.group.consumer import records
+from odradek.core.group.consumer.group import ConsumerGroup
+from odradek.core.group.consumer.member import Assignment, ConsumerMember, with_epoch
+from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.consumer_protocol import (
+    MalformedSubscription,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from odradek.core.group.group import CONSUMER_PROTOCOL_TYPE
+from odradek.core.group.state import GroupState
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+)
+from odradek.wire.generated.sync_group_response import SyncGroupResponse
+
+_UPGRADE = frozenset(("upgrade", "bidirectional"))
+_DOWNGRADE = frozenset(("downgrade", "bidirectional"))
+
+
+class Migration:
+    """Finds consumer groups, and makes them of classic ones and back."""
+
+    def __init__(self, state: GroupState, topics: Topics, rebalance: Rebalance) -> None:
+        self._state = state
+        self._topics = topics
+        self._rebalance = rebalance
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
+        """The group.
+
+        Raises:
+            ApiError: GROUP_ID_NOT_FOUND: there is none, or it is of another type.
+        """
+        group = self._state.group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise _not_found(f"Group {group_id} is not a consumer group.")
+        return group
+
+    def group_to_join(self, group_id: str, log: list[CoordinatorRecord]) -> ConsumerGroup:
+        """The group that a member joins: made, or made of a classic group, if need be.
+
+        Only replaying `log` puts a new one in its place.
+
+        Raises:
+            ApiError: GROUP_ID_NOT_FOUND: there is a classic group that has to stay one.
+        """
+        group = self._state.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if isinstance(group, ClassicGroup):
+            if not group.is_empty:
+                return self._upgrade(group, log)
+            log.extend(group.tombstones())
+            group.cancel_timers(self._state.timers)
+        return ConsumerGroup(group_id, self._state.journal)
+
+    # -- up -------------------------------------------------------------------------------------
+
+    def _upgrade(self, classic: ClassicGroup, log: list[CoordinatorRecord]) -> ConsumerGroup:
+        self._check_upgrade(classic)
+        group = self._converted(classic)
+        log.extend(classic.tombstones())
+        log.extend(_records(group))
+        again = ErrorCode.REBALANCE_IN_PROGRESS
+        for old in classic.members.values():
+            classic.answer_join(old, join_failed(again, old.member_id), self._state.effects)
+            classic.answer_sync(old, SyncGroupResponse(error_code=again), self._state.effects)
+        self._state.note(classic.group_id, "becomes a consumer group")
+        return group
+
+    def _check_upgrade(self, classic: ClassicGroup) -> None:
+        config = self._state.config
+        why = None
+        if config.group_consumer_migration_policy.lower() not in _UPGRADE:
+            why = "group.consumer.migration.policy does not allow it"
+        elif not classic.uses_consumer_protocol:
+            why = "its members are no consumers"
+        elif len(classic.members) > config.group_consumer_max_size:
+            why = "it has more members than group.consumer.max.size"
+        if why is not None:
+            raise _not_found(f"Group {classic.group_id} stays a classic group: {why}.")
+
+    def _converted(self, classic: ClassicGroup) -> ConsumerGroup:
+        """The consumer group, not yet among the groups. Its members have what they had."""
+        group = ConsumerGroup(classic.group_id, Journal())
+        epoch = classic.generation_id
+        group.set_epoch(epoch, 0)
+        group.set_assignment_epoch(epoch, 0)
+        protocol = classic.protocol_name
+        if protocol is None or classic.protocol_support.get(protocol) != len(classic.members):
+            protocol = classic.select_protocol()  # it is still gathering its members
+        owned: set[tuple[bytes, int]] = set()
+        for old in classic.members.values():
+            try:
+                member, assignment = self._converted_member(old, protocol, epoch)
+            except MalformedSubscription as error:
+                raise _not_found(
+                    f"Group {classic.group_id} stays a classic group: {error}."
+                ) from error
+            claims = {(topic, each) for topic, those in assignment.items() for each in those}
+            if owned & claims:
+                raise ApiError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"Group {classic.group_id} has assigned a partition to two members.",
+                )
+            owned |= claims
+            group.set_target(member.member_id, assignment)
+            group.update_member(member)
+        group.set_epoch(epoch, self._topics.group_hash(group.topic_counts))
+        return group
+
+    def _converted_member(
+        self, old: ClassicMember, protocol: str, epoch: int
+    ) -> tuple[ConsumerMember, Assignment]:
+        subscription, _ = read_subscription(old.metadata(protocol))
+        assignment: Assignment = {}
+        if old.assignment != NO_ASSIGNMENT:
+            message = read_assignment(old.assignment)
+            if message.user_data:
+                raise MalformedSubscription("what its own assignor has noted would be lost")
+            by_name = self._state.image.topics.by_name
+            assignment = {
+                by_name[each.topic].id: frozenset(each.partitions)
+                for each in message.assigned_partitions
+                if each.topic in by_name and each.partitions
+            }
+        member = ConsumerMember(
+            old.member_id,
+            epoch,
+            epoch,
+            instance_id=old.group_instance_id,
+            rack_id=subscription.rack_id or None,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            client_id=old.client_id,
+            client_host=old.client_host,
+            topic_names=frozenset(subscription.topics),
+            assigned=with_epoch(assignment, epoch),
+            classic=ClassicMemberMetadata(
+                session_timeout_ms=old.session_timeout_ms,
+                supported_protocols=[
+                    ClassicProtocol(name=name, metadata=metadata)
+                    for name, metadata in old.protocols
+                ],
+            ),
+        )
+        return member, assignment
+
+    # -- down -----------------------------------------------------------------------------------
+
+    def can_downgrade_without(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember]
+    ) -> bool:
+        """Whether the group is to become a classic one when these members are gone."""
+        remaining = len(group.members) - len(members)
+        return (
+            remaining > 0
+            and group.has_only_classic_members(members)
+            and self._may_downgrade(group, remaining)
+        )
+
+    def can_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
+        """Whether it is when a static member comes back that speaks the classic protocol."""
+        return (
+            replaced is not None
+            and not replaced.uses_classic_protocol
+            and group.has_only_classic_members((replaced,))
+            and self._may_downgrade(group, len(group.members))
+        )
+
+    def _may_downgrade(self, group: ConsumerGroup, member_count: int) -> bool:
+        config = self._state.config
+        if config.group_consumer_migration_policy.lower() not in _DOWNGRADE:
+            self._state.note(group.group_id, "group.consumer.migration.policy keeps it as it is")
+            return False
+        return member_count <= config.group_max_size
+
+    def downgrade(
+        self,
+        group: ConsumerGroup,
+        log: list[CoordinatorRecord],
+        *,
+        without: Sequence[ConsumerMember] = (),
+        joining: ConsumerMember | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Put a classic group in the place of the group, at once; `log` must not be replayed.
+
+        `joining`: takes the place of the static member of its instance, whose records are
+        replaced in `log` already. `reason`: of a rebalance, if there is to be one.
+        """
+        state = self._state
+        replaced = None if joining is None else group.static_member(joining.instance_id)
+        gone = {each.member_id for each in without}
+        ids = {each: each for each in group.members}
+        if joining is not None and replaced is not None:
+            ids[replaced.member_id] = joining.member_id
+        log.extend(records.group_tombstones(group.group_id, ids.values(), group.resolved_regexes))
+        classic = ClassicGroup(group.group_id, state.clock.now_ms(), ClassicState.STABLE)
+        classic.protocol_type = CONSUMER_PROTOCOL_TYPE
+        classic.generation_id = group.group_epoch
+        for member in group.members.values():
+            if member.member_id not in gone and member is not replaced:
+                self._add_classic(classic, member, group.target(member.member_id))
+        if joining is not None and replaced is not None:
+            self._add_classic(classic, joining, group.target(replaced.member_id))
+        classic.protocol_name = classic.select_protocol()
+        classic.refresh_subscribed_topics()
+        log.append(classic.record(classic.assignment))
+        state.journal.put(state.groups, group.group_id, classic)
+        for each in classic.members.values():
+            self._rebalance.expect_heartbeat(classic, each)
+        state.note(group.group_id, "becomes a classic group")
+        if reason is not None:
+            self._rebalance.prepare(classic, reason)
+
+    def _add_classic(
+        self, classic: ClassicGroup, member: ConsumerMember, target: Assignment
+    ) -> None:
+        assert member.classic is not None, "only members that speak it stay in a classic group"
+        by_id = self._state.image.topics.by_id
+        protocols = tuple((each.name, bytes(each.metadata)) for each in member.classic_protocols)
+        by_name = {
+            by_id[topic_id].name: sorted(partitions)
+            for topic_id, partitions in target.items()
+            if topic_id in by_id
+        }
+        classic.add(
+            ClassicMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.classic.session_timeout_ms,
+                CONSUMER_PROTOCOL_TYPE,
+                protocols,
+                write_assignment(by_name, like=protocols[0][1]),
+            )
+        )
+
+
+def _records(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """Everything about a group, in Kafka's order."""
+    group_id = group.group_id
+    members = group.members.values()
+    return [
+        *(records.member_metadata(group_id, each) for each in members),
+        records.group_epoch(group_id, group.group_epoch, group.metadata_hash),
+        *(records.target_assignment(group_id, each, group.target(each)) for each in group.members),
+        records.target_epoch(group_id, group.assignment_epoch, group.assignment_timestamp_ms),
+        *(records.current_assignment(group_id, each) for each in members),
+    ]
+
+
+def _not_found(message: str) -> ApiError:
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)

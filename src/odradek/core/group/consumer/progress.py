@@ -1,0 +1,149 @@
+"""Members follow their targets, and are given up if they do not show themselves or do not follow.
+
+All timers of consumer groups' members are here. What they ask finds out by itself whether the
+member is still there.
+"""
+
+from __future__ import annotations
+
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.coordinator.result import NOTHING, CoordinatorResult
+from odradek.core.group.consumer import keys, records
+from odradek.core.group.consumer.group import ConsumerGroup
+from odradek.core.group.consumer.leaving import Leaving
+from odradek.core.group.consumer.member import ConsumerMember, MemberState
+from odradek.core.group.consumer.reconcile import Owned, Reconciliation
+from odradek.core.group.consumer.settings import session_timeout_ms
+from odradek.core.group.consumer.targets import Target
+from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.state import GroupState
+
+RETRY_MS = 500
+"""When to try again if a departure could not be written."""
+
+Result = CoordinatorResult[None]
+
+
+class Progress:
+    """Steps and deadlines of members."""
+
+    def __init__(self, state: GroupState, topics: Topics, leaving: Leaving) -> None:
+        self._state = state
+        self._topics = topics
+        self._leaving = leaving
+
+    def step(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        target: Target,
+        has_subscription_changed: bool,
+        owned: Owned,
+        log: list[CoordinatorRecord],
+    ) -> ConsumerMember:
+        """The member after its next step to the target; a record goes to `log`.
+
+        Raises:
+            ApiError: FENCED_MEMBER_EPOCH: the member has to begin again.
+        """
+        target_epoch, assignment = target
+        if not has_subscription_changed and member.is_reconciled_to(target_epoch):
+            return member
+        subscribed_ids = self._topics.ids_of(group.subscribed_topics(member))
+        after = Reconciliation(group, member, assignment, target_epoch, subscribed_ids, owned).step(
+            has_subscription_changed
+        )
+        if after != member:
+            log.append(records.current_assignment(group.group_id, after))
+            if not after.uses_classic_protocol:
+                self._expect_revocation(group.group_id, after)
+        return after
+
+    # -- deadlines ------------------------------------------------------------------------------
+
+    def on_loaded(self, group: ConsumerGroup) -> None:
+        """Members have to show themselves here now."""
+        for member in group.members.values():
+            self.expect_heartbeat(group.group_id, member.member_id)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._expect_revocation(group.group_id, member)
+
+    def expect_heartbeat(
+        self, group_id: str, member_id: str, timeout_ms: int | None = None
+    ) -> None:
+        """The member has shown itself: it may be silent for its session timeout again.
+
+        Members of the classic protocol bring a timeout of their own.
+        """
+        if timeout_ms is None:
+            timeout_ms = session_timeout_ms(self._state, group_id)
+        self._state.timers.schedule(
+            keys.session(group_id, member_id),
+            timeout_ms,
+            self.dismiss,
+            group_id,
+            member_id,
+            "sent no heartbeat in time",
+            retry_ms=RETRY_MS,
+        )
+
+    def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """A member that has to give up partitions has its rebalance timeout for that."""
+        key = keys.rebalance(group_id, member.member_id)
+        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._state.timers.cancel(key)
+            return
+        self._state.timers.schedule(
+            key,
+            member.rebalance_timeout_ms,
+            self.end_revocation,
+            group_id,
+            member.member_id,
+            member.member_epoch,
+            retry_ms=RETRY_MS,
+        )
+
+    def expect_join(self, group_id: str, member: ConsumerMember) -> None:
+        """A classic member was told to join again; it has its rebalance timeout for that."""
+        key = keys.join(group_id, member.member_id)
+        if key not in self._state.timers:
+            self._state.timers.schedule(
+                key,
+                member.rebalance_timeout_ms,
+                self.dismiss,
+                group_id,
+                member.member_id,
+                "did not join again in time",
+                retry_ms=RETRY_MS,
+            )
+
+    def expect_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """A classic member has joined; it has its rebalance timeout to ask what it got."""
+        self._state.timers.schedule(
+            keys.sync(group_id, member_id),
+            timeout_ms,
+            self.dismiss,
+            group_id,
+            member_id,
+            "did not ask for its assignment in time",
+            retry_ms=RETRY_MS,
+        )
+
+    def end_revocation(self, group_id: str, member_id: str, member_epoch: int) -> Result:
+        """The rebalance timeout has passed: a member that is still in its epoch is given up."""
+        group = self._state.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            member = group.members.get(member_id)
+            if member is not None and member.member_epoch == member_epoch:
+                return self.dismiss(group_id, member_id, "did not give up its partitions in time")
+        return NOTHING
+
+    def dismiss(self, group_id: str, member_id: str, why: str) -> Result:
+        """A member is given up, if it is still there."""
+        group = self._state.groups.get(group_id)
+        member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+        if member is None:
+            return NOTHING
+        assert isinstance(group, ConsumerGroup)
+        self._state.note(group_id, f"{member_id} {why}")
+        return self._leaving.remove(group, [member], None)

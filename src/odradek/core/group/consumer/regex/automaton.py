@@ -1,0 +1,133 @@
+"""Runs a pattern over texts: all paths at once, a character at a time.
+
+The states that a text can be in after a character are a set. A set and the character before it
+are remembered with where each next character leads (RE2's lazy DFA), so that most characters cost
+one look into a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.core.group.consumer.regex.classes import NONE, WORD
+from odradek.core.group.consumer.regex.nodes import Place
+from odradek.core.group.consumer.regex.parser import parse
+from odradek.core.group.consumer.regex.program import Program
+
+REMEMBERED_MAX = 300_000
+"""States in all sets that are remembered; then all are forgotten. Some ten megabytes."""
+WORK_MAX = 20_000_000
+"""States that may be visited before a pattern counts as too costly: some seconds."""
+
+_EDGE = -1
+"""In place of a character: there is none, the text begins or ends."""
+
+
+class CostlyRegex(Exception):
+    """A pattern that was built to take long."""
+
+
+class _Set:
+    """Some states and where each character leads from there."""
+
+    __slots__ = ("before", "is_match", "next", "states")
+
+    def __init__(self, states: frozenset[int], before: int) -> None:
+        self.states = states
+        self.before = before
+        self.next: dict[str, _Set] = {}
+        self.is_match: bool | None = None
+
+
+class Regex:
+    """A compiled pattern.
+
+    Raises:
+        InvalidRegex: it is none, or too large.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self._program = Program(parse(pattern))
+        self._work = 0
+        self._remembered = 0
+        self._sets: dict[tuple[frozenset[int], int], _Set] = {}
+        self._begin = self._set(frozenset((self._program.begin,)), _EDGE)
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches the whole of an ASCII text.
+
+        Raises:
+            CostlyRegex: it has taken too much work by now.
+        """
+        current = self._begin
+        for character in text:
+            following = current.next.get(character)
+            if following is None:
+                following = self._step(current, character)
+            current = following
+            if not current.states:
+                return False
+        if current.is_match is None:
+            current.is_match = self._program.accept in self._reach(current, _EDGE)
+        return current.is_match
+
+    def _set(self, states: frozenset[int], before: int) -> _Set:
+        """Of the character before only matters whether it is one of a word."""
+        kind = before if before == _EDGE else WORD >> before & 1
+        key = (states, kind)
+        found = self._sets.get(key)
+        if found is None:
+            self._remembered += len(states) + 1
+            if self._remembered > REMEMBERED_MAX:
+                self._forget()
+            found = self._sets[key] = _Set(states, before)
+        return found
+
+    def _forget(self) -> None:
+        for each in self._sets.values():
+            each.next.clear()
+        self._sets.clear()
+        self._remembered = 0
+
+    def _step(self, current: _Set, character: str) -> _Set:
+        code = ord(character)
+        states = self._program.states
+        reached = self._reach(current, code)
+        following = frozenset(
+            states[number].following[0] for number in reached if states[number].mask >> code & 1
+        )
+        found = self._set(following, code)
+        current.next[character] = found
+        return found
+
+    def _reach(self, current: _Set, after: int) -> Iterable[int]:
+        """The states that are reached without reading, `after` being the next character."""
+        states = self._program.states
+        seen = set(current.states)
+        waiting = list(current.states)
+        while waiting:
+            state = states[waiting.pop()]
+            if state.mask != NONE:
+                continue
+            if state.place is not None and not _holds(state.place, current.before, after):
+                continue
+            for number in state.following:
+                if number not in seen:
+                    seen.add(number)
+                    waiting.append(number)
+        self._work += len(seen)
+        if self._work > WORK_MAX:
+            raise CostlyRegex("it takes too long to match")
+        return seen
+
+
+def _holds(place: Place, before: int, after: int) -> bool:
+    if place is Place.BEGIN:
+        return before == _EDGE
+    if place is Place.END:
+        return after == _EDGE
+    return (_is_word(before) != _is_word(after)) is (place is Place.BOUNDARY)
+
+
+def _is_word(code: int) -> bool:
+    return code != _EDGE and bool(WORD >> code & 1)

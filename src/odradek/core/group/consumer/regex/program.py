@@ -1,0 +1,80 @@
+"""A pattern as a nondeterministic automaton (Thompson's construction)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from odradek.core.group.consumer.regex.classes import NONE, Mask
+from odradek.core.group.consumer.regex.escapes import InvalidRegex
+from odradek.core.group.consumer.regex.nodes import (
+    At,
+    Characters,
+    Choice,
+    Node,
+    Place,
+    Repeat,
+    Sequence,
+)
+
+STATES_MAX = 5_000
+"""What a pattern may grow to; counts are written out."""
+
+
+class State(NamedTuple):
+    """Reads a character of `mask`, or goes on without reading if the mask is `NONE`."""
+
+    mask: Mask
+    place: Place | None
+    """Where it may go on, if not anywhere."""
+    following: tuple[int, ...]
+
+
+class Program:
+    """States by number; the first one is 0, where the text is matched is `accept`."""
+
+    def __init__(self, node: Node) -> None:
+        """Raises `InvalidRegex` if there would be too many states."""
+        self.states: list[State] = []
+        # Built from the end: what follows is known by number, but for loops.
+        self.accept = self._add(NONE, None, ())
+        self.begin = self._build(node, self.accept)
+
+    def _add(self, mask: Mask, place: Place | None, following: tuple[int, ...]) -> int:
+        if len(self.states) >= STATES_MAX:
+            raise InvalidRegex("it is too large when its counts are written out")
+        self.states.append(State(mask, place, following))
+        return len(self.states) - 1
+
+    def _build(self, node: Node, after: int) -> int:
+        """The first state of a node that goes on to `after`."""
+        if isinstance(node, Characters):
+            return self._add(node.mask, None, (after,)) if node.mask else self._dead_end()
+        if isinstance(node, At):
+            return self._add(NONE, node.place, (after,))
+        if isinstance(node, Sequence):
+            for part in reversed(node.parts):
+                after = self._build(part, after)
+            return after
+        if isinstance(node, Choice):
+            return self._add(NONE, None, tuple(self._build(each, after) for each in node.options))
+        return self._build_repeat(node, after)
+
+    def _dead_end(self) -> int:
+        return self._add(NONE, None, ())
+
+    def _build_repeat(self, node: Repeat, after: int) -> int:
+        if node.most is None:
+            loop = self._add(NONE, None, ())
+            body = self._build(node.node, loop)
+            self.states[loop] = State(NONE, None, (body, after))
+            first = loop
+        else:
+            first = after
+            for _ in range(node.most - node.least):
+                first = self._add(NONE, None, (self._build(node.node, first), after))
+        for _ in range(node.least):
+            before = len(self.states)
+            first = self._build(node.node, first)
+            if len(self.states) == before:
+                break  # nothing, however often
+        return first

@@ -1,0 +1,36 @@
+"""Settings of one consumer group: its own, or else the broker's."""
+
+from __future__ import annotations
+
+from odradek.config.alter import Resource
+from odradek.config.group_config import GroupConfig
+from odradek.core.group.state import GroupState
+
+
+def session_timeout_ms(state: GroupState, group_id: str) -> int:
+    """A member is gone after this long without a heartbeat."""
+    own = _own(state, group_id)
+    if own is None:
+        return state.config.group_consumer_session_timeout_ms
+    return own.consumer_session_timeout_ms
+
+
+def heartbeat_interval_ms(state: GroupState, group_id: str) -> int:
+    """How often members shall show themselves."""
+    own = _own(state, group_id)
+    if own is None:
+        return state.config.group_consumer_heartbeat_interval_ms
+    return own.consumer_heartbeat_interval_ms
+
+
+def assignment_interval_ms(state: GroupState, group_id: str) -> int:
+    """The least time between two assignments."""
+    own = _own(state, group_id)
+    if own is None:
+        return state.config.group_consumer_assignment_interval_ms
+    return own.consumer_assignment_interval_ms
+
+
+def _own(state: GroupState, group_id: str) -> GroupConfig | None:
+    overrides = state.image.configs.of(Resource.GROUP, group_id)
+    return state.config.group_config(overrides) if overrides else None

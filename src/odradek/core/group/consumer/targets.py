@@ -1,0 +1,99 @@
+"""Target assignments: what members shall have, computed when the group has changed."""
+
+from __future__ import annotations
+
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.group.consumer import records
+from odradek.core.group.consumer.assignors import (
+    ASSIGNORS,
+    GroupSpec,
+    MemberSpec,
+    configured_assignors,
+)
+from odradek.core.group.consumer.group import ConsumerGroup
+from odradek.core.group.consumer.member import NO_ASSIGNMENT, Assignment, ConsumerMember
+from odradek.core.group.consumer.settings import assignment_interval_ms
+from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.java_order import java_hash_order
+from odradek.core.group.state import GroupState
+
+Target = tuple[int, Assignment]
+"""The group epoch of a target, and what the member shall have in it."""
+
+
+class Targets:
+    """Computes targets; at most once per assignment interval for each group."""
+
+    def __init__(self, state: GroupState, topics: Topics) -> None:
+        self._state = state
+        self._topics = topics
+
+    @property
+    def default_assignor(self) -> str:
+        """The assignor of groups whose members ask for none."""
+        return configured_assignors(self._state.config.group_consumer_assignors)[0]
+
+    def update(
+        self,
+        group: ConsumerGroup,
+        group_epoch: int,
+        before: ConsumerMember,
+        after: ConsumerMember,
+        is_homogeneous: bool,
+        log: list[CoordinatorRecord],
+    ) -> Target:
+        """The member's target, computed anew (records go to `log`) if it is outdated.
+
+        `after` takes the place of `before`, and that of the static member of the same instance.
+        """
+        if group.assignment_epoch >= group_epoch or not self._is_time(group):
+            return group.assignment_epoch, group.target_of(after)
+        assignor = group.preferred_assignor(before, after) or self.default_assignor
+        members = self._specs(group, after)
+        wanted = frozenset[bytes]().union(*(each.topic_ids for each in members.values()))
+        counts = self._topics.partition_counts(wanted)
+        targets = ASSIGNORS[assignor](GroupSpec(members, counts, is_homogeneous))
+        for member_id in members:
+            target = targets.get(member_id, NO_ASSIGNMENT)
+            if target != group.targets.get(member_id):
+                log.append(records.target_assignment(group.group_id, member_id, target))
+        now_ms = self._state.clock.now_ms()
+        log.append(records.target_epoch(group.group_id, group_epoch, now_ms))
+        self._state.note(
+            group.group_id, f"assignor {assignor} has computed targets of epoch {group_epoch}"
+        )
+        return group_epoch, targets.get(after.member_id, NO_ASSIGNMENT)
+
+    def _is_time(self, group: ConsumerGroup) -> bool:
+        """The first time at once, then not before the interval has passed."""
+        interval_ms = assignment_interval_ms(self._state, group.group_id)
+        if group.assignment_timestamp_ms == 0 or interval_ms == 0:
+            return True
+        return self._state.clock.now_ms() >= group.assignment_timestamp_ms + interval_ms
+
+    def _specs(self, group: ConsumerGroup, after: ConsumerMember) -> dict[str, MemberSpec]:
+        """All members in Kafka's order, with `after` among them."""
+        members = dict(group.members)
+        replaced = group.static_member(after.instance_id)
+        target = group.target(after.member_id)
+        if replaced is not None and replaced.member_id != after.member_id:
+            del members[replaced.member_id]
+            target = group.target(replaced.member_id)
+        members[after.member_id] = after
+        known: dict[frozenset[str], frozenset[bytes]] = {}
+
+        def topic_ids(member: ConsumerMember) -> frozenset[bytes]:
+            names = group.subscribed_topics(member)
+            found = known.get(names)
+            if found is None:
+                found = known[names] = self._topics.ids_of(names)
+            return found
+
+        return {
+            member_id: MemberSpec(
+                topic_ids(members[member_id]),
+                target if member_id == after.member_id else group.target(member_id),
+                members[member_id].instance_id,
+            )
+            for member_id in java_hash_order(members)
+        }

@@ -1,0 +1,100 @@
+"""What groups know of topics: their ids, and a hash by which a change is noticed.
+
+The hash of a group is stored with its epoch, in Apache Kafka's form, so that a group that was
+coordinated by one of its brokers does not rebalance when it is loaded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+from odradek.core.group.consumer.xxh3 import xxh3_64
+from odradek.core.group.state import GroupState
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import ClusterImage, MetadataImage, TopicImage
+
+_MAGIC = b"\x00"
+"""The version of the hash's form."""
+_INT = Struct("<i").pack
+_LONG = Struct("<q").pack
+_LONGS = Struct("<QQ").pack
+_ID_LONGS = Struct(">QQ").unpack
+
+
+class Topics:
+    """Looks at the topics of the newest image."""
+
+    def __init__(self, state: GroupState) -> None:
+        self._state = state
+        self._hashes: dict[str, tuple[TopicImage, int]] = {}
+        self.newest_version = -1
+        """The version of the image that last brought new topics."""
+
+    @property
+    def version(self) -> int:
+        """The version of the newest image."""
+        return self._state.image.offset
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all topics."""
+        return tuple(self._state.image.topics.by_name)
+
+    def on_loaded(self) -> None:
+        """Groups may have been without a coordinator while topics were created."""
+        self.newest_version = self.version
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> frozenset[str]:
+        """The cluster has changed; the names of topics that did."""
+        changed = {topic.name for topic in delta.topics.changed.values()}
+        changed.update(name for _, name in delta.topics.deleted)
+        for name in changed:
+            self._hashes.pop(name, None)
+        if any(topic.image_before is None for topic in delta.topics.changed.values()):
+            self.newest_version = image.offset
+        return frozenset(changed)
+
+    def ids_of(self, names: Iterable[str]) -> frozenset[bytes]:
+        """The ids of those that exist."""
+        by_name = self._state.image.topics.by_name
+        return frozenset(by_name[name].id for name in names if name in by_name)
+
+    def partition_counts(self, topic_ids: Iterable[bytes]) -> dict[bytes, int]:
+        """By topic id; all of them exist."""
+        by_id = self._state.image.topics.by_id
+        return {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids}
+
+    def group_hash(self, names: Iterable[str]) -> int:
+        """Of a group that subscribes to these topics; 0 if none of them exists."""
+        by_name = self._state.image.topics.by_name
+        known = sorted(name for name in names if name in by_name)
+        if not known:
+            return 0
+        return xxh3_64(b"".join(_LONG(self._topic_hash(by_name[name])) for name in known))
+
+    def _topic_hash(self, topic: TopicImage) -> int:
+        remembered = self._hashes.get(topic.name)
+        if remembered is not None and remembered[0] is topic:
+            return remembered[1]
+        value = topic_hash(topic, self._state.image.cluster)
+        self._hashes[topic.name] = (topic, value)
+        return value
+
+
+def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
+    """Of id, name, and for each partition the racks that hold it."""
+    parts = [_MAGIC, _LONGS(*_ID_LONGS(topic.id)), _text(topic.name), _INT(len(topic.partitions))]
+    for index in range(len(topic.partitions)):
+        parts.append(_INT(index))
+        brokers = (cluster.brokers.get(each) for each in topic.partitions[index].replicas)
+        for rack in sorted(each.rack for each in brokers if each is not None and each.rack):
+            parts.append(_INT(len(rack)))
+            parts.append(_text(rack))
+    return xxh3_64(b"".join(parts))
+
+
+def _text(text: str) -> bytes:
+    """UTF-16 units, then how many they are."""
+    units = text.encode("utf-16-le")
+    return units + _INT(len(units) // 2)
