@@ -65,5 +65,8 @@ def test_an_empty_wait_for_nobody() -> None:
         assert selector.turns == 1
         assert selector.take_pause_max() > 0
         assert selector.pause_seconds_max == 0
+        selector.select(0)
+        selector.forget_pauses()
+        assert selector.take_pause_max() == 0
     finally:
         selector.close()

@@ -52,6 +52,11 @@ class MeasuredSelector(selectors.DefaultSelector):
         registered = self.get_map()
         return [(key, events) for key, events in held if registered.get(key.fd) is key]
 
+    def forget_pauses(self) -> None:
+        """Measure from now on: nobody was served before."""
+        self.pause_seconds_max = 0.0
+        self._returned = perf_counter()
+
     def take_pause_max(self) -> float:
         """The longest busy time since the last call, in seconds."""
         pause, self.pause_seconds_max = self.pause_seconds_max, 0.0

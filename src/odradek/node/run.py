@@ -12,7 +12,7 @@ from collections.abc import Callable
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.raft.machine import QuorumError
-from odradek.log import DamagedFile, DirectoryInUse, LogDirectoryOffline
+from odradek.log import DamagedFile, DirectoryInUse, DiskFull, LogDirectoryOffline
 from odradek.network.event_loop import new_event_loop
 from odradek.network.server import ListenError
 from odradek.node.format import FormatError
@@ -26,8 +26,8 @@ class StartError(Exception):
 
 
 FAILURES = (
-    DamagedFile, DirectoryInUse, FormatError, ListenError, LogDirectoryOffline, MetadataError,
-    QuorumError,
+    DamagedFile, DirectoryInUse, DiskFull, FormatError, ListenError, LogDirectoryOffline,
+    MetadataError, QuorumError,
 )  # fmt: skip
 """What may keep a node from starting; anything else is a defect of ours."""
 
@@ -67,7 +67,7 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     # What lives now lives as long as the node: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    node.selector.take_pause_max()  # nobody was served yet
+    node.selector.forget_pauses()
     on_ready(node)
     waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
