@@ -118,6 +118,9 @@ class BrokerConfig(View):
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_partition_verification_enable: bool
+    transaction_two_phase_commit_enable: bool
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
 
     odradek_metrics_host: str
     odradek_metrics_port: int

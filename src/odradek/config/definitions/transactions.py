@@ -22,14 +22,10 @@ transaction.remove.expired.transaction.cleanup.interval.ms  int  = 3600000  >=1 
     How often forgotten transactional ids are looked for.
 transaction.partition.verification.enable  boolean  = true  low  cluster-wide
     Ask the coordinator whether a partition is part of a transaction before the first append.
-
-[accepted: the coordinator is asked directly, or again at the client's next try]
 add.partitions.to.txn.retry.backoff.ms  int  = 20  >=1  high
-    Pause before the check of a partition in a transaction is repeated.
+    Pause before a partition is added to a transaction again while the one before still ends.
 add.partitions.to.txn.retry.backoff.max.ms  int  = 100  >=0  high
-    How long that check is repeated at most.
-
-[unsupported: a transaction ends by one coordinator's word]
+    How long that is repeated at most.
 transaction.two.phase.commit.enable  boolean  = false  low
-    Let an outside coordinator decide on transactions (KIP-939).
+    Let an outside coordinator decide on transactions, which then have no timeout (KIP-939).
 """

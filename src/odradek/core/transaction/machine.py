@@ -1,0 +1,74 @@
+"""The machine of one partition of `__transaction_state`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+from odradek.core.transaction.chores import Chores
+from odradek.core.transaction.completion import Completion
+from odradek.core.transaction.ending import Ending
+from odradek.core.transaction.initialization import Initialization
+from odradek.core.transaction.listing import Listing
+from odradek.core.transaction.partitions import Membership
+from odradek.core.transaction.records import MESSAGES, read
+from odradek.core.transaction.state import TransactionState
+from odradek.wire.generated.transaction_log_key import TransactionLogKey
+from odradek.wire.generated.transaction_log_value import TransactionLogValue
+
+
+class TransactionMachine:
+    """See the package. Its parts are asked directly; what the runtime tells comes in here."""
+
+    def __init__(self, state: TransactionState) -> None:
+        self.state = state
+        self.journal = state.journal
+        self.timers = state.timers
+        self.effects = state.effects
+        self.messages = MESSAGES
+        self.completion = Completion(state)
+        self.ending = Ending(state, self.completion.on_prepared)
+        self.initialization = Initialization(state, self.ending)
+        self.membership = Membership(state)
+        self.listing = Listing(state, self.completion)
+        self._chores = Chores(state, self.ending)
+
+    def replay(
+        self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord
+    ) -> None:
+        """See `CoordinatorMachine`."""
+        key, value = record.key, record.value
+        assert isinstance(key, TransactionLogKey)
+        if value is None:
+            self.state.forget(key.transactional_id)
+        else:
+            assert isinstance(value, TransactionLogValue)
+            self.state.put(key.transactional_id, read(value))
+
+    def replay_end_of_transaction(
+        self, producer_id: int, producer_epoch: int, committed: bool
+    ) -> None:
+        """See `CoordinatorMachine`. Nothing is written here in transactions."""
+
+    def on_loaded(self, image: MetadataImage) -> None:
+        """See `CoordinatorMachine`. What was decided goes on."""
+        self.state.image = image
+        for transactional_id, transaction in self.state.transactions.items():
+            if transaction.is_prepared:
+                self.completion.resume_later(transactional_id)
+        self._chores.schedule()
+
+    def on_unloaded(self) -> None:
+        """See `CoordinatorMachine`. Nobody waits: every question is answered with its records."""
+        self.completion.orders.clear()
+        self.completion.wake = None
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """See `CoordinatorMachine`. Orders of markers look at it when they are made."""
+        self.state.image = image
+
+    def count_by_phase(self) -> Counter[str]:
+        """How many transactional ids are in which phase."""
+        return Counter(each.phase.label for each in self.state.transactions.values())

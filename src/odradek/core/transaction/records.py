@@ -1,0 +1,76 @@
+"""The records of `__transaction_state`: a transactional id, and what is known of it."""
+
+from __future__ import annotations
+
+from odradek.core.coordinator.record import CoordinatorRecord, KeyMessages, MalformedRecord
+from odradek.core.transaction.phases import BY_NUMBER, Phase
+from odradek.core.transaction.transaction import NO_PARTITIONS, Transaction
+from odradek.wire.generated.transaction_log_key import TransactionLogKey
+from odradek.wire.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
+
+FLEXIBLE_LEVEL = 1
+"""From this level of transaction.version on values are written in version 1."""
+
+MESSAGES: KeyMessages = {0: (TransactionLogKey, TransactionLogValue)}
+"""Key and value classes by type of record; there is one type."""
+
+
+def record_of(transactional_id: str, transaction: Transaction, level: int) -> CoordinatorRecord:
+    """The record that says all of it, as a cluster of that level of transaction.version reads it."""
+    partitions = None
+    if transaction.phase is not Phase.EMPTY:
+        partitions = [
+            PartitionsSchema(topic=topic, partition_ids=sorted(indexes))
+            for topic, indexes in transaction.partitions.items()
+        ]
+    value = TransactionLogValue(
+        producer_id=transaction.producer_id,
+        previous_producer_id=transaction.previous_producer_id,
+        next_producer_id=transaction.next_producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.phase.value,
+        transaction_partitions=partitions,
+        transaction_last_update_timestamp_ms=transaction.update_ms,
+        transaction_start_timestamp_ms=transaction.start_ms,
+        client_transaction_version=transaction.client_version,
+    )
+    key = TransactionLogKey(transactional_id=transactional_id)
+    if level >= FLEXIBLE_LEVEL:
+        return CoordinatorRecord(key, value, 1)
+    value.previous_producer_id = value.next_producer_id = -1
+    value.client_transaction_version = 0
+    return CoordinatorRecord(key, value, 0)
+
+
+def tombstone(transactional_id: str) -> CoordinatorRecord:
+    """The id is forgotten."""
+    return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), None)
+
+
+def read(value: TransactionLogValue) -> Transaction:
+    """What a record says.
+
+    Raises:
+        MalformedRecord: it names no phase that there is.
+    """
+    phase = BY_NUMBER.get(value.transaction_status)
+    if phase is None:
+        raise MalformedRecord(f"a transaction cannot be in phase {value.transaction_status}")
+    partitions = NO_PARTITIONS
+    if phase is not Phase.EMPTY and value.transaction_partitions:
+        partitions = {
+            each.topic: frozenset(each.partition_ids) for each in value.transaction_partitions
+        }
+    return Transaction(
+        value.producer_id,
+        value.previous_producer_id,
+        value.next_producer_id,
+        value.producer_epoch,
+        value.transaction_timeout_ms,
+        phase,
+        partitions,
+        value.transaction_start_timestamp_ms,
+        value.transaction_last_update_timestamp_ms,
+        value.client_transaction_version,
+    )

@@ -1,0 +1,108 @@
+"""What the parts of one transaction machine share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.coordinator.clock import Clock
+from odradek.core.coordinator.journal import Journal
+from odradek.core.coordinator.machine import Effects
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.coordinator.timers import TimerTable
+from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.core.metadata.versions import TRANSACTION_VERSION
+from odradek.core.transaction.phases import Phase
+from odradek.core.transaction.records import record_of
+from odradek.core.transaction.transaction import NO_EPOCH, Transaction
+from odradek.model.errors import ApiError, ErrorCode
+
+Note = Callable[[str, str], None]
+"""(transactional id, what happened and why): for the log and for people."""
+
+
+def no_note(transactional_id: str, text: str) -> None:
+    """Where nobody listens."""
+
+
+class TransactionState:
+    """The transactional ids of one partition, and the means of its machine."""
+
+    __slots__ = (
+        "clock", "config", "effects", "image", "journal", "last_epochs", "new_producer_id", "note",
+        "ongoing", "timers", "transactions",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        new_producer_id: Callable[[], int],
+        note: Note = no_note,
+    ) -> None:
+        """`new_producer_id` raises COORDINATOR_LOAD_IN_PROGRESS while there is none at hand."""
+        self.config = config
+        self.clock = clock
+        self.new_producer_id = new_producer_id
+        self.note = note
+        self.journal = Journal()
+        self.timers = TimerTable(clock.monotonic_ms)
+        self.effects = Effects()
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.transactions: dict[str, Transaction] = {}
+        """By transactional id. Changed by replayed records only, through the journal."""
+        self.ongoing: dict[str, None] = {}
+        """The ids whose transaction is open, likewise."""
+        self.last_epochs: dict[str, int] = {}
+        """The epoch that a producer named when it got its present one. Who names it again has
+        missed the answer. Not in the log, so that a new coordinator does not know (as in Apache
+        Kafka); absent is nobody. Decisions change it, through the journal."""
+
+    def put(self, transactional_id: str, transaction: Transaction) -> None:
+        """What a record says is so."""
+        self.journal.put(self.transactions, transactional_id, transaction)
+        if transaction.phase is Phase.ONGOING:
+            if transactional_id not in self.ongoing:
+                self.journal.put(self.ongoing, transactional_id, None)
+        else:
+            self.journal.remove(self.ongoing, transactional_id)
+
+    def forget(self, transactional_id: str) -> None:
+        """The id has expired."""
+        self.journal.remove(self.transactions, transactional_id)
+        self.journal.remove(self.ongoing, transactional_id)
+        self.journal.remove(self.last_epochs, transactional_id)
+
+    def find(self, transactional_id: str) -> Transaction:
+        """The transaction.
+
+        Raises:
+            ApiError: INVALID_REQUEST: the id is empty; INVALID_PRODUCER_ID_MAPPING: nobody uses
+                it.
+        """
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return transaction
+
+    def last_epoch(self, transactional_id: str) -> int:
+        """See `last_epochs`; -1 for nobody."""
+        return self.last_epochs.get(transactional_id, NO_EPOCH)
+
+    def remember_epoch(self, transactional_id: str, epoch: int) -> None:
+        """The producer had this epoch before; -1: it has no predecessor that may ask again."""
+        if epoch == NO_EPOCH:
+            self.journal.remove(self.last_epochs, transactional_id)
+        else:
+            self.journal.put(self.last_epochs, transactional_id, epoch)
+
+    @property
+    def level(self) -> int:
+        """The finalized level of transaction.version."""
+        return self.image.features.level(TRANSACTION_VERSION)
+
+    def record(self, transactional_id: str, transaction: Transaction) -> CoordinatorRecord:
+        """The record of what is decided."""
+        return record_of(transactional_id, transaction, self.level)

@@ -1,0 +1,103 @@
+"""What is known of one transactional id, and how it moves on.
+
+A `Transaction` is never changed; a decision makes the next one, whose record says all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from odradek.core.transaction.phases import PREDECESSORS, PREPARED, Phase
+from odradek.model.topic_partition import TopicPartition
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+EPOCH_MAX = 2**15 - 1
+EPOCH_LAST = EPOCH_MAX - 1
+"""The last epoch that a producer is given: the coordinator keeps one more, to fence it."""
+NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of a transaction whose end an outside coordinator decides (KIP-939)."""
+EPOCH_BUMP_VERSION = 2
+"""From this level of transaction.version on each transaction has an epoch of its own."""
+
+Partitions = Mapping[str, frozenset[int]]
+"""Partitions by topic; no topic without partitions."""
+NO_PARTITIONS: Partitions = {}
+
+
+class Transaction(NamedTuple):
+    """A transactional id: its producer, and its current or last transaction."""
+
+    producer_id: int
+    previous_producer_id: int
+    """The producer id before the last move, which mostly is the same one."""
+    next_producer_id: int
+    """While a transaction ends whose epoch is the last one: who comes next; else -1."""
+    producer_epoch: int
+    timeout_ms: int
+    phase: Phase
+    partitions: Partitions
+    """Those of the transaction, until it is complete."""
+    start_ms: int
+    """When its first partition was added; -1 before."""
+    update_ms: int
+    """When the id last moved."""
+    client_version: int
+    """The version of the protocol that the producer speaks (a level of transaction.version)."""
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether its end is decided and not complete."""
+        return self.phase in PREPARED
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the producer id has no epoch left to give."""
+        return self.producer_epoch >= EPOCH_LAST
+
+    @property
+    def bumps_epochs(self) -> bool:
+        """Whether the producer speaks version 2 of the protocol (KIP-890)."""
+        return self.client_version >= EPOCH_BUMP_VERSION
+
+    def contains(self, partitions: Partitions) -> bool:
+        """Whether all of these belong to it."""
+        known = self.partitions
+        return all(
+            topic in known and indexes <= known[topic] for topic, indexes in partitions.items()
+        )
+
+    def move(self, phase: Phase, update_ms: int, **changes: Any) -> Transaction:
+        """The next one: in that phase, with what changes besides."""
+        assert self.phase in PREDECESSORS[phase], f"{self.phase.label} to {phase.label}"
+        return self._replace(
+            phase=phase,
+            update_ms=update_ms,
+            previous_producer_id=self.producer_id,
+            **changes,
+        )
+
+
+def united(some: Partitions, more: Partitions) -> Partitions:
+    """The partitions of both."""
+    all_of_them = dict(some)
+    for topic, indexes in more.items():
+        known = all_of_them.get(topic)
+        all_of_them[topic] = indexes if known is None else known | indexes
+    return all_of_them
+
+
+def gathered(partitions: Iterable[TopicPartition]) -> Partitions:
+    """Partitions by topic."""
+    topics: dict[str, set[int]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, set()).add(index)
+    return {topic: frozenset(indexes) for topic, indexes in topics.items()}
+
+
+def each(partitions: Partitions) -> Iterator[TopicPartition]:
+    """One after the other."""
+    for topic, indexes in partitions.items():
+        for index in sorted(indexes):
+            yield TopicPartition(topic, index)
