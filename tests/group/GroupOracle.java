@@ -4,20 +4,26 @@ import com.google.re2j.PatternSyntaxException;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage.TopicMetadata;
+import org.apache.kafka.coordinator.group.Utils;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
@@ -41,12 +47,44 @@ public class GroupOracle {
             switch (words[0]) {
                 case "hash" -> out.println(
                     Hashing.xxh3_64().hashBytesToLong(HEX.parseHex(words[1])));
+                case "topic" -> out.println(topicHash(words));
                 case "match" -> out.println(match(words));
                 case "assign" -> out.println(assign(words));
                 default -> throw new IllegalArgumentException(words[0]);
             }
         }
         out.flush();
+    }
+
+    /** The hash of a topic whose partitions are all held by brokers of the same racks. */
+    private static long topicHash(String[] words) {
+        List<String> racks = List.of(words).subList(3, words.length);
+        TopicMetadata topic = new TopicMetadata() {
+            @Override
+            public String name() {
+                return words[1];
+            }
+
+            @Override
+            public Uuid id() {
+                return uuid("000102030405060708090a0b0c0d0e0f");
+            }
+
+            @Override
+            public int partitionCount() {
+                return Integer.parseInt(words[2]);
+            }
+
+            @Override
+            public List<String> partitionRacks(int partition) {
+                return new ArrayList<>(racks);
+            }
+        };
+        CoordinatorMetadataImage image = (CoordinatorMetadataImage) Proxy.newProxyInstance(
+            GroupOracle.class.getClassLoader(),
+            new Class<?>[] {CoordinatorMetadataImage.class},
+            (proxy, method, arguments) -> Optional.of(topic));
+        return Utils.computeTopicHash(words[1], image);
     }
 
     private static String text(String hex) {

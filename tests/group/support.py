@@ -20,6 +20,7 @@ from odradek.core.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from odradek.core.metadata.topics_delta import TopicDelta
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
@@ -132,6 +133,7 @@ class Coordinator:
         self.groups = GroupCoordinator(
             config, self.clock, self.random.randbytes, self.topic, self.loop
         )
+        self.groups.on_metadata(MetadataDelta(self.image), self.image)
         self.groups.startup()
         for partition in range(self.partitions):
             self.groups.on_election(partition, 1)
@@ -149,6 +151,10 @@ class Coordinator:
         for name, before in self.image.topics.by_name.items():
             if name not in topics:
                 delta.topics.deleted[before.id, name] = None
+        for name, after in image.topics.by_name.items():
+            known = self.image.topics.by_name.get(name)
+            if known is None or len(known.partitions) != len(after.partitions):
+                delta.topics.changed[after.id] = TopicDelta(name, after.id, known)
         self.image = image
         self.groups.on_metadata(delta, image)
         self.run()

@@ -134,6 +134,8 @@ func (d *driver) commit(ctx context.Context, c command) (any, error) {
 }
 
 func (d *driver) leave(_ context.Context, c command) (any, error) {
+	// With the consumer protocol closing alone does not tell the coordinator of a static member.
+	d.members[c.Member].client.LeaveGroup()
 	d.members[c.Member].client.Close()
 	delete(d.members, c.Member)
 	return nil, nil
