@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,9 +16,15 @@ import pytest
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.wire_client import WireClient
 
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.generated.create_topics_response import CreateTopicsResponse
+
 TOPIC = "filling"
 VALUE = b"x" * 200_000
 DISK = "16m"
+BALLAST_BYTES = 2_000_000
+"""Of a file in the data directory, which goes when there is to be room again."""
+MADE_SECONDS_MAX = 20.0
 FILE_BYTES_MAX = 6_000_000
 KAFKA_STORAGE_ERROR = 56
 RECORDS_MAX = 200
@@ -38,11 +45,17 @@ class NodeOnSmallDisk(OdradekNode):
         self.data.mkdir(parents=True, exist_ok=True)
 
     def command(self) -> Sequence[str]:
-        mount = f'mount -t tmpfs -o size={DISK} none "$0" && exec "$@"'
+        mount = f'mount -t tmpfs -o size={DISK} none "$0"'
+        ballast = f'head -c {BALLAST_BYTES} /dev/zero > "$0/ballast"'
+        script = f'{mount} && {ballast} && exec "$@"'
         return [
-            *("unshare", "--mount", "--map-root-user", "sh", "-c", mount, str(self.data)),
+            *("unshare", "--mount", "--map-root-user", "sh", "-c", script, str(self.data)),
             *super().command(),
         ]
+
+    def make_room(self) -> None:
+        """Only the node sees the disk, and who looks through its eyes."""
+        (Path(f"/proc/{self.process.pid}/root") / f"{self.data}/ballast".lstrip("/")).unlink()
 
 
 class NodeWithSmallFiles(OdradekNode):
@@ -74,7 +87,15 @@ def stored(node: OdradekNode) -> int:
         return len(wire.batches(TOPIC, 0))
 
 
-@pytest.mark.xfail(reason="a full disk takes the only log directory offline, and the node ends")
+def create(wire: WireClient, topic: str) -> int:
+    """Create a topic of one partition; the error code."""
+    wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
+    response = wire.call("CreateTopics", 5, request, CreateTopicsResponse)
+    code: int = response.topics[0].error_code
+    return code
+
+
 @pytest.mark.skipif(not _namespaces(), reason="users may not make mount namespaces here")
 def test_a_full_disk(tmp_path: Path) -> None:
     node = NodeOnSmallDisk(directory=tmp_path)
@@ -82,10 +103,48 @@ def test_a_full_disk(tmp_path: Path) -> None:
         acknowledged, code = fill(node)
         assert code == KAFKA_STORAGE_ERROR
         assert acknowledged > 50
-        assert node.alive(), node.last_words()
-        assert "No space left on device" in node.log.read_text()
         with WireClient(node.port) as wire:
+            for _ in range(20):
+                assert wire.produce_one(TOPIC, VALUE) == KAFKA_STORAGE_ERROR
+                assert len(wire.batches(TOPIC, 0)) == acknowledged
             assert wire.metadata().brokers
+        assert node.alive(), node.last_words()
+        said = node.log.read_text()
+        assert said.count("No space left on device") < 5
+        assert "has no room, it refuses writes: could not append to filling-0" in said
+        assert "Traceback" not in said
+        node.make_room()
+        with WireClient(node.port) as wire:
+            assert wire.produce_one(TOPIC, VALUE) == 0
+        assert stored(node) == acknowledged + 1
+        assert node.stop() == 0, node.last_words()
+        assert "Traceback" not in node.log.read_text()
+
+
+@pytest.mark.skipif(not _namespaces(), reason="users may not make mount namespaces here")
+def test_topics_on_a_full_disk(tmp_path: Path) -> None:
+    """They are created, or refused with an error; those that were have partitions in the end."""
+    node = NodeOnSmallDisk(directory=tmp_path)
+    with node:
+        acknowledged, _ = fill(node)
+        with WireClient(node.port) as wire:
+            codes = {f"new-{number}": create(wire, f"new-{number}") for number in range(30)}
+            assert set(codes.values()) <= {0, KAFKA_STORAGE_ERROR}
+            assert KAFKA_STORAGE_ERROR in {
+                *codes.values(),
+                *(wire.produce_one(topic, VALUE) for topic, code in codes.items() if not code),
+            }
+        assert node.alive(), node.last_words()
+        assert stored(node) == acknowledged
+        node.make_room()
+        deadline = time.monotonic() + MADE_SECONDS_MAX
+        with WireClient(node.port) as wire:
+            for topic in [topic for topic, code in codes.items() if not code]:
+                while wire.produce_one(topic, b"x"):
+                    assert time.monotonic() < deadline, node.last_words()
+                    time.sleep(0.1)
+        assert node.stop() == 0, node.last_words()
+        assert "Traceback" not in node.log.read_text()
 
 
 def test_nothing_is_lost_when_writing_fails(tmp_path: Path) -> None:
@@ -95,6 +154,7 @@ def test_nothing_is_lost_when_writing_fails(tmp_path: Path) -> None:
         assert code
         assert "File too large" in node.log.read_text()
         node.stop()
+        assert "Traceback" not in node.log.read_text()
         node.limited = False
         node.start()
         assert stored(node) >= acknowledged

@@ -22,13 +22,16 @@ from odradek.core.metadata.image import (
     PartitionRegistration,
     TopicImage,
 )
-from odradek.log import LogManager, PartitionLog
+from odradek.log import DiskFull, LogManager, PartitionLog
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.primitives import write_uvarint
 
 log = logging.getLogger("odradek.replicas")
+
+ROOM_RETRY_SECONDS = 5.0
+"""After so long a partition is made that had no room on the disk."""
 
 
 class LeadershipListener(Protocol):
@@ -205,7 +208,10 @@ class ReplicaManager:
         except ApiError as error:
             log.error("partition %s is offline: %s", name, error.message)
             self._offline.add(name)
+            if isinstance(error, DiskFull):
+                self._loop.call_later(ROOM_RETRY_SECONDS, self._open_again, topic.id, index)
             return
+        self._offline.discard(name)
         if registration.leader == self.node_id:
             partition_log.on_leader_epoch(registration.leader_epoch)
         partition = Partition(
@@ -220,6 +226,15 @@ class ReplicaManager:
         partitions[index] = partition
         if partition.is_leader:
             self._elected(partition)
+
+    def _open_again(self, topic_id: bytes, index: int) -> None:
+        """There may be room for the partition by now."""
+        topic = self._image.topics.by_id.get(topic_id)
+        registration = None if topic is None else topic.partitions.get(index)
+        if topic is None or registration is None or self.node_id not in registration.replicas:
+            return
+        if index not in self.by_id.get(topic_id, {}):
+            self._open(topic, index, registration, is_new=True)
 
     def _elected(self, partition: Partition) -> None:
         listener = self.leadership_listeners.get(partition.topic)

@@ -31,8 +31,8 @@ on_directory_failure=...)`: all logs of a node.
 that of the metadata quorum (origin `AppendOrigin.RAFT_LEADER`).
 
 Errors are `ApiError`s, ready for an answer: `RecordsRefused` (with `record_errors`),
-`OffsetOutOfRange`, `LogDirectoryOffline` (KAFKA_STORAGE_ERROR), `LogDamaged` (CORRUPT_MESSAGE),
-`InconsistentTopicId`.
+`OffsetOutOfRange`, `DiskFull` and `LogDirectoryOffline` (KAFKA_STORAGE_ERROR), `LogDamaged`
+(CORRUPT_MESSAGE), `InconsistentTopicId`.
 
 Everything is called on one thread, the loop's; `FlushWork.run`, `LogManager.start` (before
 anything else) and what is given to `background` may run on others.
@@ -46,6 +46,7 @@ from odradek.log.directory import LogDirectory
 from odradek.log.errors import (
     DamagedFile,
     DirectoryInUse,
+    DiskFull,
     InconsistentTopicId,
     LogDamaged,
     LogDirectoryOffline,
@@ -65,6 +66,7 @@ __all__ = [
     "AppendOrigin",
     "DamagedFile",
     "DirectoryInUse",
+    "DiskFull",
     "FetchData",
     "FlushWork",
     "InconsistentTopicId",

@@ -7,21 +7,24 @@ only after that is anything changed.
 
 from __future__ import annotations
 
+import errno
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from odradek.env.file_system import write_fully
 from odradek.log import names, rolling, validation
 from odradek.log.descriptors import OpenFile
-from odradek.log.errors import LogDirectoryOffline, RecordsRefused
+from odradek.log.errors import DiskFull, LogDirectoryOffline, RecordsRefused
 from odradek.log.origin import AppendOrigin
 from odradek.log.producer_state import CompletedTransaction, ProducerUpdates
 from odradek.log.results import AppendInfo
 from odradek.log.segment import Segment
-from odradek.log.transaction_index import AbortedTransaction, append_aborted
+from odradek.log.transaction_index import AbortedTransaction, append_aborted, truncate_aborted
 from odradek.model.errors import ErrorCode
-from odradek.records.batch import Buffer, RecordBatch, iterate_batches
+from odradek.records.batch import BASE_OFFSET, Buffer, RecordBatch, iterate_batches
 from odradek.records.errors import CorruptBatch, InvalidRecords
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ def append(
 
     Raises:
         RecordsRefused: nothing was appended.
-        LogDirectoryOffline: the disk failed, now or before.
+        DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
     """
     check_online(log)
     if origin is AppendOrigin.RAFT_LEADER:
@@ -73,9 +76,10 @@ def append(
     if data.readonly:
         data = memoryview(bytearray(data))
     BATCH_START.pack_into(data, 0, offset, batch.length, leader_epoch)
-    log.write(segment, data, batch.size, offset, last_offset, batch.max_timestamp)
+    with _noted_abort(log, segment, completed):
+        log.write(segment, data, batch.size, offset, last_offset, batch.max_timestamp)
     if updates is not None:
-        _apply(log, segment, updates, completed)
+        _apply(log, updates, completed)
     return AppendInfo(offset, last_offset, log.log_start_offset, accepted.log_append_time_ms)
 
 
@@ -137,41 +141,54 @@ def _check_verified(log: PartitionLog, batch: RecordBatch, guard: int) -> None:
 
 
 def _apply(
-    log: PartitionLog,
-    segment: Segment,
-    updates: ProducerUpdates,
-    completed: CompletedTransaction | None,
+    log: PartitionLog, updates: ProducerUpdates, completed: CompletedTransaction | None
 ) -> None:
-    """The batch was written: bring producers and transaction index up to it."""
+    """The batch was written: bring the producers up to it."""
     state = log.producer_state()
     updates.apply()
     if completed is not None:
-        last_stable_offset = state.last_stable_offset_after(completed)
-        if completed.aborted:
-            add_aborted(log, segment, completed, last_stable_offset)
         state.complete(completed)
     if state.ongoing or state.unreplicated or log.first_unstable_offset >= 0:
         log.refresh_first_unstable_offset()
 
 
-def add_aborted(
-    log: PartitionLog, segment: Segment, completed: CompletedTransaction, last_stable_offset: int
-) -> None:
-    """Note an aborted transaction in the index of the segment that has its marker.
+@contextmanager
+def _noted_abort(
+    log: PartitionLog, segment: Segment, completed: CompletedTransaction | None
+) -> Iterator[None]:
+    """Note an aborted transaction in the index of the segment that gets its marker.
+
+    Before the marker, so that a disk that is full for the index has no marker without an entry.
+    An entry without a marker is taken back here, and after a crash by recovery.
 
     Raises:
-        LogDirectoryOffline: the disk failed.
+        DiskFull, LogDirectoryOffline: the disk is full or failed.
     """
+    if completed is None or not completed.aborted:
+        yield
+        return
     entry = AbortedTransaction(
-        completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+        completed.producer_id,
+        completed.first_offset,
+        completed.last_offset,
+        log.producer_state().last_stable_offset_after(completed),
     )
+    file_system = log.storage.file_system
+    path = segment.path(names.TRANSACTION_INDEX)
     try:
-        path = segment.path(names.TRANSACTION_INDEX)
-        append_aborted(log.storage.file_system, path, entry)
-        if segment.aborted is not None:
-            segment.aborted.append(entry)
+        append_aborted(file_system, path, entry)
     except OSError as error:
-        raise log.fail("write the transaction index of", error) from error
+        raise log.refuse("write the transaction index of", error) from error
+    try:
+        yield
+    except DiskFull:
+        try:
+            truncate_aborted(file_system, path, completed.last_offset)
+        except OSError as error:
+            raise log.fail("write the transaction index of", error) from error
+        raise
+    if segment.aborted is not None:
+        segment.aborted.append(entry)
     log.is_unsynced = True
 
 
@@ -182,7 +199,7 @@ def append_given(
 
     Raises:
         RecordsRefused: a batch is corrupt or does not continue the log.
-        LogDirectoryOffline: the disk failed, now or before.
+        DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
     """
     check_online(log)
     first: int | None = None
@@ -234,20 +251,34 @@ def _append_one_given(log: PartitionLog, batch: RecordBatch, origin: AppendOrigi
     if batch.leader_epoch >= 0 and batch.leader_epoch != log.leader_epoch:
         log.assign_epoch(batch.leader_epoch, offset)
     segment = rolling.roll_if_due(log, batch.size, batch.max_timestamp, offset, last_offset)
-    log.write(segment, batch.data, batch.size, offset, last_offset, batch.max_timestamp)
+    with _noted_abort(log, segment, completed):
+        log.write(segment, batch.data, batch.size, offset, last_offset, batch.max_timestamp)
     if updates is not None:
-        _apply(log, segment, updates, completed)
+        _apply(log, updates, completed)
+
+
+def take_back_offset(records: Buffer) -> None:
+    """The batch was not written: it may be offered again, with the base offset that it came with.
+
+    That is 0 in what producers and coordinators send; others make their batches anew.
+    """
+    view = memoryview(records)
+    if not view.readonly:
+        BASE_OFFSET.pack_into(view, 0, 0)
 
 
 def write_rest(log: PartitionLog, file: OpenFile, records: Buffer, position: int) -> None:
     """A write came back short: write all again, or take back what was written.
 
     Raises:
-        OSError: the device failed or is full.
+        OSError: the device is full and nothing was written, or the device failed.
     """
     file_system = log.storage.file_system
     try:
         write_fully(file_system, file.descriptor, records, position)
     except OSError:
-        file_system.truncate(file.descriptor, position)
+        try:
+            file_system.truncate(file.descriptor, position)
+        except OSError as error:  # half a batch stays behind, whatever the reason
+            raise OSError(errno.EIO, f"half a batch cannot be taken back: {error}") from error
         raise

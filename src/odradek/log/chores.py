@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from odradek.env.file_system import remove_tree
 from odradek.log.checkpoints import write_offsets
 from odradek.log.directory import LogDirectory
-from odradek.log.errors import LogDirectoryOffline
+from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.log.flushing import checkpoint_offset
 from odradek.model.topic_partition import TopicPartition
 
@@ -33,6 +33,7 @@ logger = logging.getLogger("odradek.log")
 LOGS_A_STEP = 100
 STEP_PAUSE_MS = 5
 TICK_MAX_MS = 1000
+ROOM_WARNING_INTERVAL_MS = 10_000
 _NEVER_MS = 2**62
 
 
@@ -63,6 +64,7 @@ class Chores:
             ),
             (config.producer_id_expiration_check_interval_ms, self._begin_expiry),
             (TICK_MAX_MS, self._begin_flush),
+            (ROOM_WARNING_INTERVAL_MS, self._forget_fullness),
         ):
             self._due.append((start, interval_ms, chore))
 
@@ -103,6 +105,8 @@ class Chores:
                         chore(log)
                     except LogDirectoryOffline:
                         logger.debug("%s went offline meanwhile", log)
+                    except DiskFull as error:
+                        logger.debug("%s", error.message)
                 yield
 
         self._rounds.append(round_over(list(self._manager)))
@@ -121,6 +125,11 @@ class Chores:
         for log in timed:
             if now - log.last_flush_ms >= log.config.flush_ms:
                 log.flush_in_background()
+
+    def _forget_fullness(self) -> None:
+        """What does not fit from now on is worth another line."""
+        for directory in self._manager.online_directories:
+            directory.is_full = False
 
     # -- checkpoints --------------------------------------------------------------------------
 
@@ -155,7 +164,8 @@ class Chores:
 
         def done(error: OSError | None) -> None:
             if error is not None:
-                directory.fail("could not write a checkpoint", error)
+                directory.refuse("could not write a checkpoint", error)
+                self._written.pop(path, None)
 
         self._storage.background(work, done)
 

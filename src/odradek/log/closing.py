@@ -21,7 +21,7 @@ def close_all(logs: Collection[PartitionLog], directory: LogDirectory) -> None:
     """Flush and close, syncing several logs at once.
 
     Raises:
-        LogDirectoryOffline: the disk failed.
+        DiskFull, LogDirectoryOffline: the disk is full or failed.
     """
     waiting: list[FlushWork] = []
     for log in logs:
@@ -47,6 +47,6 @@ def _run(works: list[FlushWork], directory: LogDirectory) -> None:
                 for _ in executor.map(FlushWork.run, works):
                     pass
     except OSError as error:
-        raise directory.fail("could not flush its logs", error) from error
+        raise directory.refuse("could not flush its logs", error) from error
     for work in works:
         work.complete()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from odradek.log import names
-from odradek.log.errors import LogDirectoryOffline
+from odradek.log.errors import DiskFull, LogDirectoryOffline, is_for_room
 
 logger = logging.getLogger("odradek.log")
 
@@ -15,15 +15,18 @@ class LogDirectory:
     """See the module. `id` is the directory's in `meta.properties`; None before it has one.
 
     After the first error of its device a directory is offline until the node is started anew:
-    what is on the device is not known any more. `on_failure` is told once.
+    what is on the device is not known any more. `on_failure` is told once. A device that is full
+    is another matter: a write that was taken back has not happened, and all else goes on.
     """
 
-    __slots__ = ("id", "is_offline", "lock", "log_count", "on_failure", "path")
+    __slots__ = ("id", "is_full", "is_offline", "lock", "log_count", "on_failure", "path")
 
     def __init__(self, path: str, directory_id: bytes | None = None) -> None:
         self.path = path
         self.id = directory_id
         self.is_offline = False
+        self.is_full = False
+        """Something did not fit of late."""
         self.lock: int | None = None
         """The descriptor of the `.lock` file, while it is held."""
         self.log_count = 0
@@ -58,6 +61,19 @@ class LogDirectory:
             if self.on_failure is not None:
                 self.on_failure(self)
         return LogDirectoryOffline(message)
+
+    def refuse(self, what: str, error: OSError) -> DiskFull | LogDirectoryOffline:
+        """A write failed that can be taken back; the exception to raise.
+
+        If there is only no room, the directory stays online.
+        """
+        if not is_for_room(error):
+            return self.fail(what, error)
+        message = f"{what}: {error}"
+        if not self.is_full:
+            self.is_full = True
+            logger.error("log directory %s has no room, it refuses writes: %s", self.path, message)
+        return DiskFull(message)
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path}{', offline' if self.is_offline else ''})"

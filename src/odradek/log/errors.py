@@ -6,6 +6,8 @@ is. The rest is damage found in files.
 
 from __future__ import annotations
 
+import errno
+
 from odradek.model.errors import ApiError, ErrorCode
 
 
@@ -20,6 +22,13 @@ class LogDirectoryOffline(ApiError):
     """The log's directory has failed; its other logs are unusable too, the node is not."""
 
     def __init__(self, message: str | None = None) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
+class DiskFull(ApiError):
+    """There was no room for what was to be written: nothing was, and it may be tried again."""
+
+    def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
@@ -52,6 +61,15 @@ class InconsistentTopicId(ApiError):
 
 class DamagedFile(Exception):
     """A file does not hold what its name says; the message names the place."""
+
+
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""The volume is full, or the user's share of it, or the file is as large as it may be."""
+
+
+def is_for_room(error: OSError) -> bool:
+    """Whether the device works, and only lacks room."""
+    return error.errno in _NO_ROOM
 
 
 class DirectoryInUse(Exception):

@@ -12,6 +12,7 @@ lost; what goes into the checkpoint is the lower of both.
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from odradek.env.file_system import READ_ONLY, FileSystem, replace_file
 from odradek.log import names, snapshots
 from odradek.log.checkpoints import leader_epochs_text
 from odradek.log.descriptors import OpenFile
-from odradek.log.errors import LogDirectoryOffline
+from odradek.log.errors import DiskFull, LogDirectoryOffline
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
@@ -87,8 +88,23 @@ class FlushWork:
         """Sync. Thread-safe.
 
         Raises:
-            OSError: the device failed: what is on it is not known any more.
+            OSError: the device failed: what is on it is not known any more. Or there was no
+                room for the leader epochs, and nothing is lost.
         """
+        file_system = self._file_system
+        try:
+            self._sync()
+            for path in self._directories:
+                file_system.sync_directory(path)
+        except OSError as error:
+            # Whatever the reason: what was to be synced may be dropped now.
+            raise OSError(errno.EIO, f"a sync failed: {error}") from error
+        if self._epochs is not None:
+            replace_file(
+                file_system, f"{self._log.path}/{names.LEADER_EPOCH_CHECKPOINT}", self._epochs
+            )
+
+    def _sync(self) -> None:
         file_system = self._file_system
         for file in self._files:
             file_system.fdatasync(file.descriptor)
@@ -101,12 +117,6 @@ class FlushWork:
                 file_system.fdatasync(descriptor)
             finally:
                 file_system.close(descriptor)
-        if self._epochs is not None:
-            replace_file(
-                file_system, f"{self._log.path}/{names.LEADER_EPOCH_CHECKPOINT}", self._epochs
-            )
-        for path in self._directories:
-            file_system.sync_directory(path)
 
     def complete(self) -> None:
         """The work is done: the recovery point moves up, unless the log was truncated since."""
@@ -117,9 +127,17 @@ class FlushWork:
         log.last_flush_ms = log.storage.clock.now_ms()
         set_flush_offset(log)
 
-    def failed(self, error: OSError) -> LogDirectoryOffline:
-        """The work raised: the log directory goes offline; the exception to raise."""
-        return self._log.fail("flush", error)
+    def failed(self, error: OSError) -> DiskFull | LogDirectoryOffline:
+        """The work raised, or was not begun after another did; the exception to raise.
+
+        If there is only no room, the recovery point stays where it is. Otherwise the log
+        directory goes offline.
+        """
+        log = self._log
+        if self._epochs is not None:
+            log.leader_epochs.on_lost()
+        log.is_unsynced = log.is_unsynced or bool(self._directories)
+        return log.refuse("flush", error)
 
 
 def checkpoint_offset(log: PartitionLog) -> int:
@@ -142,9 +160,12 @@ def flush_work(log: PartitionLog, offset: int) -> FlushWork | None:
 
 
 def set_flush_offset(log: PartitionLog) -> None:
-    """After the record of that offset a flush is due (`flush.messages`)."""
+    """After the record of that offset a flush is due (`flush.messages`).
+
+    With an interval of 1 each append waits for a flush of its own choice; see `group_commit`.
+    """
     interval = log.config.flush_messages
-    log.flush_offset = log.recovery_point + interval - 1 if interval < _LONG_MAX else NEVER
+    log.flush_offset = log.recovery_point + interval - 1 if 1 < interval < _LONG_MAX else NEVER
 
 
 def flush_in_background(log: PartitionLog) -> None:
@@ -161,7 +182,7 @@ def flush_in_background(log: PartitionLog) -> None:
         if log.is_deleted:
             return
         if error is not None:
-            log.fail("flush", error)
+            work.failed(error)
             return
         work.complete()
         if log.log_end_offset > log.flush_offset:
@@ -174,18 +195,18 @@ def flush_now(log: PartitionLog) -> None:
     """Flush on this thread.
 
     Raises:
-        LogDirectoryOffline: the disk failed.
+        DiskFull, LogDirectoryOffline: the disk is full or failed.
     """
     work = flush_work(log, log.log_end_offset)
     if work is not None:
-        _run(log, work)
+        _run(work)
 
 
-def _run(log: PartitionLog, work: FlushWork) -> None:
+def _run(work: FlushWork) -> None:
     try:
         work.run()
     except OSError as error:
-        raise log.fail("flush", error) from error
+        raise work.failed(error) from error
     work.complete()
 
 
@@ -193,11 +214,11 @@ def close(log: PartitionLog) -> None:
     """Flush, leave everything for a quick start, and let go of the files.
 
     Raises:
-        LogDirectoryOffline: the disk failed.
+        DiskFull, LogDirectoryOffline: the disk is full or failed.
     """
     work = last_work(log)
     if work is not None:
-        _run(log, work)
+        _run(work)
     for segment in log.segments:
         segment.close_file()
 
@@ -208,7 +229,7 @@ def last_work(log: PartitionLog) -> FlushWork | None:
     Writes what is only in memory. A log that was not touched since it was loaded costs nothing.
 
     Raises:
-        LogDirectoryOffline: the disk failed.
+        DiskFull, LogDirectoryOffline: the disk is full or failed.
     """
     if log.directory.is_offline:
         return None
@@ -222,4 +243,4 @@ def last_work(log: PartitionLog) -> FlushWork | None:
         snapshots.take(log, log.log_end_offset)
         return FlushWork(log, log.log_end_offset, is_last=True)
     except OSError as error:
-        raise log.fail("close", error) from error
+        raise log.refuse("close", error) from error

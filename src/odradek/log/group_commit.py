@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.log.errors import LogDirectoryOffline
+from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.log.flushing import FlushWork
 from odradek.log.storage import Background
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
 
-Flushed = Callable[[LogDirectoryOffline | None], None]
-"""Called on the loop's thread: the records survive a crash, or the disk failed."""
+Flushed = Callable[[DiskFull | LogDirectoryOffline | None], None]
+"""Called on the loop's thread: the records survive a crash, or the disk is full or failed."""
 
 
 class GroupCommit:
@@ -65,7 +65,8 @@ class GroupCommit:
                     work.complete()
                 _call(served, None)
             else:
-                _call(served, works[0].failed(error))
+                refusals = [work.failed(error) for work in works]
+                _call(served, refusals[0])
             if self._waiting and not self._is_running:
                 self._run()
 
@@ -73,6 +74,6 @@ class GroupCommit:
         self._background(run, done)
 
 
-def _call(callbacks: list[Flushed], error: LogDirectoryOffline | None) -> None:
+def _call(callbacks: list[Flushed], error: DiskFull | LogDirectoryOffline | None) -> None:
     for callback in callbacks:
         callback(error)

@@ -25,8 +25,8 @@ class LeaderEpochs:
         self.start_offsets: list[int] = []
         for epoch, start_offset in entries or ():
             self.assign(epoch, start_offset)
-        self._written = tuple(self.entries)
-        """What the checkpoint file holds."""
+        self._written: tuple[tuple[int, int], ...] | None = tuple(self.entries)
+        """What the checkpoint file holds; None if that is not known."""
         self._is_dirty = False
         """Whether the entries may be others than those."""
 
@@ -51,6 +51,11 @@ class LeaderEpochs:
     def on_written(self, entries: tuple[tuple[int, int], ...]) -> None:
         """The checkpoint file holds these."""
         self._written = entries
+
+    def on_lost(self) -> None:
+        """The checkpoint file could not be written."""
+        self._written = None
+        self._is_dirty = True
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """An epoch begins, unless it is the latest anyway; entries that contradict it go."""

@@ -1,12 +1,13 @@
 """All logs of a node, in one or several log directories.
 
 The node makes a `LogManager`, calls `open` (which locks the directories) and `load` (which, after
-a crash, recovers) or both as `start`, then `tick` whenever it said to, and at the end `shutdown`. In between, logs are found, made and
-deleted by name.
+a crash, recovers) or both as `start`, then `tick` whenever it said to, and at the end `shutdown`.
+In between, logs are found, made and deleted by name.
 
-When a disk fails, its directory goes offline: its logs are forgotten here (`on_directory_failure`
-is told), those of other directories go on. A partition that may lie in an offline directory is
-not made anew elsewhere.
+When a disk is full, what does not fit is refused, and all else goes on. When a disk fails, its
+directory goes offline: its logs are forgotten here (`on_directory_failure` is told), those of
+other directories go on. A partition that may lie in an offline directory is not made anew
+elsewhere.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from odradek.log.closing import close_all
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import (
+    DiskFull,
     InconsistentTopicId,
     LogDirectoryOffline,
 )
@@ -169,10 +171,11 @@ class LogManager:
                 self._chores.write_checkpoints(directory, logs)
                 marker = directory.file(names.CLEAN_SHUTDOWN)
                 replace_file(self.storage.file_system, marker, clean_shutdown_text(broker_epoch))
-            except LogDirectoryOffline as error:
+            except (DiskFull, LogDirectoryOffline) as error:
                 logger.error("%s is not shut down cleanly: %s", directory.path, error.message)
             except OSError as error:
-                directory.fail("could not close it", error)
+                refusal = directory.refuse("could not close it", error)
+                logger.error("%s is not shut down cleanly: %s", directory.path, refusal.message)
         self.logs.clear()
         for directory in self.directories:
             if directory.lock is not None:
@@ -211,6 +214,7 @@ class LogManager:
 
         Raises:
             InconsistentTopicId: there is a log of another topic of that name.
+            DiskFull: there is no room; nothing was made.
             LogDirectoryOffline: a disk failed, or the log may be on one that has.
         """
         log = self.logs.get(partition)
@@ -219,7 +223,7 @@ class LogManager:
                 try:
                     assign_topic_id(log, topic_id)
                 except OSError as error:
-                    raise log.fail("note the topic of", error) from error
+                    raise log.refuse("note the topic of", error) from error
             elif log.topic_id != topic_id:
                 raise InconsistentTopicId(
                     f"the log of {partition} is of the topic id {uuids.to_text(log.topic_id)}, "
@@ -236,7 +240,7 @@ class LogManager:
                 topic_id=topic_id,
             )
         except OSError as error:
-            raise directory.fail(f"could not make the log of {partition}", error) from error
+            raise directory.refuse(f"could not make the log of {partition}", error) from error
         self.logs[partition] = log
         directory.log_count += 1
         return log
@@ -249,7 +253,7 @@ class LogManager:
         for directory in online:
             if directory.id is not None and directory.id == directory_id:
                 return directory
-        return min(online, key=lambda directory: directory.log_count)
+        return min(online, key=lambda directory: (directory.is_full, directory.log_count))
 
     def delete(self, partition: TopicPartition, *, is_stray: bool = False) -> bool:
         """Forget a log and delete its files after a while; False if it was not here.

@@ -13,7 +13,8 @@ book. The usual case relies on this:
   what the client sent, `has_plain_records` that it is made of records. What the topic wants
   beyond that (recompression, limits of age) is seen to in `validation`.
 - Base offset and leader epoch are written into the receive buffer, and the buffer to the file in
-  one call. If the call fails, the log directory is offline and nothing else has changed.
+  one call. If the call fails, the disk is full or the log directory offline, and nothing else
+  has changed.
 - `_recent` and `_older` remember the positions of the last batches of the active segment, by
   base offset, so that a consumer at the tail is served without a search.
 
@@ -33,7 +34,13 @@ from odradek.config.topic_config import TopicConfig
 from odradek.env.file_range import FileRange
 from odradek.log import appending, flushing, listing, reading, retention, rolling, truncation
 from odradek.log.directory import LogDirectory
-from odradek.log.errors import DamagedFile, LogDamaged, LogDirectoryOffline, OffsetOutOfRange
+from odradek.log.errors import (
+    DamagedFile,
+    DiskFull,
+    LogDamaged,
+    LogDirectoryOffline,
+    OffsetOutOfRange,
+)
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.origin import AppendOrigin
 from odradek.log.producer_state import NONE, ProducerState
@@ -208,7 +215,7 @@ class PartitionLog:
 
         Raises:
             RecordsRefused: with the code, message and record errors for the answer.
-            LogDirectoryOffline: the disk failed, now or before.
+            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
         """
         size = len(records)
         if origin not in self._in_place or size < HEADER_SIZE:
@@ -274,6 +281,7 @@ class PartitionLog:
         """Write one batch, with its final offsets, to the end of the active segment.
 
         Raises:
+            DiskFull: nothing has changed.
             LogDirectoryOffline: the disk failed.
         """
         position = segment.size
@@ -283,7 +291,8 @@ class PartitionLog:
             if self._pwrite(file.descriptor, records, position) != size:
                 appending.write_rest(self, file, records, position)
         except OSError as error:
-            raise self.fail("append to", error) from error
+            appending.take_back_offset(records)
+            raise self.refuse("append to", error) from error
         if not position:
             rolling.begin(self, segment, max_timestamp)
         segment.size = position + size
@@ -558,6 +567,10 @@ class PartitionLog:
     def fail(self, what: str, error: OSError) -> LogDirectoryOffline:
         """The disk failed: the log directory goes offline; the exception to raise."""
         return self.directory.fail(f"could not {what} {self.topic_partition}", error)
+
+    def refuse(self, what: str, error: OSError) -> DiskFull | LogDirectoryOffline:
+        """A write failed that can be taken back; the exception to raise."""
+        return self.directory.refuse(f"could not {what} {self.topic_partition}", error)
 
     def unreadable(self, error: OSError | DamagedFile) -> LogDamaged | LogDirectoryOffline:
         """A read failed: the device did, or what is on it is no log; the exception to raise."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.log import names, rolling, snapshots
 from odradek.log.appending import check_online
+from odradek.log.errors import DiskFull
 from odradek.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -107,7 +108,10 @@ def _delete(log: PartitionLog, segments: list[Segment], why: str) -> int:
     if not segments:
         return 0
     if segments[-1] is log.active:
-        rolling.roll(log, log.log_end_offset)
+        try:
+            rolling.roll(log, log.log_end_offset)
+        except DiskFull:
+            segments.pop()  # it goes next time, in the room that the others leave
     remaining = log.bases[len(segments)]
     advance_log_start_offset(log, remaining)
     for segment in segments:

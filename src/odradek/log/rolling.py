@@ -16,7 +16,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from odradek.log import flushing, names, snapshots
-from odradek.log.errors import DamagedFile
+from odradek.log.errors import DamagedFile, DiskFull
 from odradek.log.index import TAIL_SIZE_MAX, OffsetIndex, TimeIndex
 from odradek.log.segment import OFFSET_DELTA_MAX, UNKNOWN, Segment, create_segment_file
 from odradek.records.checksum import crc32c
@@ -53,6 +53,7 @@ def roll_if_due(
     """The segment for a batch: the active one, or a new one.
 
     Raises:
+        DiskFull: there is no room for a new one.
         LogDirectoryOffline: the disk failed.
     """
     segment = log.active
@@ -98,27 +99,42 @@ def roll(log: PartitionLog, base_offset: int) -> Segment:
     """Close the active segment and begin one at `base_offset`, at or above the log's end.
 
     Raises:
+        DiskFull: the active segment is the same as before.
         LogDirectoryOffline: the disk failed.
     """
     old = log.active
     assert base_offset >= log.log_end_offset
     assert base_offset > old.base_offset or old.size == 0
+    # An empty segment whose index has no room at all is followed by one of the same name.
+    has_other_name = base_offset != old.base_offset
     try:
-        if base_offset == old.base_offset:
-            # An empty segment whose index has no room at all; its successor has the same name.
-            log.segments.pop()
-            log.bases.pop()
-        else:
+        if has_other_name:
             old.finish_indexes()
             if log.config.preallocate:
                 old.trim()
             snapshots.take(log, base_offset)
         new = add_segment(log, base_offset)
     except OSError as error:
-        raise log.fail("roll", error) from error
+        if has_other_name:
+            _remove_files(log, base_offset)
+        raise log.refuse("roll", error) from error
+    if not has_other_name:
+        del log.segments[-2], log.bases[-2]
     logger.info("%s: new segment at offset %d", log.topic_partition, base_offset)
     flushing.flush_in_background(log)
     return new
+
+
+def _remove_files(log: PartitionLog, base_offset: int) -> None:
+    """Remove what there is of a segment that could not be made."""
+    file_system = log.storage.file_system
+    try:
+        for kind in names.SEGMENT_KINDS:
+            path = f"{log.path}/{names.file_name(base_offset, kind)}"
+            if file_system.status(path) is not None:
+                file_system.remove(path)
+    except OSError as error:
+        raise log.fail("roll", error) from error
 
 
 def add_segment(log: PartitionLog, base_offset: int) -> Segment:
@@ -155,7 +171,10 @@ def add_index_entries(log: PartitionLog, segment: Segment, last_offset: int, pos
     try:
         segment.add_index_entries(last_offset, position, TAIL_SIZE_MAX)
     except OSError as error:
-        raise log.fail("write the index of", error) from error
+        refusal = log.refuse("write the index of", error)
+        if not isinstance(refusal, DiskFull):
+            raise refusal from error
+        # The entries stay in memory, and are written with the next ones.
     if _index_is_full(log, segment):
         log.roll_size = -1
 

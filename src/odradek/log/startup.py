@@ -13,7 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from odradek.config.topic_config import TopicConfig
-from odradek.env.file_system import CREATE, FileSystem, ensure_directory, read_file
+from odradek.env.file_system import (
+    CREATE,
+    FileSystem,
+    ensure_directory,
+    read_file,
+    remove_tree,
+)
 from odradek.log import loader, names
 from odradek.log.checkpoints import (
     read_clean_shutdown,
@@ -200,30 +206,36 @@ def open_log(
     """Load one log from its directory, or make it there.
 
     The topic id of an old log is in its `partition.metadata`; without that, and for a new log,
-    it is `topic_id`.
+    it is `topic_id`. A new log that cannot be made leaves nothing behind.
 
     Raises:
         OSError: the device failed.
     """
     file_system = storage.file_system
     path = directory.file(name or str(partition))
-    metadata = f"{path}/{names.PARTITION_METADATA}"
-    known_id: bytes | None = None
     if file_system.status(path) is None:
-        loaded = loader.create(storage, path, config)
-    else:
-        loaded = loader.load(
-            storage,
-            path,
-            config,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            was_clean=was_clean,
-        )
         try:
-            known_id = read_partition_metadata(file_system, metadata)
-        except DamagedFile as error:
-            logger.error("the topic id is not known: %s", error)
+            loaded = loader.create(storage, path, config)
+            log = PartitionLog(storage, directory, path, partition, None, config, loaded)
+            if topic_id is not None:
+                assign_topic_id(log, topic_id)
+        except OSError:
+            remove_tree(file_system, path)
+            raise
+        return log
+    loaded = loader.load(
+        storage,
+        path,
+        config,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        was_clean=was_clean,
+    )
+    known_id: bytes | None = None
+    try:
+        known_id = read_partition_metadata(file_system, f"{path}/{names.PARTITION_METADATA}")
+    except DamagedFile as error:
+        logger.error("the topic id is not known: %s", error)
     log = PartitionLog(storage, directory, path, partition, known_id, config, loaded)
     if known_id is None and topic_id is not None:
         assign_topic_id(log, topic_id)

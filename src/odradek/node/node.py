@@ -43,9 +43,10 @@ from odradek.env.clock import Clock, SystemClock
 from odradek.env.file_system import FileSystem, OsFileSystem
 from odradek.env.randomness import RandomBytes, system_random_bytes
 from odradek.handlers.dispatch import Dispatcher
-from odradek.log import LogDirectory, LogDirectoryOffline, LogManager, PartitionLog
+from odradek.log import DiskFull, LogDirectory, LogDirectoryOffline, LogManager, PartitionLog
 from odradek.log.startup import open_directory
 from odradek.model import uuids
+from odradek.model.errors import ApiError
 from odradek.model.topic_name import OFFSETS_TOPIC
 from odradek.network.event_loop import MeasuredSelector
 from odradek.network.server import Limits, Server
@@ -297,7 +298,8 @@ class Node:
         self.broker.replicas.go_offline(logs)
         is_metadata = directory.path == self.config.metadata_log_dir
         if is_metadata or not self._logs.online_directories:
-            log.error("the node cannot go on without %s", directory.path)
+            why = "it has the metadata log" if is_metadata else "no other one is left"
+            log.error("the node stops: %s has failed, and %s", directory.path, why)
             self.failed.set()
 
     # -- stop -------------------------------------------------------------------------------
@@ -317,14 +319,22 @@ class Node:
         self.broker.groups.shutdown()
         await self.broker.producer_ids.close()
         await self.broker.topic_creation.close()
-        if self.controller.is_active:
-            await self._lifecycle.shut_down(self._metadata.image.offset)
+        await self._leave()
         await self._close_disks()
+
+    async def _leave(self) -> None:
+        """Tell the controller that this broker goes, if it can still take that down."""
+        if not self.controller.is_active:
+            return
+        try:
+            await self._lifecycle.shut_down(self._metadata.image.offset)
+        except ApiError as error:
+            log.error("the cluster is not told that this broker stops: %s", error.message)
 
     async def _close_disks(self) -> None:
         try:
             await self.controller.close()
-        except LogDirectoryOffline as error:
+        except (DiskFull, LogDirectoryOffline) as error:
             log.error("the metadata log is not closed cleanly: %s", error.message)
         await self._background.close()
         self._logs.shutdown(self._lifecycle.epoch)

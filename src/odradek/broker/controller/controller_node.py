@@ -7,8 +7,9 @@ replayed at once, and the sync of the log is left to a thread. When that is done
 published and the answer given, in the order of the decisions. So creating a topic costs one
 sync, and many at a time share it.
 
-If the log fails, nothing that waits is answered with success, and every further request gets
-NOT_CONTROLLER; what was published stays.
+If the disk is full, what cannot be written is refused, and the next decision may fit. If the log
+fails, nothing that waits is answered with success, and every further request gets NOT_CONTROLLER;
+what was published stays.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from odradek.core.raft.machine import QuorumMachine
 from odradek.core.raft.voters import Voter, VoterSet
 from odradek.env.clock import Clock
 from odradek.env.randomness import RandomBytes
-from odradek.log.errors import LogDirectoryOffline
+from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.record import iterate_records
 from odradek.wire.primitives import Message
@@ -143,7 +144,7 @@ class ControllerNode:
                 metadata_log.close()
             else:
                 await self._quorum.close()
-        except LogDirectoryOffline as error:
+        except (DiskFull, LogDirectoryOffline) as error:
             log.error("could not close the metadata log: %s", error.message)
         finally:
             self._shut_down_executors()
@@ -223,8 +224,8 @@ class ControllerNode:
         """Decide on a request; the answer comes once all that it rests on is committed.
 
         Raises:
-            ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT (it may be done later all the same), or an
-                error of the whole request.
+            ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT (it may be done later all the same),
+                KAFKA_STORAGE_ERROR (the disk is full), or an error of the whole request.
         """
         quorum = self._quorum
         if quorum is None or not quorum.is_leader:
@@ -259,6 +260,7 @@ class ControllerNode:
         """Append and replay a decision.
 
         Raises:
+            DiskFull: there is no room for it; nothing is decided.
             ApiError: it is too large, or the log cannot be written.
         """
         quorum = self._quorum
@@ -316,7 +318,7 @@ class ControllerNode:
         """Commit what is decided, then lead no longer.
 
         Raises:
-            LogDirectoryOffline: the disk failed.
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
         try:
             if self._snapshotter is not None:

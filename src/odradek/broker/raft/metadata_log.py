@@ -143,7 +143,7 @@ class MetadataLog:
         """Append records as one batch; returns its first offset and its size.
 
         Raises:
-            BatchTooLarge: nothing was appended.
+            BatchTooLarge, DiskFull: nothing was appended.
             LogDirectoryOffline: the disk failed.
         """
         base_offset = self._log.log_end_offset

@@ -96,6 +96,7 @@ class QuorumNode:
 
         Raises:
             BatchTooLarge: they do not fit into one batch.
+            DiskFull: there is no room; nothing was appended, and this node leads on.
             LogDirectoryOffline: the disk failed; this node leads no longer.
         """
         try:
@@ -110,7 +111,7 @@ class QuorumNode:
         """Sync what was appended, then lead no longer and close the log.
 
         Raises:
-            LogDirectoryOffline: the disk failed.
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
         while self._flush is not None or self._flush_scheduled:
             if self._flush is not None:

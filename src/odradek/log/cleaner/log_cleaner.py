@@ -353,7 +353,10 @@ class LogCleaner:
         self._give_up(job)
         if not is_valid or message.was_stopped:
             return
-        if message.is_device:
+        if message.lacks_room:
+            partition = job.log.topic_partition
+            logger.warning("%s stays uncompacted for now: %s", partition, message.reason)
+        elif message.is_device:
             job.log.fail("compact", OSError(message.reason))
         else:
             self._cannot(job.log, message.reason)
@@ -411,6 +414,7 @@ class LogCleaner:
         def done(error: OSError | None) -> None:
             self._writing.discard(directory)
             if error is not None:
-                directory.fail("could not write a checkpoint", error)
+                directory.refuse("could not write a checkpoint", error)
+                self._unwritten.add(directory)
 
         self._manager.storage.background(lambda: write_offsets(file_system, path, offsets), done)

@@ -74,6 +74,8 @@ class Failed:
     is_device: bool
     """The device failed, not the data."""
     was_stopped: bool = False
+    lacks_room: bool = False
+    """The device works, but is full."""
 
 
 Message = Replaced | Done | Failed

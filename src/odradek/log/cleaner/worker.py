@@ -28,7 +28,7 @@ from odradek.log.cleaner.work import (
     decode_item,
     encode,
 )
-from odradek.log.errors import DamagedFile
+from odradek.log.errors import DamagedFile, is_for_room
 from odradek.records.errors import RecordsError
 
 NICENESS = 10
@@ -77,7 +77,8 @@ class Worker:
             self._stopped.discard(item.number)
             self._send(Failed(item.number, "taken back", False, was_stopped=True))
         except OSError as error:
-            self._send(Failed(item.number, str(error), True))
+            lacks_room = is_for_room(error)
+            self._send(Failed(item.number, str(error), not lacks_room, lacks_room=lacks_room))
         except (DamagedFile, RecordsError, MemoryError) as error:
             self._send(Failed(item.number, str(error) or type(error).__name__, False))
         else:

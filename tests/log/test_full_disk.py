@@ -1,0 +1,302 @@
+"""A disk without room: what does not fit is refused, and when there is room again all goes on."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from tests.log.lossy_file_system import Directory, LossyFileSystem
+from tests.log.support import (
+    NOW_MS,
+    PARTITION,
+    LogRoom,
+    append,
+    batch,
+    end_transaction,
+    read_batches,
+    values,
+)
+
+from odradek.log import DiskFull, LogDirectoryOffline, PartitionLog
+from odradek.log.checkpoints import read_offsets
+from odradek.model.topic_partition import TopicPartition
+
+TOPIC_ID = b"topic id 16 byte"
+SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 100, "flush_messages": 7}
+REFUSALS = 3
+"""So often is a step tried while the disk is full."""
+
+
+class FullDisk(LossyFileSystem):
+    """Has no room from the `fits`-th write or new name on, until `has_room` says so.
+
+    What does not fit is written by half.
+    """
+
+    def __init__(self, fits: int | None = None, root: Directory | None = None) -> None:
+        super().__init__(root)
+        self.fits = fits
+        self.has_room = True
+        self.changes = 0
+        self.code = errno.ENOSPC
+
+    def _step(self, operation: str, path: str) -> None:
+        super()._step(operation, path)
+        if operation in {"pwrite", "create", "mkdir"}:
+            self.changes += 1
+            if self.changes == self.fits:
+                self.has_room = False
+            if not self.has_room:
+                raise OSError(self.code, "no room", path)
+
+    def pwrite(self, descriptor: int, data, position: int) -> int:
+        was_full = not self.has_room
+        try:
+            return super().pwrite(descriptor, data, position)
+        except OSError:
+            if was_full or len(data) < 2:
+                raise
+            half = bytes(data[: len(data) // 2])
+            self.descriptors[descriptor].write(position, half)
+            return len(half)
+
+
+def contents(directory: Directory, path: str = "") -> dict[str, bytes]:
+    """All files but the sparse indexes, where a roll that failed may leave one entry more."""
+    found: dict[str, bytes] = {}
+    for name, node in directory.now.items():
+        if isinstance(node, Directory):
+            found |= contents(node, f"{path}/{name}")
+        elif not name.endswith((".index", ".timeindex")):
+            found[f"{path}/{name}"] = bytes(node.now)
+    return found
+
+
+def state(log) -> list[object]:
+    """All that a client can learn of the log."""
+    return [
+        [bytes(each.data) for each in read_batches(log)],
+        log.last_stable_offset,
+        log.aborted_transactions(0, log.log_end_offset),
+        log.active_producers(),
+        log.leader_epochs.entries,
+        [log.offset_for_timestamp(NOW_MS + each).offset for each in range(12)],
+    ]
+
+
+def steps():
+    """What is done to a log, in functions of it; transactions end in all ways."""
+    for number in range(12):
+        producer = 1 + number % 2
+        for sequence in range(2):
+            yield lambda log, n=number, p=producer, s=sequence: log.append_as_leader(
+                batch(
+                    b"%d" % n * (5 + 7 * n),
+                    timestamp=NOW_MS + n,
+                    producer_id=p,
+                    producer_epoch=0,
+                    base_sequence=n // 2 * 2 + s,
+                    is_transactional=True,
+                ),
+                n // 4,
+            )
+        yield lambda log, n=number: append(log, b"plain" * n, b"x", epoch=n // 4)
+        if number % 3:
+            yield lambda log, n=number, p=producer: end_transaction(log, n % 2 == 0, p)
+    yield lambda log: log.flush()
+    yield lambda log: log.roll()
+    yield lambda log: append(log, b"last", epoch=3)
+
+
+def perform(room: LogRoom, step, log) -> int:
+    """Do one step, when there is room if need be; how often it was refused."""
+    for attempt in range(REFUSALS):
+        before = (log.log_end_offset, log.first_unstable_offset, log.size, log.active)
+        try:
+            step(log)
+            return attempt
+        except DiskFull:
+            assert not room.directory.is_offline
+            assert before[:3] == (log.log_end_offset, log.first_unstable_offset, log.size)
+    room.file_system.has_room = True
+    step(log)
+    return REFUSALS
+
+
+def run(fits: int | None) -> tuple[LogRoom, PartitionLog, int]:
+    room = LogRoom("/logs", FullDisk())
+    room.storage.verify_transactions = False
+    log = room.open(**SETTINGS)
+    room.file_system.changes = 0
+    room.file_system.fits = fits
+    refused = 0
+    for step in steps():
+        refused += perform(room, step, log)
+        log.high_watermark = log.log_end_offset
+    return room, log, refused
+
+
+@pytest.fixture(scope="module")
+def plenty():
+    """The log after the same steps where there is always room, and how many changes they are."""
+    room, log, refused = run(None)
+    assert not refused
+    assert len(log.segments) > 5
+    assert log.aborted_transactions(0, 1000)
+    changes = room.file_system.changes
+    log.flush()
+    return state(log), contents(room.file_system.root), changes
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_disk_that_fills_up_at_any_change(plenty, part):
+    expected, files, changes = plenty
+    refusals = 0
+    for fits in range(1 + part, changes + 1, 4):
+        room, log, refused = run(fits)
+        refusals += refused
+        assert state(log) == expected, fits
+        log.flush()
+        assert contents(room.file_system.root) == files, fits
+        crashed = LogRoom("/logs", room.file_system)
+        recovered = crashed.open(**SETTINGS)
+        assert state(recovered) == expected, fits
+        log.close()
+        closed = crashed.reopen(PARTITION, {"was_clean": True, "recovery_point": 10**6}, **SETTINGS)
+        assert state(closed) == expected, fits
+    assert refusals > changes // 4
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_what_is_there_is_served_while_nothing_fits(code, caplog):
+    room = LogRoom("/logs", FullDisk())
+    log = room.open()
+    append(log, b"before")
+    room.file_system.has_room = False
+    room.file_system.code = code
+    offered = batch(b"lost")
+    for _ in range(3):
+        with pytest.raises(DiskFull, match="could not append to topic-0"):
+            log.append_as_leader(offered, 0)
+        assert values(log) == [b"before"]
+    assert not room.directory.is_offline
+    assert caplog.text.count("it refuses writes") == 1
+    room.file_system.has_room = True
+    assert append(log, b"after").base_offset == 1
+    assert values(log) == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
+def test_other_failures_are_no_matter_of_room(code):
+    room = LogRoom("/logs", FullDisk())
+    log = room.open()
+    room.file_system.has_room = False
+    room.file_system.code = code
+    with pytest.raises(LogDirectoryOffline):
+        append(log, b"lost")
+    assert room.directory.is_offline
+
+
+def test_half_a_batch_that_stays_behind_is_a_failure():
+    room = LogRoom("/logs", FullDisk())
+    log = room.open()
+    append(log, b"before")
+    room.file_system.fits = room.file_system.changes + 1
+    room.file_system.fail = lambda operation, _: (
+        OSError(errno.ENOSPC, "no room") if operation == "truncate" else None
+    )
+    with pytest.raises(LogDirectoryOffline, match="half a batch"):
+        append(log, b"lost")
+
+
+def test_a_sync_that_says_full_is_a_failure():
+    room = LogRoom("/logs", FullDisk())
+    log = room.open()
+    append(log, b"perhaps lost")
+    room.file_system.fail = lambda operation, _: (
+        OSError(errno.ENOSPC, "no room") if operation == "fsync" else None
+    )
+    with pytest.raises(LogDirectoryOffline):
+        log.flush()
+
+
+def test_a_new_log_without_room_leaves_nothing():
+    room = LogRoom("/logs", FullDisk())
+    manager = room.manager()
+    manager.start()
+    before = contents(room.file_system.root)
+    for fits in range(1, 6):
+        room.file_system.fits = room.file_system.changes + fits
+        with pytest.raises(DiskFull, match="could not make the log of new-0"):
+            manager.get_or_create(TopicPartition("new", 0), TOPIC_ID)
+        assert contents(room.file_system.root) == before
+        assert room.file_system.status("/logs/new-0") is None
+        room.file_system.has_room = True
+    append(manager.get_or_create(TopicPartition("new", 0), TOPIC_ID), b"x")
+    manager.shutdown()
+
+
+def test_checkpoints_are_written_when_there_is_room():
+    room = LogRoom("/logs", FullDisk())
+    manager = room.manager()
+    manager.start()
+    log = manager.get_or_create(PARTITION, TOPIC_ID)
+    append(log, b"x")
+    log.flush()
+    room.file_system.has_room = False
+    for _ in range(3):
+        room.clock.ms += 60_000
+        while manager.tick() < 100:
+            pass
+    assert manager.online_directories
+    path = "/logs/recovery-point-offset-checkpoint"
+    assert read_offsets(room.file_system, path) == {}
+    room.file_system.has_room = True
+    room.clock.ms += 60_000
+    while manager.tick() < 100:
+        pass
+    assert read_offsets(room.file_system, path) == {PARTITION: 0}
+
+
+def test_a_stop_without_room_is_none_in_good_order():
+    room = LogRoom("/logs", FullDisk())
+    manager = room.manager()
+    manager.start()
+    log = manager.get_or_create(PARTITION, TOPIC_ID)
+    append(log, b"x")
+    room.file_system.has_room = False
+    manager.shutdown()
+    assert room.file_system.status("/logs/.kafka_cleanshutdown") is None
+    room.file_system.has_room = True
+    manager = room.manager()
+    manager.start()
+    log = manager.get(PARTITION)
+    log.high_watermark = log.log_end_offset
+    assert values(log) == [b"x"]
+
+
+def test_what_is_too_old_goes_even_if_no_new_segment_fits():
+    room = LogRoom("/logs", FullDisk())
+    log = room.open(segment_bytes=200, retention_ms=1000)
+    for number in range(6):
+        append(log, b"%d" % number * 50)
+    room.clock.ms += 10_000
+    room.file_system.has_room = False
+    segments = len(log.segments)
+    assert log.delete_old_segments() == segments - 1 > 1
+    room.file_system.has_room = True
+    assert log.delete_old_segments() == 1
+
+
+def test_new_logs_go_where_there_is_room():
+    room = LogRoom("/logs", FullDisk())
+    manager = room.manager(["/logs/first", "/logs/second"])
+    manager.start()
+    first = manager.get_or_create(TopicPartition("t", 0), TOPIC_ID, is_new=True)
+    manager.get_or_create(TopicPartition("t", 1), TOPIC_ID, is_new=True)
+    first.directory.refuse("try", OSError(errno.ENOSPC, "no room"))
+    for number in range(2, 5):
+        log = manager.get_or_create(TopicPartition("t", number), TOPIC_ID, is_new=True)
+        assert log.directory is not first.directory
+    assert len(manager.online_directories) == 2
+    manager.shutdown()
