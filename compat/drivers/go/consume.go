@@ -105,6 +105,9 @@ func (d *driver) join(_ context.Context, c command) (any, error) {
 		}),
 	}
 	if c.Strategy == "server" {
+		if c.Instance != "" {
+			return nil, fmt.Errorf("%w: franz-go tells no instance id when a static member leaves", errUnsupported)
+		}
 		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
 		options = append(options, kgo.Balancers(balancer))
@@ -134,8 +137,6 @@ func (d *driver) commit(ctx context.Context, c command) (any, error) {
 }
 
 func (d *driver) leave(_ context.Context, c command) (any, error) {
-	// With the consumer protocol closing alone does not tell the coordinator of a static member.
-	d.members[c.Member].client.LeaveGroup()
 	d.members[c.Member].client.Close()
 	delete(d.members, c.Member)
 	return nil, nil
