@@ -215,9 +215,16 @@ class ReplicaManager:
         if registration.leader == self.node_id:
             partition_log.on_leader_epoch(registration.leader_epoch)
         partition = Partition(
-            topic.name, topic.id, index, partition_log, registration, self.node_id, self.wake
+            topic.name,
+            topic.id,
+            index,
+            partition_log,
+            registration,
+            self.node_id,
+            self.wake,
+            self.logs.when_flushed,
         )
-        partition.advance_high_watermark(0)
+        partition.on_appended(0)
         partitions = self.by_id.get(topic.id)
         if partitions is None:
             partitions = self.by_id[topic.id] = self.by_name[topic.name] = {}

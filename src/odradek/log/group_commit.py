@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from odradek.log.appending import check_online
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.log.flushing import FlushWork
 from odradek.log.storage import Background
@@ -24,11 +25,12 @@ Flushed = Callable[[DiskFull | LogDirectoryOffline | None], None]
 class GroupCommit:
     """The flushes of the logs of one directory."""
 
-    __slots__ = ("_background", "_is_running", "_waiting")
+    __slots__ = ("_background", "_is_running", "_running", "_waiting")
 
     def __init__(self, background: Background) -> None:
         self._background = background
         self._waiting: dict[PartitionLog, list[Flushed]] = {}
+        self._running: dict[PartitionLog, tuple[FlushWork, list[Flushed]]] = {}
         self._is_running = False
 
     def wait(self, log: PartitionLog, offset: int, flushed: Flushed) -> None:
@@ -36,23 +38,28 @@ class GroupCommit:
         if log.recovery_point >= offset:
             flushed(None)
             return
+        running = self._running.get(log)
+        if running is not None and running[0].offset >= offset:
+            running[1].append(flushed)
+            return
         self._waiting.setdefault(log, []).append(flushed)
         if not self._is_running:
             self._run()
 
     def _run(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        works: list[FlushWork] = []
-        served: list[Flushed] = []
         for log, callbacks in waiting.items():
             try:
+                check_online(log)
                 work = log.flush_work()
-            except LogDirectoryOffline as error:
+            except (DiskFull, LogDirectoryOffline) as error:
                 _call(callbacks, error)
                 continue
-            served += callbacks
-            if work is not None:
-                works.append(work)
+            if work is None:
+                _call(callbacks, None)
+            else:
+                self._running[log] = work, callbacks
+        works = [work for work, _ in self._running.values()]
 
         def run() -> None:
             for work in works:
@@ -60,18 +67,19 @@ class GroupCommit:
 
         def done(error: OSError | None) -> None:
             self._is_running = False
-            if error is None:
-                for work in works:
+            running, self._running = self._running, {}
+            for work, callbacks in running.values():
+                if error is None:
                     work.complete()
-                _call(served, None)
-            else:
-                refusals = [work.failed(error) for work in works]
-                _call(served, refusals[0])
+                    _call(callbacks, None)
+                else:
+                    _call(callbacks, work.failed(error))
             if self._waiting and not self._is_running:
                 self._run()
 
-        self._is_running = True
-        self._background(run, done)
+        if works:
+            self._is_running = True
+            self._background(run, done)
 
 
 def _call(callbacks: list[Flushed], error: DiskFull | LogDirectoryOffline | None) -> None:

@@ -55,7 +55,7 @@ class ReplicaPartition:
             verification_guard=verification_guard,
             transaction_version=transaction_version,
         )
-        partition.advance_high_watermark(len(batch))
+        partition.on_appended(len(batch))
         return info.last_offset + 1
 
     async def read(self, offset: int, max_bytes: int) -> Buffer:
