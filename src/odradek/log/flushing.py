@@ -165,6 +165,7 @@ def set_flush_offset(log: PartitionLog) -> None:
     With an interval of 1 each append waits for a flush of its own choice; see `group_commit`.
     """
     interval = log.config.flush_messages
+    log.is_flushed_before_ack = interval == 1
     log.flush_offset = log.recovery_point + interval - 1 if 1 < interval < _LONG_MAX else NEVER
 
 

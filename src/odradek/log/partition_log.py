@@ -100,6 +100,7 @@ class PartitionLog:
         "generation",
         "is_cleaning",
         "is_deleted",
+        "is_flushed_before_ack",
         "is_flushing",
         "is_new",
         "is_unsynced",
@@ -126,6 +127,8 @@ class PartitionLog:
     """A batch that makes the active segment larger than this goes to a new one."""
     flush_offset: int
     """After the record of this offset a flush is due."""
+    is_flushed_before_ack: bool
+    """Who appends waits for a flush (`LogManager.when_flushed`) before anybody is told."""
 
     def __init__(
         self,
