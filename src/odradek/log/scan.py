@@ -77,9 +77,7 @@ def scan_batches(
         position += batch.size
 
 
-def read_header(
-    file_system: FileSystem, file: OpenFile, position: int, end: int
-) -> BatchAt | None:
+def read_header(file_system: FileSystem, file: OpenFile, position: int, end: int) -> BatchAt | None:
     """The batch at `position`; None if it is cut off at the end.
 
     Raises:
