@@ -152,6 +152,8 @@ def _accept(log: PartitionLog, batch: RecordBatch, origin: AppendOrigin) -> Acce
     max_timestamp = batch.max_timestamp
     if is_client and not _is_plainly_well(log, batch):
         in_offset_order, max_timestamp = _walk(log, batch, now_ms)
+    if not in_offset_order and source == target != Codec.NONE:
+        raise InvalidRecords("the offsets of compressed records have to be 0, 1, 2 and so on")
     if target != source or not in_offset_order:
         batch = _rebuilt(log, batch, target, in_offset_order)
         _check_size(log, batch)

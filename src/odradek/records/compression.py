@@ -130,7 +130,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
 
 
 def decompress_pieces(codec: int, data: Buffer) -> Iterator[bytes]:
-    """The payload piece by piece; data that ends early gives what can be read of it.
+    """The payload piece by piece; data that is cut off gives what can be read of it, and raises.
 
     Raises:
         InvalidRecords: the codec is unknown or cannot read the data.
@@ -155,7 +155,7 @@ def _read_gzip(data: Buffer) -> Iterator[bytes]:
                 yield piece
                 piece = stream.decompress(stream.unconsumed_tail, PIECE_SIZE)
             if not stream.eof:
-                return
+                raise InvalidRecords("the gzip stream of the records is cut off")
             rest = stream.unused_data
     except zlib.error as error:
         raise InvalidRecords(f"gzip cannot read the records: {error}") from None
@@ -201,6 +201,8 @@ def _read_lz4(data: Buffer) -> Iterator[bytes]:
             piece = stream.decompress(b"", PIECE_SIZE)
     except RuntimeError as error:
         raise InvalidRecords(f"lz4 cannot read the records: {error}") from None
+    if not stream.eof:
+        raise InvalidRecords("the lz4 frame of the records is cut off")
 
 
 def _read_zstd(data: Buffer) -> Iterator[bytes]:
