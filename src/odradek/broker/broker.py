@@ -10,7 +10,10 @@ from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.markers import MarkerWriter
 from odradek.broker.coordinator.producer_ids import ProducerIds
+from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
+from odradek.broker.coordinator.verification import Verification
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
@@ -41,6 +44,9 @@ class Broker:
     cold_reads: ColdReads
     groups: GroupCoordinator
     producer_ids: ProducerIds
+    markers: MarkerWriter
+    transactions: TransactionCoordinator
+    verification: Verification
     client_telemetry: ClientTelemetry
     supported_features: Mapping[str, tuple[int, int]]
     """Feature levels that this software can run at."""

@@ -7,19 +7,34 @@
 - From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
 - On NOT_LEADER_OR_FOLLOWER the answer names the leader (KIP-951).
 - Internal topics accept records only from the client id `__admin_client`.
+- The first batch of a transaction in a partition waits until the transaction's coordinator knows
+  of it; from version 12 on it is told so here, before the producer does (KIP-890).
+- Where a topic has `flush.messages=1`, the answer waits until the records survive a crash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.partition import Partition
+from odradek.broker.transactional_produce import (
+    UNCONDITIONAL,
+    Permission,
+    confirm,
+    decide,
+    is_transactional,
+)
 from odradek.env.file_range import FileRange
 from odradek.handlers.handler import Handler
 from odradek.log.errors import RecordsRefused
+from odradek.log.group_commit import Flushed
+from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.records.batch import Buffer
 from odradek.wire import single_produce
 from odradek.wire.generated.produce_request import (
     PartitionProduceData,
@@ -39,6 +54,10 @@ TOPIC_IDS_VERSION = 13
 ADMIN_CLIENT_ID = "__admin_client"
 _NOTHING: Mapping[int, Partition] = {}
 
+Response = ProduceResponse | asyncio.Future[ProduceResponse] | None
+_Unflushed = tuple[Partition, int, PartitionProduceResponse]
+"""Where records were appended, the offset behind them, and their answer."""
+
 
 def quick(
     broker: Broker, frame: memoryview, position: int, version: int, correlation_id: int
@@ -51,7 +70,13 @@ def quick(
         return None
     acks, topic, index, records = found
     partition = broker.replicas.by_wire_topic.get(topic, _NOTHING).get(index)
-    if partition is None or partition.is_internal or (acks != -1 and acks != 1):
+    if (
+        partition is None
+        or partition.is_internal
+        or (acks != -1 and acks != 1)
+        or partition.log.is_flushed_before_ack
+        or is_transactional(records)
+    ):
         return None
     try:
         info = partition.append(records, acks)
@@ -69,9 +94,63 @@ def quick(
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | None:
+) -> Response | Coroutine[Any, Any, ProduceResponse | None]:
     """Append each partition's batches; the answer when all are as safe as `acks` asks."""
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                if is_transactional(_bytes(data)):
+                    raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return _append_all(broker, context, request, UNCONDITIONAL)
+    records = _records_of(broker, context, request)
+    permission = decide(broker.verification, transactional_id, context.api_version, records)
+    if permission.guards:
+        return _confirm_and_append(broker, context, request, permission)
+    return _append_all(broker, context, request, permission)
+
+
+def _records_of(
+    broker: Broker, context: RequestContext, request: ProduceRequest
+) -> dict[Partition, Buffer]:
+    """The records of each partition that is here."""
+    found = {}
+    for topic in request.topic_data:
+        partitions, _ = _partitions(broker, context, topic)
+        for data in topic.partition_data:
+            partition = partitions.get(data.index)
+            records = _bytes(data)
+            if partition is not None and records is not None:
+                found[partition] = records
+    return found
+
+
+def _bytes(data: PartitionProduceData) -> Buffer | None:
+    records = data.records
+    assert not isinstance(records, FileRange), "decoded records are bytes"
+    return records
+
+
+async def _confirm_and_append(
+    broker: Broker, context: RequestContext, request: ProduceRequest, permission: Permission
+) -> ProduceResponse | None:
+    """The same, after the coordinator has confirmed what is first in its transaction."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = _bytes(data)
+            if records is not None:
+                data.records = bytearray(records)  # the receive buffer is others' by then
+    await confirm(broker.verification, permission)
+    response = _append_all(broker, context, request, permission)
+    broker.replicas.run_woken()
+    return await response if isinstance(response, asyncio.Future) else response
+
+
+def _append_all(
+    broker: Broker, context: RequestContext, request: ProduceRequest, permission: Permission
+) -> Response:
     response = ProduceResponse()
+    unflushed: list[_Unflushed] = []
     failed = False
     for topic in request.topic_data:
         result = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
@@ -81,7 +160,15 @@ def handle(
             try:
                 if partition is None:
                     raise ApiError(unknown)
-                answer = _append(context, request, partition, data)
+                info = _append(context, request, partition, data, permission)
+                answer = PartitionProduceResponse(
+                    index=data.index,
+                    base_offset=info.base_offset,
+                    log_append_time_ms=info.log_append_time_ms,
+                    log_start_offset=info.log_start_offset,
+                )
+                if partition.log.is_flushed_before_ack:
+                    unflushed.append((partition, info.last_offset + 1, answer))
             except ApiError as error:
                 failed = True
                 answer = _failed(data.index, error)
@@ -90,10 +177,35 @@ def handle(
             result.partition_responses.append(answer)
         response.responses.append(result)
     if request.acks:
-        return response
+        return _when_flushed(broker, response, unflushed) if unflushed else response
     if failed:
         context.peer.close()
     return None
+
+
+def _when_flushed(
+    broker: Broker, response: ProduceResponse, unflushed: list[_Unflushed]
+) -> asyncio.Future[ProduceResponse]:
+    """The response, as soon as all that was appended for it survives a crash."""
+    future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
+    left = len(unflushed)
+
+    def on_flushed(answer: PartitionProduceResponse) -> Flushed:
+        def flushed(error: ApiError | None) -> None:
+            nonlocal left
+            if error is not None:
+                answer.error_code = error.code
+                answer.error_message = error.message
+                answer.base_offset = -1
+            left -= 1
+            if not left and not future.done():
+                future.set_result(response)
+
+        return flushed
+
+    for partition, offset, answer in unflushed:
+        partition.when_flushed(offset, on_flushed(answer))
+    return future
 
 
 def _partitions(
@@ -114,22 +226,17 @@ def _append(
     request: ProduceRequest,
     partition: Partition,
     data: PartitionProduceData,
-) -> PartitionProduceResponse:
+    permission: Permission,
+) -> AppendInfo:
     if request.acks not in {-1, 0, 1}:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    records = data.records
+    records = _bytes(data)
     if records is None:
         raise ApiError(ErrorCode.INVALID_RECORD, "the partition has no records")
-    assert not isinstance(records, FileRange), "decoded records are bytes"
-    info = partition.append(records, request.acks)
-    return PartitionProduceResponse(
-        index=data.index,
-        base_offset=info.base_offset,
-        log_append_time_ms=info.log_append_time_ms,
-        log_start_offset=info.log_start_offset,
-    )
+    guard = 0 if permission is UNCONDITIONAL else permission.guard(partition)
+    return partition.append(records, request.acks, guard)
 
 
 def _failed(index: int, error: ApiError) -> PartitionProduceResponse:

@@ -1,35 +1,41 @@
-"""InitProducerId (22), versions 0-5: a producer id for an idempotent producer.
+"""InitProducerId (22), versions 0-5: who a producer is, and that nobody else is it any more.
 
 - Without a transactional id every request gets a new id with epoch 0.
+- With one, the epoch is raised, which fences whoever used the id before; its open transaction is
+  aborted first (CONCURRENT_TRANSACTIONS: ask again).
 - A producer id without an epoch, or the reverse, is INVALID_REQUEST.
-- Gap: transactions are not served; with a transactional id the answer is UNSUPPORTED_VERSION
-  (an empty one is INVALID_REQUEST, as in Apache Kafka).
+- PRODUCER_FENCED came with version 4; before it is INVALID_PRODUCER_EPOCH.
+- Gap: version 6 (KIP-939), which Apache Kafka 4.3 holds to be unstable, is not served, hence no
+  client can ask for two-phase commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.handler import Handler
+from odradek.handlers.transactions import answered, error_for
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
 
+FENCED_VERSION = 4
+
 
 def handle(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
-    """A producer id, at once if there is one at hand."""
+    """A producer id, at once if there is one at hand and no transactional id."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        if not request.transactional_id:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        refused = partial(_refused, context.api_version)
+        return answered(broker.transactions.initialize, request, refused=refused)
     producer_id = broker.producer_ids.take()
     if producer_id is None:
         return _wait(broker)
@@ -39,6 +45,11 @@ def handle(
 async def _wait(broker: Broker) -> InitProducerIdResponse:
     producer_id = await broker.producer_ids.allocate()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _refused(api_version: int, error: ApiError) -> InitProducerIdResponse:
+    code = error_for(error, api_version, FENCED_VERSION)
+    return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
 
 
 def _error_response(request: InitProducerIdRequest, error: ApiError) -> InitProducerIdResponse:

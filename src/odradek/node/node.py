@@ -23,9 +23,6 @@ from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.controller_node import ControllerNode
 from odradek.broker.controller.lifecycle import BrokerLifecycle
-from odradek.broker.coordinator.group_coordinator import GroupCoordinator
-from odradek.broker.coordinator.producer_ids import ProducerIds
-from odradek.broker.coordinator.replicas import ReplicaTopic
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.publisher import PublisherChain
@@ -34,7 +31,6 @@ from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.listeners import Listener
-from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -47,10 +43,10 @@ from odradek.log import DiskFull, LogDirectory, LogDirectoryOffline, LogManager,
 from odradek.log.startup import open_directory
 from odradek.model import uuids
 from odradek.model.errors import ApiError
-from odradek.model.topic_name import OFFSETS_TOPIC
 from odradek.network.event_loop import MeasuredSelector
 from odradek.network.server import Limits, Server
 from odradek.node.background import Background
+from odradek.node.coordinators import compose
 from odradek.node.format import Formatter, Identity
 from odradek.node.metrics import MetricsServer
 from odradek.node.serving import broker_table, controller_table, served_versions
@@ -170,6 +166,16 @@ class Node:
         config = self.config
         channel = LocalControllerChannel(self.controller)
         replicas = ReplicaManager(config.node_id, self._logs, loop)
+        coordinators = compose(
+            config,
+            lambda: self.broker.config,
+            self._clock,
+            self._random_bytes,
+            replicas,
+            channel,
+            lambda: self._lifecycle.epoch,
+            loop,
+        )
         broker = self.broker = Broker(
             node_id=config.node_id,
             cluster_id=self.identity.cluster_id,
@@ -186,16 +192,7 @@ class Node:
                 config.max_incremental_fetch_session_cache_slots, self._draw_session_id
             ),
             cold_reads=ColdReads(self._file_system, self._background, loop),
-            groups=GroupCoordinator(
-                config,
-                self._clock,
-                self._random_bytes,
-                ReplicaTopic(replicas, OFFSETS_TOPIC),
-                loop,
-            ),
-            producer_ids=ProducerIds(
-                config.node_id, lambda: self._lifecycle.epoch, channel, self._clock, loop
-            ),
+            **coordinators._asdict(),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, self._random_bytes),
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: self.controller.kraft_version,
@@ -210,14 +207,14 @@ class Node:
         settings = SettingsPublisher(
             broker, DynamicConfig(config), self._topic_configs, self._on_broker_config
         )
-        replicas.leadership_listeners[OFFSETS_TOPIC] = broker.groups
+        coordinators.listen(replicas)
         image = self._metadata.image
         settings.load(image)
-        broker.groups.on_metadata(MetadataDelta(image), image)
+        coordinators.see(image)
         replicas.load(image)
-        broker.groups.startup()
+        coordinators.startup()
         self._publishers.add(settings)
-        self._publishers.add(CoordinatorPublisher(broker.groups))
+        self._publishers.add(CoordinatorPublisher(broker.groups, broker.transactions))
         self._publishers.add(replicas)
 
     def _draw_session_id(self) -> int:
@@ -316,6 +313,7 @@ class Node:
         await self.dispatcher.drain()
         if self._controller_server is not None:
             await self._controller_server.drain(timeout_ms)
+        self.broker.transactions.shutdown()
         self.broker.groups.shutdown()
         await self.broker.producer_ids.close()
         await self.broker.topic_creation.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from odradek.broker.broker import Broker
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.config.alter import Resource
 from odradek.config.broker_config import BrokerConfig
@@ -68,6 +69,7 @@ class SettingsPublisher:
         self._topic_configs.config = config
         self._broker.logs.update_all_configs()
         self._broker.groups.update_config(config)
+        self._broker.transactions.update_config(config)
         self._on_broker_config(config)
 
     def load(self, image: MetadataImage) -> None:
@@ -89,11 +91,12 @@ class SettingsPublisher:
 
 
 class CoordinatorPublisher:
-    """A publisher: tells the group coordinator, before the replicas tell it of elections."""
+    """A publisher: tells the coordinators, before the replicas tell them of elections."""
 
-    def __init__(self, groups: GroupCoordinator) -> None:
-        self._groups = groups
+    def __init__(self, *coordinators: GroupCoordinator | TransactionCoordinator) -> None:
+        self._coordinators = coordinators
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `Publisher`."""
-        self._groups.on_metadata(delta, image)
+        for each in self._coordinators:
+            each.on_metadata(delta, image)

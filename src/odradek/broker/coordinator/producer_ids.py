@@ -64,8 +64,13 @@ class ProducerIds:
             self._prefetch()
         return producer_id
 
-    async def allocate(self) -> int:
-        """The same, waiting for the controller if need be.
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether `take` has one to give."""
+        return self._next < self._block.stop or self._next_block is not None
+
+    def take_now(self) -> int:
+        """The same; if there is none, the controller is asked for some.
 
         Raises:
             ApiError: COORDINATOR_LOAD_IN_PROGRESS: there is none just now; ask again. (Older
@@ -74,14 +79,26 @@ class ProducerIds:
         producer_id = self.take()
         if producer_id is None:
             self._prefetch()
-            if self._request is not None:
-                await asyncio.wait((self._request,), timeout=WAIT_S)
-            producer_id = self.take()
-        if producer_id is None:
             raise ApiError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "waiting for a block of producer ids"
             )
         return producer_id
+
+    async def wait(self) -> None:
+        """Give the controller some time to hand out a block, unless there is an id at hand."""
+        if not self.is_at_hand:
+            self._prefetch()
+            if self._request is not None:
+                await asyncio.wait((self._request,), timeout=WAIT_S)
+
+    async def allocate(self) -> int:
+        """A producer id that nobody has had, waiting for the controller if need be.
+
+        Raises:
+            ApiError: see `take_now`.
+        """
+        await self.wait()
+        return self.take_now()
 
     def _prefetch(self) -> None:
         """Ask for the next block, unless it is there, under way, or was just refused."""

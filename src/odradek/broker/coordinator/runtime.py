@@ -60,6 +60,10 @@ class CoordinatorRuntime(Generic[MachineT]):
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return shard
 
+    def epoch(self, partition: int) -> int:
+        """The epoch in which this broker leads a partition for which there is a shard."""
+        return self._epochs[partition]
+
     def active(self) -> list[Shard[MachineT]]:
         """The shards that can be asked."""
         return [each for each in self._shards.values() if each.state is ShardState.ACTIVE]

@@ -1,0 +1,117 @@
+"""Markers in the partitions of this broker: the end of a transaction, as consumers see it.
+
+A marker in `__consumer_offsets` goes through the group coordinator of that partition, which then
+lets the offsets of the transaction count, or forgets them. All others are appended at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.shard import Answer
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.core.transaction.transaction import Partitions, each
+from odradek.env.clock import Clock
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import OFFSETS_TOPIC
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.control import end_of_transaction_batch
+
+Results = dict[TopicPartition, ErrorCode]
+
+_NOT_READY = frozenset(
+    (
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    )
+)
+"""A transaction coordinator knows these as NOT_LEADER_OR_FOLLOWER, and asks again."""
+
+
+class Marker(NamedTuple):
+    """The end of one transaction in some partitions."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int
+    """The level of transaction.version by which the producer ended it."""
+    partitions: Partitions
+
+
+class MarkerWriter:
+    """Writes markers. Lives on the loop's thread."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        groups: GroupCoordinator,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._replicas = replicas
+        self._groups = groups
+        self._clock = clock
+        self._loop = loop
+
+    def write(self, marker: Marker) -> Results | asyncio.Task[Results]:
+        """Write a marker to all its partitions: the outcome for each, now or later."""
+        batch = end_of_transaction_batch(
+            marker.committed,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp=self._clock.now_ms(),
+        )
+        results: Results = {}
+        waiting: dict[TopicPartition, Answer] = {}
+        for name in each(marker.partitions):
+            try:
+                if name.topic == OFFSETS_TOPIC:
+                    waiting[name] = self._end_in_groups(name.partition, marker)
+                else:
+                    self._append(name, batch, marker.transaction_version)
+                    results[name] = ErrorCode.NONE
+            except ApiError as error:
+                results[name] = error_of_marker(error)
+        if waiting:
+            return self._loop.create_task(_settle(results, waiting))
+        return results
+
+    def _append(self, name: TopicPartition, batch: bytearray, transaction_version: int) -> None:
+        partition = self._replicas.by_name.get(name.topic, {}).get(name.partition)
+        if partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition.append_marker(bytearray(batch), transaction_version)
+
+    def _end_in_groups(self, index: int, marker: Marker) -> Answer:
+        if index not in self._replicas.by_name.get(OFFSETS_TOPIC, {}):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._groups.runtime.shard(index).end_transaction(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.committed,
+            marker.transaction_version,
+        )
+
+
+def error_of_marker(error: ApiError) -> ErrorCode:
+    """What a transaction coordinator is told."""
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_READY else error.code
+
+
+async def _settle(results: Results, waiting: Mapping[TopicPartition, Answer]) -> Results:
+    for name, answer in waiting.items():
+        try:
+            if isinstance(answer, asyncio.Future):
+                await answer
+            results[name] = ErrorCode.NONE
+        except ApiError as error:
+            results[name] = error_of_marker(error)
+    return results

@@ -1,0 +1,298 @@
+"""The transaction coordinator: takes questions to the machine of the right partition, and the
+markers that machines order to the partitions of the transaction.
+
+Which partition of `__transaction_state` a transactional id belongs to is a matter of the id
+(`placement`); which broker coordinates it, of who leads that partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from odradek.broker.coordinator.log import CoordinatorTopic
+from odradek.broker.coordinator.markers import Marker, MarkerWriter, Results
+from odradek.broker.coordinator.producer_ids import ProducerIds
+from odradek.broker.coordinator.runtime import CoordinatorRuntime
+from odradek.broker.coordinator.shard import Answer, Means, Shard, ShardState
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.coordinator.placement import partition_for
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+from odradek.core.transaction.completion import Order
+from odradek.core.transaction.initialization import validate
+from odradek.core.transaction.listing import Filter
+from odradek.core.transaction.machine import TransactionMachine
+from odradek.core.transaction.state import TransactionState
+from odradek.core.transaction.transaction import Partitions
+from odradek.env.clock import Clock
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import TRANSACTION_TOPIC
+from odradek.wire.generated.describe_transactions_response import (
+    TransactionState as DescribedTransaction,
+)
+from odradek.wire.generated.end_txn_request import EndTxnRequest
+from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.generated.list_transactions_response import (
+    TransactionState as ListedTransaction,
+)
+
+log = logging.getLogger("odradek.transaction")
+
+
+class TransactionCoordinator:
+    """See the module. Lives on the loop's thread.
+
+    Methods that stand for an API return what its handler needs, or a future of it, and raise
+    `ApiError`; the future may end in one too. Handlers know how each API shows an error.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        topic: CoordinatorTopic,
+        producer_ids: ProducerIds,
+        markers: MarkerWriter,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._producer_ids = producer_ids
+        self._markers = markers
+        self._loop = loop
+        self._partition_count = config.transaction_state_log_num_partitions
+        self._is_running = False
+        means = Means(loop, clock, config.request_timeout_ms)
+        self.runtime: CoordinatorRuntime[TransactionMachine] = CoordinatorRuntime(
+            TRANSACTION_TOPIC,
+            topic,
+            self._make_machine,
+            means,
+            config.transaction_state_log_load_buffer_size,
+        )
+
+    def _make_machine(self, partition: int) -> TransactionMachine:
+        state = TransactionState(self._config, self._clock, self._producer_ids.take_now, _note)
+        machine = TransactionMachine(state)
+        machine.completion.wake = partial(self._loop.call_soon, self._send, partition)
+        return machine
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def startup(self) -> None:
+        """Questions may be asked from now on."""
+        self._is_running = True
+
+    def shutdown(self) -> None:
+        """Send everyone away."""
+        self._is_running = False
+        self.runtime.close()
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Settings have changed while the node runs."""
+        self._config = config
+        for machine in self.runtime.machines():
+            machine.state.config = config
+
+    def on_election(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads a partition of `__transaction_state` now."""
+        self.runtime.elect(partition, leader_epoch)
+
+    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
+        """It does so no longer: since `leader_epoch`, or because the replica is gone (None)."""
+        self.runtime.resign(partition, leader_epoch)
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """The cluster has changed. To be called before elections that come of the same change."""
+        topic = image.topics.by_name.get(TRANSACTION_TOPIC)
+        if topic is not None:
+            self._partition_count = len(topic.partitions)
+        self.runtime.on_metadata(delta, image)
+
+    # -- questions ----------------------------------------------------------------------------
+
+    def _shard(self, transactional_id: str) -> Shard[TransactionMachine]:
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if not self._is_running:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self.runtime.shard(partition_for(transactional_id, self._partition_count))
+
+    def initialize(self, request: InitProducerIdRequest) -> Answer:
+        """InitProducerId with a transactional id; a coroutine if no producer id is at hand."""
+        validate(request, self._config)
+        if not self._producer_ids.is_at_hand:
+            return self._initialize_later(request)
+        return self._initialize(request)
+
+    async def _initialize_later(self, request: InitProducerIdRequest) -> Any:
+        await self._producer_ids.wait()
+        answer = self._initialize(request)
+        return await answer if isinstance(answer, asyncio.Future) else answer
+
+    def _initialize(self, request: InitProducerIdRequest) -> Answer:
+        transactional_id = request.transactional_id
+        assert transactional_id is not None
+        shard = self._shard(transactional_id)
+        return shard.ask(shard.machine.initialization.initialize, request)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+        client_version: int,
+    ) -> Answer:
+        """AddPartitionsToTxn and AddOffsetsToTxn: the partitions belong to the transaction."""
+        shard = self._shard(transactional_id)
+        return shard.ask(
+            shard.machine.membership.add,
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            partitions,
+            client_version,
+        )
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Partitions
+    ) -> Answer:
+        """AddPartitionsToTxn that only asks: NONE or TRANSACTION_ABORTABLE for each partition."""
+        shard = self._shard(transactional_id)
+        return shard.ask(
+            shard.machine.membership.verify,
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            partitions,
+        )
+
+    def end(self, request: EndTxnRequest, client_version: int) -> Answer:
+        """EndTxn: an EndTxnResponse, as soon as the end is decided for good."""
+        shard = self._shard(request.transactional_id)
+        return shard.ask(
+            shard.machine.ending.end,
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+            client_version,
+        )
+
+    # -- markers ------------------------------------------------------------------------------
+
+    def _send(self, partition: int) -> None:
+        """Write the markers that the machine of a partition has ordered."""
+        try:
+            shard = self.runtime.shard(partition)
+        except ApiError:
+            return  # it is loaded elsewhere, or again; whoever does so orders them anew
+        completion = shard.machine.completion
+        orders, completion.orders = completion.orders, []
+        epoch = self.runtime.epoch(partition)
+        for order in orders:
+            results = self._markers.write(
+                Marker(
+                    order.producer_id,
+                    order.producer_epoch,
+                    epoch,
+                    order.committed,
+                    order.client_version,
+                    order.partitions,
+                )
+            )
+            if isinstance(results, asyncio.Future):
+                results.add_done_callback(partial(self._on_settled, shard, order))
+            else:
+                self._on_written(shard, order, results)
+
+    def _on_settled(
+        self, shard: Shard[TransactionMachine], order: Order, done: asyncio.Task[Results]
+    ) -> None:
+        if not done.cancelled():
+            self._on_written(shard, order, done.result())
+
+    @staticmethod
+    def _on_written(shard: Shard[TransactionMachine], order: Order, results: Results) -> None:
+        if shard.state is not ShardState.ACTIVE:
+            return
+        for name, error in results.items():
+            if error is not ErrorCode.NONE:
+                log.warning(
+                    "%s: no marker for producer %d in %s yet: %s",
+                    order.transactional_id,
+                    order.producer_id,
+                    name,
+                    error.name,
+                )
+        try:
+            answer = shard.ask(shard.machine.completion.on_written, order, results)
+        except ApiError as error:
+            log.warning("%s: cannot be completed yet: %s", order.transactional_id, error)
+            return
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(_take_note)
+
+    # -- administration -----------------------------------------------------------------------
+
+    async def describe(self, transactional_id: str) -> DescribedTransaction:
+        """DescribeTransactions: one transactional id."""
+        try:
+            shard = self._shard(transactional_id)
+            described = shard.machine.listing.describe(transactional_id)
+            found: DescribedTransaction = await _settled(shard.when_committed(described))
+        except ApiError as error:
+            return DescribedTransaction(transactional_id=transactional_id, error_code=error.code)
+        return found
+
+    async def list(self, wanted: Filter) -> list[ListedTransaction]:
+        """ListTransactions: the transactional ids that this broker coordinates.
+
+        Raises:
+            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while some of
+                them are not known yet.
+        """
+        if not self._is_running:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if self.runtime.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        found: list[ListedTransaction] = []
+        for shard in self.runtime.active():
+            listed = shard.machine.listing.list(wanted)
+            if listed:
+                found += await _settled(shard.when_committed(listed))
+                await asyncio.sleep(0)  # thousands of ids take a while: let others in between
+        return found
+
+    def count_by_phase(self) -> Counter[str]:
+        """How many transactional ids are in which phase."""
+        counts: Counter[str] = Counter()
+        for machine in self.runtime.machines():
+            counts += machine.count_by_phase()
+        return counts
+
+    @property
+    def ending_count(self) -> int:
+        """Transactions whose markers are on their way."""
+        return sum(machine.completion.count for machine in self.runtime.machines())
+
+
+async def _settled(answer: Answer) -> Any:
+    """The response, now or later."""
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def _take_note(done: asyncio.Future[Any]) -> None:
+    """The machine tries again; people may want to know why."""
+    error = None if done.cancelled() else done.exception()
+    if error is not None:
+        log.warning("the end of a transaction is not written yet: %s", error)
+
+
+def _note(transactional_id: str, text: str) -> None:
+    log.info("%s: %s", transactional_id, text)

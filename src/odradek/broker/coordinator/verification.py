@@ -1,0 +1,154 @@
+"""Nothing is written in a transaction that its coordinator does not know of (KIP-890).
+
+Before the first batch of a transaction is appended to a partition, the partition's leader asks
+the coordinator whether the partition was added to the transaction, or, where the producer leaves
+that to the broker (version 2 of the protocol), has it added. Meanwhile a guard in the log sees to
+it that nothing of an earlier transaction, late on its way, slips in (`PartitionLog`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
+from odradek.broker.partition import Partition
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.transaction.transaction import EPOCH_BUMP_VERSION, Partitions, gathered
+from odradek.env.clock import Clock
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_partition import TopicPartition
+
+
+class Protocol(Enum):
+    """What a client's request expects of the broker, by its version."""
+
+    VERIFY_QUIETLY = "the client knows no TRANSACTION_ABORTABLE"
+    VERIFY = "the partition was added before"
+    ADD = "the broker adds the partition"
+
+    @property
+    def adds(self) -> bool:
+        """Whether the broker adds partitions, and epochs are raised with every transaction."""
+        return self is Protocol.ADD
+
+
+def protocol_of_produce(api_version: int) -> Protocol:
+    """By the version of Produce."""
+    if api_version >= 12:
+        return Protocol.ADD
+    return Protocol.VERIFY if api_version == 11 else Protocol.VERIFY_QUIETLY
+
+
+def protocol_of_offset_commit(api_version: int) -> Protocol:
+    """By the version of TxnOffsetCommit."""
+    if api_version >= 5:
+        return Protocol.ADD
+    return Protocol.VERIFY if api_version == 4 else Protocol.VERIFY_QUIETLY
+
+
+class Writer:
+    """Who writes: one producer, in its transaction."""
+
+    __slots__ = ("producer_epoch", "producer_id", "protocol", "transactional_id")
+
+    def __init__(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, protocol: Protocol
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.protocol = protocol
+
+
+Errors = dict[TopicPartition, ErrorCode]
+Guards = dict[TopicPartition, int]
+
+
+class Verification:
+    """Asks the coordinator. Lives on the loop's thread."""
+
+    def __init__(
+        self,
+        transactions: TransactionCoordinator,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+    ) -> None:
+        """`config` gives the newest configuration of the broker."""
+        self._transactions = transactions
+        self._config = config
+        self._clock = clock
+
+    def begin(
+        self, writer: Writer, sequences: Mapping[Partition, int]
+    ) -> tuple[Guards, dict[TopicPartition, ApiError]]:
+        """Guards of the partitions that the coordinator has to be asked about, and what failed.
+
+        `sequences`: of each partition that of the first batch that came for it.
+        """
+        guards: Guards = {}
+        errors: dict[TopicPartition, ApiError] = {}
+        adds = writer.protocol.adds
+        if not adds and not self._config().transaction_partition_verification_enable:
+            return guards, errors
+        for partition, sequence in sequences.items():
+            name = TopicPartition(partition.topic, partition.index)
+            try:
+                partition.check_leader()
+                guard = partition.log.start_verification(
+                    writer.producer_id, sequence, writer.producer_epoch, adds
+                )
+            except ApiError as error:
+                errors[name] = error
+            else:
+                if guard:
+                    guards[name] = guard
+        return guards, errors
+
+    async def confirm(self, writer: Writer, guards: Guards) -> Errors:
+        """What the coordinator refuses; the other partitions belong to the transaction.
+
+        While the transaction before still ends, a partition is added again after a pause: that
+        is soon over, and the client's request cost more to repeat.
+        """
+        config = self._config()
+        partitions = gathered(guards)
+        started_ms = self._clock.monotonic_ms()
+        limit_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
+        while True:
+            errors = await self._ask(writer, partitions, guards)
+            is_waiting = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
+            elapsed_ms = self._clock.monotonic_ms() - started_ms
+            if not writer.protocol.adds or not is_waiting or elapsed_ms >= limit_ms:
+                return errors
+            await asyncio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)
+
+    async def _ask(self, writer: Writer, partitions: Partitions, guards: Guards) -> Errors:
+        transactions = self._transactions
+        who = (writer.transactional_id, writer.producer_id, writer.producer_epoch, partitions)
+        try:
+            answer: Any
+            if writer.protocol.adds:
+                answer = transactions.add_partitions(*who, EPOCH_BUMP_VERSION)
+            else:
+                answer = transactions.verify_partitions(*who)
+            if isinstance(answer, asyncio.Future):
+                answer = await answer
+        except ApiError as error:
+            return dict.fromkeys(guards, _for_producers(error.code, writer.protocol))
+        return {
+            name: _for_producers(code, writer.protocol)
+            for name, code in (answer or {}).items()
+            if code is not ErrorCode.NONE
+        }
+
+
+def _for_producers(code: ErrorCode, protocol: Protocol) -> ErrorCode:
+    """The coordinator's error as those who write know it."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and protocol is Protocol.VERIFY_QUIETLY:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

@@ -1,0 +1,133 @@
+"""AddPartitionsToTxn (24), versions 0-5: which partitions a transaction is about to write to.
+
+- Versions 0-3 come from clients and carry one transaction; from version 4 on brokers send many
+  at a time, and may only ask whether partitions were added (`verify_only`, KIP-890).
+- If one partition does not exist, none of its transaction is added: UNKNOWN_TOPIC_OR_PARTITION
+  for it, OPERATION_NOT_ATTEMPTED for the others.
+- PRODUCER_FENCED came with version 2; before it is INVALID_PRODUCER_EPOCH.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.core.transaction.transaction import Partitions, each, gathered
+from odradek.handlers.handler import Handler
+from odradek.handlers.transactions import answered, error_for
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from odradek.wire.generated.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+
+FENCED_VERSION = 2
+BATCHED_VERSION = 4
+EPOCH_BUMP_REQUEST_VERSION = 5
+"""From here on those that ask speak version 2 of the protocol of transactions."""
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    """Add the partitions of each transaction, or verify them."""
+    version = context.api_version
+    if version < BATCHED_VERSION:
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        codes = await _add(broker, version, transaction)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(codes))
+    transactions = list({one.transactional_id: one for one in request.transactions}.values())
+    answers = await asyncio.gather(*(_add(broker, version, one) for one in transactions))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id, topic_results=_topics(codes)
+            )
+            for transaction, codes in zip(transactions, answers, strict=True)
+        ]
+    )
+
+
+async def _add(broker: Broker, version: int, asked: AddPartitionsToTxnTransaction) -> Codes:
+    """What became of each partition of one transaction."""
+    partitions = _partitions(asked.topics)
+    known = broker.metadata.image.topics
+    names = list(each(partitions))
+    missing = {name for name in names if known.partition(name.topic, name.partition) is None}
+    if missing:
+        return {
+            name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if name in missing
+            else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for name in names
+        }
+    who = (asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions)
+    if asked.verify_only:
+        verified: Codes = await answered(
+            broker.transactions.verify_partitions, *who, refused=_for_all(names, version)
+        )
+        return verified
+    client_version = 2 if version >= EPOCH_BUMP_REQUEST_VERSION else 0
+    refused: Codes | None = await answered(
+        broker.transactions.add_partitions, *who, client_version, refused=_for_all(names, version)
+    )
+    return refused or dict.fromkeys(names, ErrorCode.NONE)
+
+
+def _for_all(names: list[TopicPartition], version: int) -> Callable[[ApiError], Codes]:
+    return lambda error: dict.fromkeys(names, error_for(error, version, FENCED_VERSION))
+
+
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> Partitions:
+    return gathered(
+        TopicPartition(topic.name, index) for topic in topics for index in topic.partitions
+    )
+
+
+def _topics(codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for name, code in codes.items():
+        topic = topics.get(name.topic)
+        if topic is None:
+            topic = topics[name.topic] = AddPartitionsToTxnTopicResult(name=name.topic)
+        result = AddPartitionsToTxnPartitionResult(
+            partition_index=name.partition, partition_error_code=code
+        )
+        topic.results_by_partition.append(result)
+    return list(topics.values())
+
+
+def _error_response(
+    request: AddPartitionsToTxnRequest, error: ApiError
+) -> AddPartitionsToTxnResponse:
+    """Both forms; the version of the answer tells which one is sent."""
+    names = list(each(_partitions(request.v3_and_below_topics)))
+    return AddPartitionsToTxnResponse(
+        error_code=error.code,
+        results_by_topic_v3_and_below=_topics(dict.fromkeys(names, error.code)),
+    )
+
+
+HANDLER = Handler(
+    request=AddPartitionsToTxnRequest,
+    versions=(0, 5),
+    handle=handle,
+    error_response=_error_response,
+)

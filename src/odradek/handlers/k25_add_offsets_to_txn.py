@@ -1,0 +1,44 @@
+"""AddOffsetsToTxn (25), versions 0-4: a transaction is about to commit offsets of a group.
+
+The partition of `__consumer_offsets` that the group belongs to joins the transaction.
+PRODUCER_FENCED came with version 2; before it is INVALID_PRODUCER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.handlers.transactions import answered, error_for
+from odradek.model.errors import ApiError
+from odradek.model.topic_name import OFFSETS_TOPIC
+from odradek.wire.generated.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from odradek.wire.generated.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+
+FENCED_VERSION = 2
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
+    """Add the group's partition. (Only clients of version 1 of the protocol ask.)"""
+    index = broker.groups.partition_for(request.group_id)
+    refused: AddOffsetsToTxnResponse | None = await answered(
+        broker.transactions.add_partitions,
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        {OFFSETS_TOPIC: frozenset((index,))},
+        0,
+        refused=partial(_refused, context.api_version),
+    )
+    return refused or AddOffsetsToTxnResponse()
+
+
+def _refused(api_version: int, error: ApiError) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=error_for(error, api_version, FENCED_VERSION))
+
+
+HANDLER = Handler(request=AddOffsetsToTxnRequest, versions=(0, 4), handle=handle)

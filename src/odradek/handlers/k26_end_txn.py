@@ -1,0 +1,38 @@
+"""EndTxn (26), versions 0-5: a transaction is committed or aborted.
+
+- The answer comes when the decision is in the log; the markers follow.
+- From version 5 on every end raises the producer's epoch, and the answer names it (KIP-890).
+- PRODUCER_FENCED came with version 2; before it is INVALID_PRODUCER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.handlers.transactions import answered, error_for
+from odradek.model.errors import ApiError
+from odradek.wire.generated.end_txn_request import EndTxnRequest
+from odradek.wire.generated.end_txn_response import EndTxnResponse
+
+FENCED_VERSION = 2
+EPOCH_BUMP_REQUEST_VERSION = 5
+
+
+async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    """Decide how the transaction ends."""
+    client_version = 2 if context.api_version >= EPOCH_BUMP_REQUEST_VERSION else 0
+    refused = partial(_refused, context.api_version)
+    answer: EndTxnResponse = await answered(
+        broker.transactions.end, request, client_version, refused=refused
+    )
+    return answer
+
+
+def _refused(api_version: int, error: ApiError) -> EndTxnResponse:
+    return EndTxnResponse(error_code=error_for(error, api_version, FENCED_VERSION))
+
+
+HANDLER = Handler(request=EndTxnRequest, versions=(0, 5), handle=handle)

@@ -1,0 +1,74 @@
+"""WriteTxnMarkers (27), versions 1-2: a transaction has ended, say so in its partitions.
+
+Transaction coordinators of other brokers ask for it, and administrators who abort a transaction
+that hangs. The coordinator of this broker takes the same way without a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.markers import Marker, Results
+from odradek.core.transaction.transaction import gathered
+from odradek.handlers.handler import Handler
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.write_txn_markers_request import (
+    WritableTxnMarker,
+    WriteTxnMarkersRequest,
+)
+from odradek.wire.generated.write_txn_markers_response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse:
+    """Write each marker to its partitions; the results are by producer."""
+    by_producer: dict[int, Results] = {}
+    for asked in request.markers:
+        results = broker.markers.write(_marker(asked))
+        if isinstance(results, asyncio.Task):
+            results = await results
+        by_producer.setdefault(asked.producer_id, {}).update(results)
+    broker.replicas.run_woken()
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(results))
+            for producer_id, results in by_producer.items()
+        ]
+    )
+
+
+def _marker(asked: WritableTxnMarker) -> Marker:
+    return Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.coordinator_epoch,
+        asked.transaction_result,
+        asked.transaction_version,
+        gathered(
+            TopicPartition(topic.name, index)
+            for topic in asked.topics
+            for index in topic.partition_indexes
+        ),
+    )
+
+
+def _topics(results: Results) -> list[WritableTxnMarkerTopicResult]:
+    topics: dict[str, WritableTxnMarkerTopicResult] = {}
+    for name, code in results.items():
+        topic = topics.get(name.topic)
+        if topic is None:
+            topic = topics[name.topic] = WritableTxnMarkerTopicResult(name=name.topic)
+        result = WritableTxnMarkerPartitionResult(partition_index=name.partition, error_code=code)
+        topic.partitions.append(result)
+    return list(topics.values())
+
+
+HANDLER = Handler(request=WriteTxnMarkersRequest, versions=(1, 2), handle=handle)

@@ -1,0 +1,150 @@
+"""TxnOffsetCommit (28), versions 0-5: offsets that count when a transaction commits.
+
+- Unknown topics and partitions are UNKNOWN_TOPIC_OR_PARTITION; the others are committed.
+- The group's partition of `__consumer_offsets` has to belong to the transaction; from version 5
+  on it is added here (KIP-890).
+- Before version 2 a coordinator that loads is COORDINATOR_NOT_AVAILABLE: those clients fail at
+  the other error.
+- Gap: topics by id (version 6) are not served; Apache Kafka 4.3 does not serve them either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.errors import coordinator_error
+from odradek.broker.coordinator.verification import Writer, protocol_of_offset_commit
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import OFFSETS_TOPIC
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import NO_SEQUENCE
+from odradek.wire.generated.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.wire.generated.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+LOADING_VERSION = 2
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """Commit what can be committed."""
+    answer = _refuse_unknown(broker, request)
+    if request.topics:
+        try:
+            committed = await _commit(broker, context, request)
+        except ApiError as error:
+            code = coordinator_error(error).code
+            is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if is_loading and context.api_version < LOADING_VERSION:
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            committed = TxnOffsetCommitResponse(
+                topics=[_failed(topic, code) for topic in request.topics]
+            )
+        _merge(answer, committed)
+    return answer
+
+
+def _refuse_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Answers for what does not exist; the request keeps the rest."""
+    known = broker.metadata.image.topics
+    answer = TxnOffsetCommitResponse()
+    kept = []
+    for topic in request.topics:
+        unknown = [
+            each
+            for each in topic.partitions
+            if known.partition(topic.name, each.partition_index) is None
+        ]
+        if unknown:
+            rest = [each for each in topic.partitions if each not in unknown]
+            topic.partitions = unknown
+            answer.topics.append(_failed(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            topic.partitions = rest
+        if topic.partitions:
+            kept.append(topic)
+    request.topics = kept
+    return answer
+
+
+async def _commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """Have the group's partition confirmed, then ask the group coordinator.
+
+    Raises:
+        ApiError: nothing is committed.
+    """
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    index = broker.groups.partition_for(request.group_id)
+    guard = await _confirm(broker, context, request, index)
+    shard = broker.groups.runtime.shard(index)
+    answer = shard.ask_in_transaction(
+        request.producer_id,
+        request.producer_epoch,
+        guard,
+        shard.machine.commit.commit_in_transaction,
+        request,
+        context.api_version,
+    )
+    committed: TxnOffsetCommitResponse = (
+        await answer if isinstance(answer, asyncio.Future) else answer
+    )
+    return committed
+
+
+async def _confirm(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, index: int
+) -> int:
+    """The guard for the batch; 0 where the transaction is open already.
+
+    Raises:
+        ApiError: the partition is not part of the transaction.
+    """
+    protocol = protocol_of_offset_commit(context.api_version)
+    writer = Writer(request.transactional_id, request.producer_id, request.producer_epoch, protocol)
+    partition = broker.replicas.find(OFFSETS_TOPIC, index)
+    guards, failed = broker.verification.begin(writer, {partition: NO_SEQUENCE})
+    name = TopicPartition(OFFSETS_TOPIC, index)
+    if name in failed:
+        raise failed[name]
+    if not guards:
+        return 0
+    refused = await broker.verification.confirm(writer, guards)
+    if name in refused:
+        raise ApiError(refused[name])
+    return guards[name]
+
+
+def _failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=topic.name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+            for each in topic.partitions
+        ],
+    )
+
+
+def _merge(answer: TxnOffsetCommitResponse, more: TxnOffsetCommitResponse) -> None:
+    """Answer for a topic once."""
+    by_name = {topic.name: topic for topic in answer.topics}
+    for topic in more.topics:
+        known = by_name.get(topic.name)
+        if known is None:
+            answer.topics.append(topic)
+        else:
+            known.partitions.extend(topic.partitions)
+
+
+HANDLER = Handler(request=TxnOffsetCommitRequest, versions=(0, 5), handle=handle)

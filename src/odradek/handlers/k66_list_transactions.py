@@ -1,0 +1,60 @@
+"""ListTransactions (66), versions 0-2: the transactional ids that this broker coordinates.
+
+- Filters: states (unknown ones are named in the answer), producer ids, from version 1 on how long
+  ago the last transaction began (KIP-994), from version 2 on a regular expression that the whole
+  id has to match (KIP-1152).
+- The expression has RE2's syntax, which cannot take ages; Apache Kafka's has Java's. What is none
+  is INVALID_REGULAR_EXPRESSION; so is one that would take seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.core.group.consumer.regex import CostlyRegex, InvalidRegex, Regex
+from odradek.core.transaction.listing import Filter
+from odradek.core.transaction.phases import BY_LABEL
+from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.list_transactions_request import ListTransactionsRequest
+from odradek.wire.generated.list_transactions_response import (
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+
+async def handle(
+    broker: Broker, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    """Those that all filters let through."""
+    names = request.state_filters
+    phases = {BY_LABEL[name] for name in names if name in BY_LABEL} if names else None
+    wanted = Filter(frozenset(request.producer_id_filters), phases, request.duration_filter)
+    found = await broker.transactions.list(wanted)
+    if request.transactional_id_pattern:
+        found = await asyncio.to_thread(_matching, request.transactional_id_pattern, found)
+    return ListTransactionsResponse(
+        unknown_state_filters=[name for name in names if name not in BY_LABEL],
+        transaction_states=found,
+    )
+
+
+def _matching(pattern: str, found: Sequence[TransactionState]) -> list[TransactionState]:
+    """Those whose id the pattern matches.
+
+    Raises:
+        ApiError: INVALID_REGULAR_EXPRESSION.
+    """
+    try:
+        regex = Regex(pattern)
+        return [each for each in found if regex.matches(each.transactional_id)]
+    except (InvalidRegex, CostlyRegex) as error:
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern of transactional ids: {error}"
+        ) from None
+
+
+HANDLER = Handler(request=ListTransactionsRequest, versions=(0, 2), handle=handle)

@@ -1,0 +1,71 @@
+"""The coordinators of a broker: which parts they need of each other and of the node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.markers import MarkerWriter
+from odradek.broker.coordinator.producer_ids import ProducerIds
+from odradek.broker.coordinator.replicas import ReplicaTopic
+from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
+from odradek.broker.coordinator.verification import Verification
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+from odradek.env.clock import Clock
+from odradek.env.randomness import RandomBytes
+from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
+
+
+class Coordinators(NamedTuple):
+    """Everything that coordinates, under the names that `Broker` gives it."""
+
+    groups: GroupCoordinator
+    producer_ids: ProducerIds
+    markers: MarkerWriter
+    transactions: TransactionCoordinator
+    verification: Verification
+
+    def listen(self, replicas: ReplicaManager) -> None:
+        """Be told what this broker leads."""
+        replicas.leadership_listeners[OFFSETS_TOPIC] = self.groups
+        replicas.leadership_listeners[TRANSACTION_TOPIC] = self.transactions
+
+    def see(self, image: MetadataImage) -> None:
+        """Look at the cluster as it is when the node starts."""
+        delta = MetadataDelta(image)
+        self.groups.on_metadata(delta, image)
+        self.transactions.on_metadata(delta, image)
+
+    def startup(self) -> None:
+        """Answer questions from now on."""
+        self.groups.startup()
+        self.transactions.startup()
+
+
+def compose(
+    config: BrokerConfig,
+    current_config: Callable[[], BrokerConfig],
+    clock: Clock,
+    random_bytes: RandomBytes,
+    replicas: ReplicaManager,
+    controller: ControllerChannel,
+    broker_epoch: Callable[[], int],
+    loop: asyncio.AbstractEventLoop,
+) -> Coordinators:
+    """Make them. `broker_epoch` gives the epoch of this broker's registration."""
+    groups = GroupCoordinator(
+        config, clock, random_bytes, ReplicaTopic(replicas, OFFSETS_TOPIC), loop
+    )
+    producer_ids = ProducerIds(config.node_id, broker_epoch, controller, clock, loop)
+    markers = MarkerWriter(replicas, groups, clock, loop)
+    transactions = TransactionCoordinator(
+        config, clock, ReplicaTopic(replicas, TRANSACTION_TOPIC), producer_ids, markers, loop
+    )
+    verification = Verification(transactions, current_config, clock)
+    return Coordinators(groups, producer_ids, markers, transactions, verification)
