@@ -18,6 +18,7 @@ from odradek.broker.coordinator.runtime import CoordinatorRuntime
 from odradek.broker.coordinator.shard import Answer, Means, Shard
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.coordinator.placement import partition_for
+from odradek.core.group.consumer.heartbeat import validate
 from odradek.core.group.group import Requester
 from odradek.core.group.machine import GroupMachine
 from odradek.core.group.state import GroupState
@@ -177,6 +178,7 @@ class GroupCoordinator:
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
     ) -> Answer:
         """ConsumerGroupHeartbeat."""
+        validate(request, context.api_version, self._config.group_consumer_assignors)
         shard = self._shard(request.group_id)
         return shard.ask(shard.machine.consumer_heartbeat, request, _requester(context))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import CoordinatorResult
 from odradek.core.group.consumer.assignors import configured_assignors
@@ -56,12 +58,11 @@ class Heartbeat:
         self._leaving = leaving
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> Result:
-        """See the module.
+        """See the module. The request makes sense: `validate` has looked.
 
         Raises:
             ApiError: the request is refused; nothing has changed.
         """
-        self._validate(request, requester.api_version)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leaving.leave(request)
         log: list[CoordinatorRecord] = []
@@ -86,36 +87,6 @@ class Heartbeat:
         if _is_full(request) or after.assigned != before.assigned:
             response.assignment = _assignment(after.assigned)
         return CoordinatorResult(log, response)
-
-    # -- checks ---------------------------------------------------------------------------------
-
-    def _validate(self, request: ConsumerGroupHeartbeatRequest, api_version: int) -> None:
-        """Raises `ApiError` INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
-        epoch = request.member_epoch
-        needs_id = api_version >= MEMBER_ID_VERSION or epoch > 0 or epoch == LEAVE_EPOCH
-        if needs_id and not request.member_id.strip():
-            raise _invalid("MemberId must not be empty.")
-        for name, value in (
-            ("GroupId", request.group_id),
-            ("InstanceId", request.instance_id),
-            ("RackId", request.rack_id),
-        ):
-            if value is not None and not value.strip():
-                raise _invalid(f"{name} must not be empty.")
-        if epoch == JOIN_EPOCH:
-            _validate_join(request)
-        elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
-            raise _invalid("InstanceId must not be null.")
-        elif epoch < STATIC_LEAVE_EPOCH:
-            raise _invalid(f"MemberEpoch {epoch} is not valid.")
-        assignor = request.server_assignor
-        if assignor is not None:
-            known = configured_assignors(self._state.config.group_consumer_assignors)
-            if assignor not in known:
-                raise ApiError(
-                    ErrorCode.UNSUPPORTED_ASSIGNOR,
-                    f"There is no assignor {assignor} here, only {', '.join(known)}.",
-                )
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -149,6 +120,39 @@ class Heartbeat:
                 timeout_ms = member.classic.session_timeout_ms
                 self._progress.expect_heartbeat(group_id, member.member_id, timeout_ms)
         self._progress.expect_heartbeat(group_id, member_id)
+
+
+def validate(
+    request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
+) -> None:
+    """Refuse what makes no sense in any group; `assignors` are those that there are.
+
+    Raises:
+        ApiError: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
+    """
+    epoch = request.member_epoch
+    needs_id = api_version >= MEMBER_ID_VERSION or epoch > 0 or epoch == LEAVE_EPOCH
+    if needs_id and not request.member_id.strip():
+        raise _invalid("MemberId must not be empty.")
+    for name, value in (
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
+        ("RackId", request.rack_id),
+    ):
+        if value is not None and not value.strip():
+            raise _invalid(f"{name} must not be empty.")
+    if epoch == JOIN_EPOCH:
+        _validate_join(request)
+    elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        raise _invalid("InstanceId must not be null.")
+    elif epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid(f"MemberEpoch {epoch} is not valid.")
+    known = configured_assignors(assignors)
+    if request.server_assignor is not None and request.server_assignor not in known:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"There is no assignor {request.server_assignor} here, only {', '.join(known)}.",
+        )
 
 
 def _validate_join(request: ConsumerGroupHeartbeatRequest) -> None:

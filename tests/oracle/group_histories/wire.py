@@ -1,0 +1,48 @@
+"""Requests of a group's members over connections of their own, answers in a comparable form."""
+
+from __future__ import annotations
+
+import select
+from typing import Any
+
+from compat.lab.wire_client import WireClient, decode_response
+
+from odradek.wire.api import BY_NAME
+from odradek.wire.primitives import Message
+
+END_SECONDS = 15.0
+
+
+class Line:
+    """One connection; at most one request is unanswered."""
+
+    def __init__(self, port: int, patience_seconds: float) -> None:
+        """An answer that has not come by then waits for others."""
+        self._patience_seconds = patience_seconds
+        self._client = WireClient(port, timeout=60.0)
+        self._unanswered: tuple[str, int] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._unanswered is not None
+
+    def ask(self, name: str, version: int, request: Message) -> Any:
+        """The response; None if it does not come soon, then `wait` gets it."""
+        assert self._unanswered is None
+        self._client.send(self._client.frame(name, version, request))
+        self._unanswered = (name, version)
+        return self.wait(self._patience_seconds)
+
+    def wait(self, seconds: float) -> Any:
+        """The response of the unanswered request, or None."""
+        assert self._unanswered is not None
+        readable, _, _ = select.select([self._client.socket], [], [], seconds)
+        if not readable:
+            return None
+        name, version = self._unanswered
+        self._unanswered = None
+        frame = self._client.receive()
+        return decode_response(name, version, frame, BY_NAME[name].response_class())
+
+    def close(self) -> None:
+        self._client.close()
