@@ -20,7 +20,13 @@ from odradek.broker.coordinator.verification import (
 from odradek.broker.partition import Partition
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
-from odradek.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG, Buffer
+from odradek.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL_FLAG,
+    Buffer,
+)
 
 ATTRIBUTES_LOW_BYTE = 22
 _producer = Struct(">qhi").unpack_from
@@ -41,6 +47,7 @@ def is_transactional(records: Buffer | None) -> bool:
     return (
         records is not None
         and len(records) >= HEADER_SIZE
+        and records[MAGIC_POSITION] == MAGIC
         and bool(records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG)
     )
 
