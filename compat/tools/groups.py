@@ -1,4 +1,4 @@
-"""ConsumerGroupCommand and GroupsCommand: every verb for classic groups."""
+"""ConsumerGroupCommand and GroupsCommand: every verb, and groups of both protocols."""
 
 from __future__ import annotations
 
@@ -67,6 +67,32 @@ def members(bench: Workbench) -> None:
         refused.says("GroupNotEmptyException")
         reset = ["--reset-offsets", "--group", group, "--all-topics", "--to-earliest", "--execute"]
         bench.try_tool(TOOL, *reset).says("inactive")
+    finally:
+        consumer.terminate()
+        consumer.communicate(timeout=20)
+
+
+@check("ConsumerGroupCommand consumer protocol")
+def consumer_protocol(bench: Workbench) -> None:
+    """A group of the new protocol: its type, state, epochs, and what its member has."""
+    topic, group = bench.topic("tool-of-new"), "tool-group-new"
+    words = ["--topic", topic, "--group", group, "--consumer-property", "group.protocol=consumer"]
+    consumer = bench.start("consumer.ConsoleConsumer", *words)
+    try:
+        eventually(
+            lambda: bench.try_tool(TOOL, "--describe", "--group", group, "--state").out,
+            lambda out: (
+                re.search(rf"^{group} .* uniform +Stable +1", out, re.MULTILINE) is not None
+            ),
+            "a stable group of one",
+        )
+        bench.tool(TOOL, "--list", "--type", "consumer").says(rf"^{group} +Consumer")
+        bench.tool(TOOL, "--list", "--type", "classic").says_not(rf"^{group} ")
+        words = ["--describe", "--group", group, "--verbose"]
+        bench.tool(TOOL, *words, "--state").says(rf"^{group} .* uniform +Stable +2 +2 +1")
+        bench.tool(TOOL, *words, "--members").says(
+            rf"^{group} +[\w-]+ .*/127\.0\.0\.1 +console-consumer 1 +2 +{topic}\(?:?0\)? .*{topic}"
+        )
     finally:
         consumer.terminate()
         consumer.communicate(timeout=20)

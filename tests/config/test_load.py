@@ -138,6 +138,7 @@ def test_no_warning_for_defaults_and_for_what_is_harmless(name: str, value: str)
         ),
         ({"group.consumer.session.timeout.ms": "90000"}, "but must be from"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "must hold classic"),
+        ({"group.consumer.assignors": "uniform,com.example.Own"}, "only uniform and range"),
         ({"max.connections.per.ip": "0"}, "who may connect"),
         ({"max.connections.per.ip.overrides": "host"}, "address:count"),
         ({"broker.heartbeat.interval.ms": "8000"}, "at most half of"),

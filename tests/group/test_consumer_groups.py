@@ -6,8 +6,9 @@ import pytest
 from tests.group.consumer_support import Member, as_topics, beat, settle
 from tests.group.support import Coordinator, topic_id
 
-from odradek.config.alter import Resource
+from odradek.core.group.group import GroupType
 from odradek.core.metadata.image import ConfigResource, ConfigsImage
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ErrorCode
 
 GROUP = "group"
@@ -219,7 +220,7 @@ def test_targets_are_not_computed_too_often():
 
 
 def test_a_group_has_settings_of_its_own(coordinator):
-    resource = ConfigResource(Resource.GROUP, GROUP)
+    resource = ConfigResource(ResourceType.GROUP, GROUP)
     own = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
     machine = coordinator.machine(GROUP)
     image = machine.state.image
@@ -385,7 +386,8 @@ def test_described_and_listed(coordinator):
         coordinator.groups.describe_groups(coordinator.context(6), [GROUP])
     )
     assert classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert coordinator.groups.count_by_state()["Reconciling"] == 1
+    assert coordinator.groups.count_by_state()[GroupType.CONSUMER, "Reconciling"] == 1
+    assert coordinator.groups.count_rebalances() == {GroupType.CLASSIC: 0, GroupType.CONSUMER: 2}
 
 
 def test_deleted_when_empty(coordinator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.group.support import Generation, subscription
 
+from odradek.core.group.group import GroupType
 from odradek.model.errors import ErrorCode
 
 T0 = ("topic", 0)
@@ -122,5 +123,5 @@ def test_what_metrics_ask(coordinator):
     Generation(coordinator, "g", 1)
     coordinator.commit("simple", {T0: 5})
     counts = coordinator.groups.count_by_state()
-    assert (counts["Stable"], counts["Empty"], counts["Dead"]) == (1, 1, 0)
+    assert [counts[GroupType.CLASSIC, each] for each in ("Stable", "Empty", "Dead")] == [1, 1, 0]
     assert list(coordinator.groups.committed_offsets()) == [("simple", "topic", 0, 5)]

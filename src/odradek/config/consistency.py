@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator
 from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
 
 MEBIBYTE = 1024 * 1024
+_ASSIGNORS = frozenset(("uniform", "range", "UniformAssignor", "RangeAssignor"))
+_ASSIGNORS_OF_KAFKA = "org.apache.kafka.coordinator.group.assignor."
+"""Apache Kafka's configuration files may name its classes."""
 
 
 def problems(config: BrokerConfig) -> list[str]:
@@ -134,6 +137,9 @@ def groups(config: BrokerConfig) -> Iterator[str]:
     """Each default of group coordinators lies within its own bounds."""
     if "classic" not in config.group_coordinator_rebalance_protocols:
         yield "group.coordinator.rebalance.protocols must hold classic"
+    for name in config.group_consumer_assignors:
+        if name.removeprefix(_ASSIGNORS_OF_KAFKA) not in _ASSIGNORS:
+            yield f"group.consumer.assignors names {name}, but there are only uniform and range"
     for kind in ("consumer", "share", "streams"):
         for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
             yield from _bounded(config, f"group.{kind}.", what)

@@ -186,8 +186,15 @@ def _groups(node: Node) -> Iterator[Family]:
     name = "kafka_coordinator_group_groupmetadatamanager_numgroups"
     yield Family(name, "gauge", "Groups that this broker coordinates.", _one(sum(states.values())))
     yield Family(
-        "odradek_groups", "gauge", "Groups by state.",
-        [Sample({"state": state}, count) for state, count in states.items()],
+        "odradek_groups", "gauge", "Groups by type and state.",
+        [
+            Sample({"type": kind.value, "state": state}, count)
+            for (kind, state), count in states.items()
+        ],
+    )  # fmt: skip
+    yield Family(
+        "odradek_group_rebalances_total", "counter", "How often groups were assigned anew.",
+        [Sample({"type": k.value}, count) for k, count in groups.count_rebalances().items()],
     )  # fmt: skip
     lags, offsets = [], []
     by_name = node.broker.replicas.by_name

@@ -232,8 +232,8 @@ class _Classic(_Writer):
             for _ in range(self.random.randint(0, 5)):
                 if self.alive:
                     self.between(self.one())
-        for name in list(self.alive):
-            if self.random.random() < 0.5:
+        for _ in range(self.random.randint(0, len(self.alive))):
+            if (name := self.leaver()) is not None:
                 self.alive.remove(name)
                 self.say("classic_leave", name=name)
         if self.alive:
@@ -256,11 +256,18 @@ class _Classic(_Writer):
                 **options,
             )
             self.alive.append(name)
-        elif self.alive:
-            name = self.one()
+        elif (name := self.leaver()) is not None:
             self.alive.remove(name)
             by_instance = name in self.instances and self.random.random() < 0.5
             self.say("classic_leave", name=name, by_instance=by_instance)
+
+    def leaver(self) -> str | None:
+        """Who may leave: not the leader (the first), if chance would decide who is the next one.
+
+        Apache Kafka takes the first in the order of a hash table, and ids are generated.
+        """
+        candidates = self.alive if len(self.alive) <= 2 else self.alive[1:]
+        return self.random.choice(candidates) if candidates else None
 
     def between(self, name: str) -> None:
         which = self.random.randrange(11)
@@ -376,7 +383,6 @@ class _Upgrade(_Writer):
             self.say("settle", names=names)
         self.look()
         for name in names:
-            if self.random.random() < 0.9:
-                self.say("leave", name=name)
+            self.say("leave", name=name)
         self.say("describe")
         self.say("round", names=["old"])

@@ -18,6 +18,8 @@ from odradek.wire.primitives import Message
 Step = tuple[str, dict[str, Any]]
 Partitions = set[tuple[str, int]]
 REBALANCE_ROUNDS = 8
+MAY_WAIT = ("JoinGroup", "SyncGroup")
+"""What may be answered only when others have said something."""
 
 
 @dataclass
@@ -50,7 +52,7 @@ class Player:
         self.topic_names = {topic_id: name for name, topic_id in topic_ids.items()}
         self._members: dict[str, Member] = {}
         self._names: dict[str, str] = {}
-        self._admin = Line(port, END_SECONDS)
+        self._admin = Line(port)
         self.transcript: list[str] = []
 
     def play(self, steps: list[Step]) -> list[str]:
@@ -79,16 +81,17 @@ class Player:
     def member(self, name: str) -> Member:
         found = self._members.get(name)
         if found is None:
-            found = self._members[name] = Member(name, Line(self._port, self._patience_seconds))
+            found = self._members[name] = Member(name, Line(self._port))
         return found
 
     def _ask(self, member: Member, what: str, version: int, request: Message) -> Any:
-        """The response, or None if it has to wait; what the member said before is settled first."""
+        """The response, or None if it waits for others; what was said before is settled first."""
         if member.line.is_waiting and not self._take_late(member, self._patience_seconds):
             self._note(member.name, what, "busy")
             return None
         name = type(request).__name__.removesuffix("Request")
-        response = member.line.ask(name, version, request)
+        patience = self._patience_seconds if name in MAY_WAIT else END_SECONDS
+        response = member.line.ask(name, version, request, patience)
         if response is None:
             self._note(member.name, what, "waits")
         return response

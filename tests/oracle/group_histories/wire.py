@@ -16,9 +16,7 @@ END_SECONDS = 15.0
 class Line:
     """One connection; at most one request is unanswered."""
 
-    def __init__(self, port: int, patience_seconds: float) -> None:
-        """An answer that has not come by then waits for others."""
-        self._patience_seconds = patience_seconds
+    def __init__(self, port: int) -> None:
         self._client = WireClient(port, timeout=60.0)
         self._unanswered: tuple[str, int] | None = None
 
@@ -26,12 +24,12 @@ class Line:
     def is_waiting(self) -> bool:
         return self._unanswered is not None
 
-    def ask(self, name: str, version: int, request: Message) -> Any:
-        """The response; None if it does not come soon, then `wait` gets it."""
+    def ask(self, name: str, version: int, request: Message, seconds: float = END_SECONDS) -> Any:
+        """The response; None if it does not come in time, then `wait` gets it."""
         assert self._unanswered is None
         self._client.send(self._client.frame(name, version, request))
         self._unanswered = (name, version)
-        return self.wait(self._patience_seconds)
+        return self.wait(seconds)
 
     def wait(self, seconds: float) -> Any:
         """The response of the unanswered request, or None."""

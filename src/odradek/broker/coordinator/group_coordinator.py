@@ -19,7 +19,7 @@ from odradek.broker.coordinator.shard import Answer, Means, Shard
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.coordinator.placement import partition_for
 from odradek.core.group.consumer.heartbeat import validate
-from odradek.core.group.group import Requester
+from odradek.core.group.group import GroupType, Requester
 from odradek.core.group.machine import GroupMachine
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.delta import MetadataDelta
@@ -285,12 +285,20 @@ class GroupCoordinator:
 
     # -- for metrics --------------------------------------------------------------------------
 
-    def count_by_state(self) -> dict[str, int]:
-        """How many groups are in which state."""
-        counts: dict[str, int] = {}
+    def count_by_state(self) -> dict[tuple[GroupType, str], int]:
+        """How many groups of which type are in which state."""
+        counts: dict[tuple[GroupType, str], int] = {}
         for machine in self.runtime.machines():
-            for state, count in machine.count_by_state().items():
-                counts[state] = counts.get(state, 0) + count
+            for key, count in machine.count_by_state().items():
+                counts[key] = counts.get(key, 0) + count
+        return counts
+
+    def count_rebalances(self) -> dict[GroupType, int]:
+        """How often groups were assigned anew since this broker has coordinated them."""
+        counts = dict.fromkeys(GroupType, 0)
+        for machine in self.runtime.machines():
+            for kind, count in machine.state.rebalances.items():
+                counts[kind] += count
         return counts
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:

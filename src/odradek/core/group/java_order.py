@@ -17,6 +17,9 @@ from odradek.core.coordinator.placement import java_hash
 KeyT = TypeVar("KeyT")
 
 _CAPACITY_MIN = 16
+_TIMELINE_CAPACITY_MIN = 2
+_FIBONACCI = 0x9E3779B97F4A7C15
+_MASK = 0xFFFFFFFFFFFFFFFF
 _UUID_WORDS = Struct(">IIII")
 
 
@@ -49,6 +52,20 @@ def java_hash_order(keys: Iterable[str]) -> list[str]:
     """Strings in the order of a `HashMap` into which they were put one by one."""
     distinct = list(dict.fromkeys(keys))
     return hash_order(distinct, java_hash, grown_capacity(len(distinct)))
+
+
+def timeline_order(keys: Iterable[str]) -> list[str]:
+    """Strings in the order of Kafka's `TimelineHashMap`, into which they were put one by one.
+
+    A slot is the upper bits of a product (Fibonacci hashing); its table grows, never shrinks. Exact
+    unless the table was larger once.
+    """
+    ordered = list(keys)
+    capacity = _TIMELINE_CAPACITY_MIN
+    while len(ordered) * 3 > capacity * 4:
+        capacity *= 2
+    shift = 65 - capacity.bit_length()
+    return sorted(ordered, key=lambda key: (java_hash(key) * _FIBONACCI & _MASK) >> shift)
 
 
 def uuid_hash(uuid: bytes) -> int:

@@ -13,9 +13,10 @@ from odradek.core.group.classic.join import Join
 from odradek.core.group.classic.presence import Presence
 from odradek.core.group.classic.rebalance import Rebalance
 from odradek.core.group.classic.sync import Sync
+from odradek.core.group.consumer.group import STATES as CONSUMER_STATES
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.protocol import ConsumerProtocol
-from odradek.core.group.group import Requester
+from odradek.core.group.group import GroupType, Requester
 from odradek.core.group.listing import Listing
 from odradek.core.group.offsets.commit import Commit
 from odradek.core.group.offsets.deletion import Deletion
@@ -246,9 +247,10 @@ class GroupMachine:
         assignor = self._consumer.targets.default_assignor
         return self.listing.describe_consumer_groups(group_ids, assignor)
 
-    def count_by_state(self) -> dict[str, int]:
-        """How many groups are in which state."""
-        counts = dict.fromkeys((each.value for each in ClassicState), 0)
+    def count_by_state(self) -> dict[tuple[GroupType, str], int]:
+        """How many groups of which type are in which state."""
+        counts = dict.fromkeys(((GroupType.CLASSIC, each.value) for each in ClassicState), 0)
+        counts |= dict.fromkeys(((GroupType.CONSUMER, each) for each in CONSUMER_STATES), 0)
         for group in self.state.groups.values():
-            counts[group.state_name] = counts.get(group.state_name, 0) + 1
+            counts[group.type, group.state_name] += 1
         return counts

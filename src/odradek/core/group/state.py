@@ -9,7 +9,7 @@ from odradek.core.coordinator.clock import Clock
 from odradek.core.coordinator.journal import Journal
 from odradek.core.coordinator.machine import Effects
 from odradek.core.coordinator.timers import TimerTable
-from odradek.core.group.group import Group
+from odradek.core.group.group import Group, GroupType
 from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
@@ -27,7 +27,7 @@ class GroupState:
 
     __slots__ = (
         "clock", "config", "effects", "groups", "image", "journal", "note", "random_bytes",
-        "rebalances_completed", "timers",
+        "rebalances", "timers",
     )  # fmt: skip
 
     def __init__(
@@ -46,7 +46,8 @@ class GroupState:
         self.effects = Effects()
         self.groups: dict[str, Group] = {}
         self.image: MetadataImage = EMPTY_IMAGE
-        self.rebalances_completed = 0
+        self.rebalances = dict.fromkeys(GroupType, 0)
+        """How often groups were assigned anew since this machine was made."""
 
     def group(self, group_id: str) -> Group:
         """The group.

@@ -9,6 +9,7 @@ from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.group.classic.group import ClassicGroup
 from odradek.core.group.classic.member import NO_ASSIGNMENT
 from odradek.core.group.classic.rebalance import COMPLETING, DEAD, PREPARING, STABLE, Rebalance
+from odradek.core.group.group import GroupType
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.sync_group_request import SyncGroupRequest
@@ -102,7 +103,7 @@ class Sync:
             member.assignment = assignment.get(member.member_id, NO_ASSIGNMENT)
         self._rebalance.hand_out(group)
         group.move_to(STABLE, self._state.clock.now_ms())
-        self._state.rebalances_completed += 1
+        self._state.rebalances[GroupType.CLASSIC] += 1
 
 
 def _differs(claimed: str | None, actual: str | None) -> bool:

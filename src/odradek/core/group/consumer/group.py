@@ -37,6 +37,8 @@ MEMBER_EPOCH_VERSION = 9
 """From here on OffsetCommit can carry a member epoch."""
 NO_OWNER = -1
 
+STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
+
 
 class ConsumerGroup(Group):
     """One group. Members and targets change by replay; see the package.
@@ -88,12 +90,12 @@ class ConsumerGroup(Group):
     def state_name(self) -> str:
         """See `Group`."""
         if not self.members:
-            return "Empty"
+            return EMPTY
         if self.group_epoch > self.assignment_epoch:
-            return "Assigning"
+            return ASSIGNING
         if all(each.is_reconciled_to(self.assignment_epoch) for each in self.members.values()):
-            return "Stable"
-        return "Reconciling"
+            return STABLE
+        return RECONCILING
 
     @property
     def protocol_type_name(self) -> str:

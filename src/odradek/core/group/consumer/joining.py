@@ -17,6 +17,7 @@ from odradek.core.group.consumer.patterns import Patterns, RegexChange
 from odradek.core.group.consumer.reconcile import OwnedTopic
 from odradek.core.group.consumer.subscriptions import is_homogeneous
 from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.group import GroupType
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 
@@ -154,7 +155,7 @@ class Joining:
             group_epoch += 1
             log.append(records.group_epoch(group.group_id, group_epoch, metadata_hash))
             self._state.note(group.group_id, f"epoch {group_epoch}: members or topics changed")
-            self._state.rebalances_completed += 1
+            self._state.rebalances[GroupType.CONSUMER] += 1
         now_ms = self._state.clock.now_ms()
         group.refresh_metadata_at(now_ms + METADATA_REFRESH_MS, group_epoch)
         if group.has_partition_metadata:

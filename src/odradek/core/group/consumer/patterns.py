@@ -22,6 +22,7 @@ from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.consumer.regex import CostlyRegex, InvalidRegex, Regex
 from odradek.core.group.consumer.subscriptions import UNRESOLVED, adjust_all
 from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.group import GroupType
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 
@@ -145,7 +146,7 @@ class Patterns:
             self._state.note(
                 group_id, f"epoch {group.group_epoch + 1}: patterns match other topics"
             )
-            self._state.rebalances_completed += 1
+            self._state.rebalances[GroupType.CONSUMER] += 1
         return CoordinatorResult(log, None)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from odradek.config.alter import Resource
 from odradek.config.group_config import GroupConfig
 from odradek.core.group.state import GroupState
+from odradek.model.config_resource import ResourceType
 
 
 def session_timeout_ms(state: GroupState, group_id: str) -> int:
@@ -32,5 +32,5 @@ def assignment_interval_ms(state: GroupState, group_id: str) -> int:
 
 
 def _own(state: GroupState, group_id: str) -> GroupConfig | None:
-    overrides = state.image.configs.of(Resource.GROUP, group_id)
+    overrides = state.image.configs.of(ResourceType.GROUP, group_id)
     return state.config.group_config(overrides) if overrides else None

@@ -14,7 +14,7 @@ from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.member import NO_ASSIGNMENT, Assignment, ConsumerMember
 from odradek.core.group.consumer.settings import assignment_interval_ms
 from odradek.core.group.consumer.topics import Topics
-from odradek.core.group.java_order import java_hash_order
+from odradek.core.group.java_order import java_hash_order, timeline_order
 from odradek.core.group.state import GroupState
 
 Target = tuple[int, Assignment]
@@ -80,6 +80,8 @@ class Targets:
             del members[replaced.member_id]
             target = group.target(replaced.member_id)
         members[after.member_id] = after
+        order = [each for each in timeline_order(group.members) if each in members]
+        order.append(after.member_id)
         known: dict[frozenset[str], frozenset[bytes]] = {}
 
         def topic_ids(member: ConsumerMember) -> frozenset[bytes]:
@@ -95,5 +97,5 @@ class Targets:
                 target if member_id == after.member_id else group.target(member_id),
                 members[member_id].instance_id,
             )
-            for member_id in java_hash_order(members)
+            for member_id in java_hash_order(order)
         }
