@@ -16,10 +16,7 @@ from odradek.client.admin.cluster import (
 )
 from odradek.client.admin.configs import (
     Change,
-    Operation,
     Resource,
-    ResourceType,
-    Source,
     alter_configs,
     describe_configs,
     list_config_resources,
@@ -34,6 +31,7 @@ from odradek.client.admin.topics import (
 from odradek.client.errors import BrokerError, NoSuchTopicError
 from odradek.client.offsets import EARLIEST, offsets_at
 from odradek.client.producer import Producer
+from odradek.model.config_resource import Operation, ResourceType, Source
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from odradek.config.alter import (
-    Operation,
-    Resource,
     apply_operation,
     check_broker,
     check_client_metrics,
@@ -15,6 +13,7 @@ from odradek.config.alter import (
     is_sensitive,
 )
 from odradek.config.load import load
+from odradek.model.config_resource import Operation, ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 
 CONFIG = load({}, {}).config
@@ -37,7 +36,7 @@ def test_operations(
     operation: Operation, current: str | None, operand: str | None, expected: str | None
 ) -> None:
     name = "cleanup.policy"
-    assert apply_operation(Resource.TOPIC, name, operation, current, operand) == expected
+    assert apply_operation(ResourceType.TOPIC, name, operation, current, operand) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_operations_that_are_refused(
     name: str, operation: Operation, operand: str | None, code: ErrorCode
 ) -> None:
     with pytest.raises(ApiError) as caught:
-        apply_operation(Resource.TOPIC, name, operation, None, operand)
+        apply_operation(ResourceType.TOPIC, name, operation, None, operand)
     assert caught.value.code is code
 
 
@@ -119,7 +118,7 @@ def test_a_metrics_subscription() -> None:
 
 
 def test_sensitive() -> None:
-    assert is_sensitive(Resource.BROKER, "ssl.key.password")
-    assert is_sensitive(Resource.BROKER, "listener.name.x.ssl.key.password")
-    assert is_sensitive(Resource.BROKER, "unknown.to.us")
-    assert not is_sensitive(Resource.TOPIC, "retention.ms")
+    assert is_sensitive(ResourceType.BROKER, "ssl.key.password")
+    assert is_sensitive(ResourceType.BROKER, "listener.name.x.ssl.key.password")
+    assert is_sensitive(ResourceType.BROKER, "unknown.to.us")
+    assert not is_sensitive(ResourceType.TOPIC, "retention.ms")

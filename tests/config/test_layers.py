@@ -7,8 +7,9 @@ import pytest
 from odradek.config import describe
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.definition import SettingType
-from odradek.config.layers import Found, Source
+from odradek.config.layers import Found
 from odradek.config.load import load
+from odradek.model.config_resource import Source
 
 
 def make(**static: str) -> BrokerConfig:

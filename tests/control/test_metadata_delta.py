@@ -2,10 +2,10 @@
 
 import pytest
 
-from odradek.config.alter import Resource
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.errors import ReplayError
 from odradek.core.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
+from odradek.model.config_resource import ResourceType
 from odradek.model.uuids import DIRECTORY_MIGRATING
 from odradek.wire.generated.access_control_entry_record import AccessControlEntryRecord
 from odradek.wire.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -107,14 +107,14 @@ def test_one_directory_for_two_replicas_is_refused():
 
 def test_a_deleted_topic_takes_its_settings_along():
     config = ConfigRecord(
-        resource_type=Resource.TOPIC, resource_name="a", name="retention.ms", value="1"
+        resource_type=ResourceType.TOPIC, resource_name="a", name="retention.ms", value="1"
     )
     before = image_of(*topic("a", FIRST), *topic("b", SECOND), config)
-    assert before.configs.of(Resource.TOPIC, "a") == {"retention.ms": "1"}
+    assert before.configs.of(ResourceType.TOPIC, "a") == {"retention.ms": "1"}
     delta, after = replay(before, RemoveTopicRecord(topic_id=FIRST))
     assert list(delta.topics.deleted) == [(FIRST, "a")]
     assert delta.topics.changed == {}
-    assert delta.configs.changed == {ConfigResource(Resource.TOPIC, "a"): None}
+    assert delta.configs.changed == {ConfigResource(ResourceType.TOPIC, "a"): None}
     assert list(after.topics.by_name) == ["b"]
     assert list(after.topics.by_id) == [SECOND]
     assert after.configs.by_resource == {}

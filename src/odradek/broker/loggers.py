@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from odradek.config.alter import Operation
+from odradek.model.config_resource import Operation
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.incremental_alter_configs_request import AlterableConfig
 

@@ -19,14 +19,12 @@ from odradek.cli.output import (
 from odradek.client.admin.configs import (
     Change,
     ConfigEntry,
-    Operation,
     Resource,
-    ResourceType,
-    Source,
     alter_configs,
     describe_configs,
 )
 from odradek.client.errors import ClientError
+from odradek.model.config_resource import Operation, ResourceType, Source
 
 _KINDS = {
     "topic": ResourceType.TOPIC,

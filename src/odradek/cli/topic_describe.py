@@ -22,8 +22,6 @@ from odradek.client.admin.cluster import describe_log_dirs
 from odradek.client.admin.configs import (
     ConfigEntry,
     Resource,
-    ResourceType,
-    Source,
     describe_configs,
 )
 from odradek.client.cluster import Cluster
@@ -31,6 +29,7 @@ from odradek.client.errors import ClientError
 from odradek.client.metadata import Partition, Topic
 from odradek.client.offsets import EARLIEST, LATEST, list_offsets
 from odradek.model import uuids
+from odradek.model.config_resource import ResourceType, Source
 from odradek.model.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 2_000

@@ -8,7 +8,6 @@ of Kafka's ConfigurationControlManager, ConfigAdminManager and LogConfig.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError
@@ -22,54 +21,40 @@ from odradek.config.registry import (
     topic_settings,
 )
 from odradek.config.topic_config import topic_value
+from odradek.model.config_resource import Operation, ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 
 VALUE_LENGTH_MAX = 32767
 """Longest text of a stored value, in characters."""
 
 
-class Resource(IntEnum):
-    """Whose settings they are, numbered as in the protocol."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class Operation(IntEnum):
-    """What IncrementalAlterConfigs asks for (KIP-339)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-def setting_of(resource: Resource, name: str) -> Setting | None:
+def setting_of(resource: ResourceType, name: str) -> Setting | None:
     """The definition of a resource's setting; None when there is none."""
     match resource:
-        case Resource.BROKER:
+        case ResourceType.BROKER:
             return broker_setting(name)
-        case Resource.TOPIC:
+        case ResourceType.TOPIC:
             return topic_settings().get(name)
-        case Resource.GROUP:
+        case ResourceType.GROUP:
             return group_settings().get(name)
-        case Resource.CLIENT_METRICS:
+        case ResourceType.CLIENT_METRICS:
             return client_metrics_settings().get(name)
-        case Resource.BROKER_LOGGER:
+        case ResourceType.BROKER_LOGGER:
             return None
 
 
-def is_sensitive(resource: Resource, name: str) -> bool:
+def is_sensitive(resource: ResourceType, name: str) -> bool:
     """Whether a value must not be shown: a secret, or nothing is known of the setting."""
     setting = setting_of(resource, name)
     return setting is None or setting.is_sensitive
 
 
 def apply_operation(
-    resource: Resource, name: str, operation: Operation, current: str | None, operand: str | None
+    resource: ResourceType,
+    name: str,
+    operation: Operation,
+    current: str | None,
+    operand: str | None,
 ) -> str | None:
     """The new text of a setting that now stands at `current`; None removes it.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.definition import Setting, SettingType, UpdateMode, Value, value_text
 from odradek.config.group_config import group_value
-from odradek.config.layers import BrokerLayers, Found, Source
+from odradek.config.layers import BrokerLayers, Found
 from odradek.config.registry import (
     DYNAMIC_ONLY,
     broker_setting,
@@ -23,6 +23,7 @@ from odradek.config.registry import (
     topic_settings,
 )
 from odradek.config.topic_config import topic_value
+from odradek.model.config_resource import Source
 
 
 class Described(NamedTuple):

@@ -9,25 +9,11 @@ its siblings, within one layer the first of the family counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.config.definition import ConfigurationError, UpdateMode, Value
 from odradek.config.registry import DYNAMIC_ONLY, broker_setting, broker_settings, broker_synonyms
-
-
-class Source(IntEnum):
-    """The layer of a value, numbered as in DescribeConfigs."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
+from odradek.model.config_resource import Source
 
 
 class Found(NamedTuple):

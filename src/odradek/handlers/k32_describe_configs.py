@@ -11,7 +11,6 @@ from __future__ import annotations
 from odradek.broker import loggers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.config.alter import Resource
 from odradek.config.definition import SettingType
 from odradek.config.describe import (
     Described,
@@ -21,8 +20,8 @@ from odradek.config.describe import (
     describe_group,
     describe_topic,
 )
-from odradek.config.layers import Source
 from odradek.handlers.handler import Handler
+from odradek.model.config_resource import ResourceType, Source
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import name_problem
 from odradek.wire.generated.describe_configs_request import (
@@ -67,23 +66,23 @@ def _describe(broker: Broker, resource: DescribeConfigsResource) -> list[Describ
     name, keys = resource.resource_name, resource.configuration_keys
     configs = broker.metadata.image.configs
     match resource.resource_type:
-        case Resource.TOPIC:
+        case ResourceType.TOPIC:
             _check_topic(broker, name)
-            return describe_topic(configs.of(Resource.TOPIC, name), broker.config, keys)
-        case Resource.BROKER if not name:
+            return describe_topic(configs.of(ResourceType.TOPIC, name), broker.config, keys)
+        case ResourceType.BROKER if not name:
             return describe_cluster_default(broker.config, keys)
-        case Resource.BROKER:
+        case ResourceType.BROKER:
             _check_own_id(broker, name, "or empty string, ")
             return describe_broker(broker.config, keys)
-        case Resource.BROKER_LOGGER:
+        case ResourceType.BROKER_LOGGER:
             _check_own_id(broker, name, "")
             return _describe_loggers(keys)
-        case Resource.CLIENT_METRICS:
+        case ResourceType.CLIENT_METRICS:
             _check_named(name, "Client metrics subscription")
-            return describe_client_metrics(configs.of(Resource.CLIENT_METRICS, name), keys)
-        case Resource.GROUP:
+            return describe_client_metrics(configs.of(ResourceType.CLIENT_METRICS, name), keys)
+        case ResourceType.GROUP:
             _check_named(name, "Group")
-            return describe_group(configs.of(Resource.GROUP, name), broker.config, keys)
+            return describe_group(configs.of(ResourceType.GROUP, name), broker.config, keys)
         case unknown:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {unknown}")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.config.alter import Resource
 from odradek.handlers.handler import Handler
 from odradek.handlers.k44_incremental_alter_configs import check_own_id
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.generated.alter_configs_response import (
@@ -26,7 +26,7 @@ async def handle(
     responses: dict[int, AlterConfigsResourceResponse] = {}
     for number, resource in enumerate(request.resources):
         try:
-            if resource.resource_type == Resource.BROKER and resource.resource_name:
+            if resource.resource_type == ResourceType.BROKER and resource.resource_name:
                 check_own_id(broker, resource.resource_name)
         except ApiError as error:
             responses[number] = _response(resource, error)

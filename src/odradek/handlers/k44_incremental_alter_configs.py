@@ -10,8 +10,8 @@ from __future__ import annotations
 from odradek.broker import loggers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.config.alter import Resource
 from odradek.handlers.handler import Handler
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.incremental_alter_configs_request import (
     AlterConfigsResource,
@@ -53,9 +53,9 @@ def _alter_here(
 ) -> ApiError | None:
     """The outcome, or None if it is the controller's to decide."""
     try:
-        if resource.resource_type == Resource.BROKER and resource.resource_name:
+        if resource.resource_type == ResourceType.BROKER and resource.resource_name:
             check_own_id(broker, resource.resource_name)
-        if resource.resource_type != Resource.BROKER_LOGGER:
+        if resource.resource_type != ResourceType.BROKER_LOGGER:
             return None
         check_own_id(broker, resource.resource_name)
         same = [each for each in request.resources if _name(each) == _name(resource)]

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
-from odradek.config.alter import Resource
 from odradek.handlers.handler import Handler
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.list_config_resources_request import ListConfigResourcesRequest
 from odradek.wire.generated.list_config_resources_response import (
@@ -22,13 +22,13 @@ from odradek.wire.generated.list_config_resources_response import (
 )
 
 KINDS = {
-    0: (Resource.CLIENT_METRICS,),
+    0: (ResourceType.CLIENT_METRICS,),
     1: (
-        Resource.TOPIC,
-        Resource.BROKER,
-        Resource.BROKER_LOGGER,
-        Resource.CLIENT_METRICS,
-        Resource.GROUP,
+        ResourceType.TOPIC,
+        ResourceType.BROKER,
+        ResourceType.BROKER_LOGGER,
+        ResourceType.CLIENT_METRICS,
+        ResourceType.GROUP,
     ),
 }
 """By version of the API."""
@@ -57,15 +57,15 @@ def handle(
     return ListConfigResourcesResponse(config_resources=resources)
 
 
-def _names(broker: Broker, context: RequestContext, kind: Resource) -> Iterable[str]:
+def _names(broker: Broker, context: RequestContext, kind: ResourceType) -> Iterable[str]:
     image = broker.metadata.image
     match kind:
-        case Resource.TOPIC:
+        case ResourceType.TOPIC:
             return image.topics.by_name
-        case Resource.BROKER | Resource.BROKER_LOGGER:
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
             view = ListenerView(image, broker.config, context.peer)
             return [str(each.id) for each, _ in view.brokers(with_fenced=True)]
-        case Resource.CLIENT_METRICS | Resource.GROUP:
+        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
             return [each.name for each in image.configs.by_resource if each.type == kind]
 
 

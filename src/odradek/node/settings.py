@@ -9,11 +9,11 @@ from odradek.broker.broker import Broker
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.metadata.dynamic_config import DynamicConfig
-from odradek.config.alter import Resource
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError
 
 log = logging.getLogger("odradek.node")
@@ -28,7 +28,7 @@ class TopicConfigs:
 
     def __call__(self, topic: str) -> TopicConfig:
         """Those of one topic; the same object for all topics without settings of their own."""
-        overrides = self.image.configs.of(Resource.TOPIC, topic)
+        overrides = self.image.configs.of(ResourceType.TOPIC, topic)
         return self.config.topic_config(overrides) if overrides else self.config.topic_defaults
 
 
@@ -56,10 +56,10 @@ class SettingsPublisher:
         if config is not self._broker.config:
             self._use(config)
         for resource, settings in delta.configs.changed.items():
-            if resource.type == Resource.TOPIC:
+            if resource.type == ResourceType.TOPIC:
                 logs = self._broker.logs
                 logs.update_topic_config(resource.name, self._topic_configs(resource.name))
-            elif resource.type == Resource.CLIENT_METRICS:
+            elif resource.type == ResourceType.CLIENT_METRICS:
                 self.configure_client_metrics(resource.name, dict(settings or {}))
 
     def _use(self, config: BrokerConfig) -> None:
@@ -79,7 +79,7 @@ class SettingsPublisher:
         if config is not self._broker.config:
             self._use(config)
         for resource, settings in image.configs.by_resource.items():
-            if resource.type == Resource.CLIENT_METRICS:
+            if resource.type == ResourceType.CLIENT_METRICS:
                 self.configure_client_metrics(resource.name, dict(settings))
 
     def configure_client_metrics(self, name: str, settings: dict[str, str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek.config.alter import Resource
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.image import MetadataImage
+from odradek.model.config_resource import ResourceType
 
 
 class DynamicConfig:
@@ -26,8 +26,8 @@ class DynamicConfig:
     def of(self, image: MetadataImage) -> BrokerConfig:
         """The configuration under the image's settings; see `BrokerConfig.ignored` for those that
         cannot be applied."""
-        cluster_default = image.configs.of(Resource.BROKER, "")
-        per_broker = image.configs.of(Resource.BROKER, str(self.base.node_id))
+        cluster_default = image.configs.of(ResourceType.BROKER, "")
+        per_broker = image.configs.of(ResourceType.BROKER, str(self.base.node_id))
         if cluster_default is not self._cluster_default or per_broker is not self._per_broker:
             self._cluster_default, self._per_broker = cluster_default, per_broker
             self._config = self.base.with_dynamic(cluster_default, per_broker)

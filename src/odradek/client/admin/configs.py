@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientError, broker_error, check
 from odradek.client.fan_out import Route, fan_out
+from odradek.model.config_resource import Operation, ResourceType, Source
 from odradek.wire.generated.describe_configs_request import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -31,16 +31,6 @@ from odradek.wire.generated.list_config_resources_request import ListConfigResou
 from odradek.wire.generated.list_config_resources_response import ListConfigResourcesResponse
 
 
-class ResourceType(IntEnum):
-    """What settings belong to (`ConfigResource.Type`)."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
 class Resource(NamedTuple):
     """A thing with settings. A broker's name is its id; empty stands for all brokers' default."""
 
@@ -50,20 +40,6 @@ class Resource(NamedTuple):
     def __str__(self) -> str:
         kind = self.type.name.lower().replace("_", " ")
         return f"{kind} {self.name or '(default of all)'}"
-
-
-class Source(IntEnum):
-    """Where a value comes from (`DescribeConfigsResponse.ConfigSource`)."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
 
 
 VALUE_TYPES = (
@@ -97,15 +73,6 @@ class ConfigEntry:
     def is_set(self) -> bool:
         """Whether someone set it, rather than it being the default."""
         return self.source != Source.DEFAULT
-
-
-class Operation(IntEnum):
-    """What to do with a setting (`AlterConfigOp.OpType`)."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class Change(NamedTuple):

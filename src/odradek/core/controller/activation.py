@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.config.alter import Resource
 from odradek.core.controller.brokers import fence_broker
 from odradek.core.controller.configs import MIN_INSYNC_REPLICAS
 from odradek.core.controller.state import ControllerState
@@ -19,6 +18,7 @@ from odradek.core.metadata.versions import (
     LEVEL_TRANSACTIONS,
     METADATA_VERSION,
 )
+from odradek.model.config_resource import ResourceType
 from odradek.wire.generated.abort_transaction_record import AbortTransactionRecord
 from odradek.wire.generated.begin_transaction_record import BeginTransactionRecord
 from odradek.wire.generated.config_record import ConfigRecord
@@ -51,7 +51,7 @@ def bootstrap_records(
         # With ELR it is one value for all brokers, so it has to be in the log (KIP-966).
         records.append(
             ConfigRecord(
-                resource_type=Resource.BROKER,
+                resource_type=ResourceType.BROKER,
                 resource_name="",
                 name=MIN_INSYNC_REPLICAS,
                 value=str(min_insync_replicas),

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from odradek.config.alter import (
-    Operation,
-    Resource,
     apply_operation,
     check_broker,
     check_client_metrics,
@@ -21,6 +19,7 @@ from odradek.config.alter import (
 )
 from odradek.core.controller.state import ControllerState, Decision, check_record_count
 from odradek.core.metadata.image import ConfigResource
+from odradek.model.config_resource import Operation, ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import name_problem
 from odradek.wire.generated import alter_configs_response as legacy_wire
@@ -140,9 +139,9 @@ def _operated(
     }
 
 
-def _kind(number: int) -> Resource:
+def _kind(number: int) -> ResourceType:
     try:
-        return Resource(number)
+        return ResourceType(number)
     except ValueError:
         problem = f"Unknown resource type {number}"
         raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
@@ -166,7 +165,7 @@ def _changes(
     """
     current = state.image.configs.of(*resource)
     # A broker reloads what it is told again, such as a key store of the same name (KAFKA-14136).
-    always = resource.type == Resource.BROKER
+    always = resource.type == ResourceType.BROKER
     changed = {name: value for name, value in given.items() if always or current.get(name) != value}
     changed.update(removed)
     _check_min_insync_replicas(state, resource, changed)
@@ -184,7 +183,7 @@ def _check_min_insync_replicas(
     state: ControllerState, resource: ConfigResource, changed: Settings
 ) -> None:
     """With ELR, min.insync.replicas has one value for all brokers, and always has it (KIP-966)."""
-    is_broker = resource.type == Resource.BROKER
+    is_broker = resource.type == ResourceType.BROKER
     if not is_broker or MIN_INSYNC_REPLICAS not in changed or not state.elr_enabled:
         return
     problem = ""
@@ -201,23 +200,24 @@ def _check_min_insync_replicas(
 
 def _check(state: ControllerState, resource: ConfigResource, after: Mapping[str, str]) -> None:
     match _kind(resource.type):
-        case Resource.TOPIC:
+        case ResourceType.TOPIC:
             _check_topic(state, resource.name, after)
-        case Resource.BROKER:
+        case ResourceType.BROKER:
             _check_broker(state, resource.name, after)
-        case Resource.GROUP:
+        case ResourceType.GROUP:
             if not resource.name:
                 raise ApiError(
                     ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."
                 )
             check_group(after, state.config)
-        case Resource.CLIENT_METRICS:
+        case ResourceType.CLIENT_METRICS:
             if not resource.name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
             check_client_metrics(after)
-        case Resource.BROKER_LOGGER:
+        case ResourceType.BROKER_LOGGER:
             raise ApiError(
-                ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(Resource.BROKER_LOGGER)}"
+                ErrorCode.INVALID_REQUEST,
+                f"Unknown resource type {int(ResourceType.BROKER_LOGGER)}",
             )
 
 
@@ -251,7 +251,9 @@ def _decision(
     if state.elr_enabled:
         records += [
             ClearElrRecord(
-                topic_name=record.resource_name if record.resource_type == Resource.TOPIC else ""
+                topic_name=record.resource_name
+                if record.resource_type == ResourceType.TOPIC
+                else ""
             )
             for record in records
             if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS

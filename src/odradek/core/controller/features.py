@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from odradek.config.alter import Resource
 from odradek.core.controller.configs import MIN_INSYNC_REPLICAS
 from odradek.core.controller.state import ControllerState, Decision
 from odradek.core.metadata.versions import (
@@ -11,6 +10,7 @@ from odradek.core.metadata.versions import (
     LEVEL_ELR,
     METADATA_VERSION,
 )
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.config_record import ConfigRecord
 from odradek.wire.generated.feature_level_record import FeatureLevelRecord
@@ -140,20 +140,22 @@ def _elr_settings(state: ControllerState) -> list[Message]:
     """With ELR, min.insync.replicas is one value for all brokers (KIP-966)."""
     records: list[Message] = []
     configs = state.image.configs
-    if MIN_INSYNC_REPLICAS not in configs.of(Resource.BROKER, ""):
+    if MIN_INSYNC_REPLICAS not in configs.of(ResourceType.BROKER, ""):
         static = state.config.layers.static.get(MIN_INSYNC_REPLICAS, "1")
         records.append(_broker_setting("", static))
     records += [
         _broker_setting(resource.name, None)
         for resource, settings in configs.by_resource.items()
-        if resource.type == Resource.BROKER and resource.name and MIN_INSYNC_REPLICAS in settings
+        if resource.type == ResourceType.BROKER
+        and resource.name
+        and MIN_INSYNC_REPLICAS in settings
     ]
     return records
 
 
 def _broker_setting(broker: str, value: str | None) -> ConfigRecord:
     return ConfigRecord(
-        resource_type=Resource.BROKER,
+        resource_type=ResourceType.BROKER,
         resource_name=broker,
         name=MIN_INSYNC_REPLICAS,
         value=value,

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from odradek.config.alter import Resource
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import topic_value
 from odradek.core.metadata.image import MetadataImage
 from odradek.core.metadata.registrations import BrokerRegistration
 from odradek.core.metadata.versions import ELIGIBLE_LEADER_REPLICAS_VERSION
 from odradek.model import uuids
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.primitives import Message
 
@@ -85,7 +85,7 @@ class ControllerState:
 
     def topic_settings(self, name: str) -> Mapping[str, str]:
         """The settings of a topic's own."""
-        return self.image.configs.of(Resource.TOPIC, name)
+        return self.image.configs.of(ResourceType.TOPIC, name)
 
     def min_insync_replicas(self, topic: str, replica_count: int) -> int:
         """min.insync.replicas of a topic, at most its replication factor."""

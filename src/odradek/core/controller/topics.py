@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from odradek.config.alter import Resource, check_topic
+from odradek.config.alter import check_topic
 from odradek.config.describe import describe_topic
 from odradek.core.controller.placement import place
 from odradek.core.controller.state import ControllerState, Decision, check_record_count
 from odradek.core.metadata.image import PartitionRegistration, TopicImage
 from odradek.core.metadata.registrations import RECOVERED
 from odradek.core.metadata.snapshot import partition_record
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import METADATA_TOPIC, collision_key, name_problem
 from odradek.model.uuids import ZERO, is_reserved, make, to_text
@@ -111,7 +112,9 @@ def _create(
     topic_id = new_topic_id(state)
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     records += [
-        ConfigRecord(resource_type=Resource.TOPIC, resource_name=topic.name, name=name, value=value)
+        ConfigRecord(
+            resource_type=ResourceType.TOPIC, resource_name=topic.name, name=name, value=value
+        )
         for name, value in settings.items()
     ]
     records += [

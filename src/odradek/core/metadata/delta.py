@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from odradek.config.alter import Resource
 from odradek.core.metadata.changes import MapChanges
 from odradek.core.metadata.errors import ReplayError
 from odradek.core.metadata.image import (
@@ -28,6 +27,7 @@ from odradek.core.metadata.image import (
 )
 from odradek.core.metadata.topics_delta import TopicDelta, TopicsDelta
 from odradek.core.metadata.versions import KRAFT_VERSION, LEVEL_MAX, LEVEL_MIN, METADATA_VERSION
+from odradek.model.config_resource import ResourceType
 from odradek.wire.primitives import Message
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class MetadataDelta:
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         name = self.topics.replay_remove_topic(record)
-        self.configs.remove(ConfigResource(Resource.TOPIC, name))
+        self.configs.remove(ConfigResource(ResourceType.TOPIC, name))
 
     def _config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(record.resource_type, record.resource_name)

@@ -44,7 +44,7 @@ __all__ = [
 
 
 class ConfigResource(NamedTuple):
-    """One thing that has settings; `type` is an `odradek.config.alter.Resource`.
+    """One thing that has settings; `type` is an `odradek.model.config_resource.ResourceType`.
 
     A broker resource of an empty name is the default of all brokers.
     """
