@@ -87,8 +87,13 @@ class ReplicaManager:
             raise ApiError(self.why_missing(topic, index))
         return partition
 
-    def why_missing(self, topic: str, index: int) -> ErrorCode:
-        """The error for a partition that is not here."""
+    def why_missing(self, topic: str | bytes, index: int) -> ErrorCode:
+        """The error for a partition that is not here; `topic` is the name or the id."""
+        if isinstance(topic, bytes):
+            known = self._image.topics.by_id.get(topic)
+            if known is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            topic = known.name
         if (topic, index) in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._image.topics.partition(topic, index) is not None:
@@ -99,14 +104,11 @@ class ReplicaManager:
         """The partition by the topic's id.
 
         Raises:
-            ApiError: UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION.
+            ApiError: why it is not here (`why_missing`).
         """
-        partitions = self.by_id.get(topic_id)
-        if partitions is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        partition = partitions.get(index)
+        partition = self.by_id.get(topic_id, {}).get(index)
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(self.why_missing(topic_id, index))
         return partition
 
     # -- waking -----------------------------------------------------------------------------
@@ -269,7 +271,9 @@ class ReplicaManager:
     def _delete_topic(self, topic_id: bytes, name: str) -> None:
         for partition in list(self.by_id.get(topic_id, {}).values()):
             self._drop(partition, delete=True)
-        self._offline = {each for each in self._offline if each[0] != name}
+        for each in [each for each in self._offline if each[0] == name]:
+            self._offline.discard(each)
+            self._delete_log(TopicPartition(*each))
 
     def _drop(self, partition: Partition, delete: bool) -> None:
         if partition.is_leader:
@@ -285,12 +289,14 @@ class ReplicaManager:
             if self.by_name.get(partition.topic) is by_id:
                 del self.by_name[partition.topic]
         if delete:
-            name = TopicPartition(partition.topic, partition.index)
-            try:
-                self.logs.delete(name)
-            except ApiError as error:
-                log.error("the files of %s stay: %s", name, error.message)
+            self._delete_log(TopicPartition(partition.topic, partition.index))
         self.expire_waiting(partition)
+
+    def _delete_log(self, name: TopicPartition) -> None:
+        try:
+            self.logs.delete(name)
+        except ApiError as error:
+            log.error("the files of %s stay: %s", name, error.message)
 
 
 def _wire_names(topic: str, topic_id: bytes) -> tuple[bytes, bytes]:

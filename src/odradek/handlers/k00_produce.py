@@ -116,7 +116,7 @@ def _records_of(
     """The records of each partition that is here."""
     found = {}
     for topic in request.topic_data:
-        partitions, _ = _partitions(broker, context, topic)
+        partitions = _partitions(broker, context, topic)
         for data in topic.partition_data:
             partition = partitions.get(data.index)
             records = _bytes(data)
@@ -152,14 +152,16 @@ def _append_all(
     response = ProduceResponse()
     unflushed: list[_Unflushed] = []
     failed = False
+    by_id = context.api_version >= TOPIC_IDS_VERSION
     for topic in request.topic_data:
         result = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-        partitions, unknown = _partitions(broker, context, topic)
+        partitions = _partitions(broker, context, topic)
         for data in topic.partition_data:
             partition = partitions.get(data.index)
             try:
                 if partition is None:
-                    raise ApiError(unknown)
+                    key = topic.topic_id if by_id else topic.name
+                    raise ApiError(broker.replicas.why_missing(key, data.index))
                 info = _append(context, request, partition, data, permission)
                 answer = PartitionProduceResponse(
                     index=data.index,
@@ -210,15 +212,12 @@ def _when_flushed(
 
 def _partitions(
     broker: Broker, context: RequestContext, topic: TopicProduceData
-) -> tuple[Mapping[int, Partition], ErrorCode]:
-    """The topic's partitions here, and the error for one that is not among them."""
+) -> Mapping[int, Partition]:
+    """The topic's partitions that are here."""
     replicas = broker.replicas
     if context.api_version >= TOPIC_IDS_VERSION:
-        by_id = replicas.by_id.get(topic.topic_id)
-        if by_id is None:
-            return {}, ErrorCode.UNKNOWN_TOPIC_ID
-        return by_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return replicas.by_name.get(topic.name, {}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return replicas.by_id.get(topic.topic_id, _NOTHING)
+    return replicas.by_name.get(topic.name, _NOTHING)
 
 
 def _append(

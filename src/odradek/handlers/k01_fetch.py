@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from odradek.broker import reading
 from odradek.broker.broker import Broker
@@ -22,7 +23,6 @@ from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition, FetchPlan, PartitionKey
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ErrorCode
 from odradek.wire.generated.fetch_request import FetchRequest
 from odradek.wire.generated.fetch_response import (
     FetchableTopicResponse,
@@ -32,6 +32,7 @@ from odradek.wire.generated.fetch_response import (
 
 TOPIC_IDS_VERSION = 13
 
+_NOTHING: Mapping[int, Partition] = {}
 _Found = tuple[FetchedPartition, PartitionData, Partition | None]
 
 
@@ -110,16 +111,11 @@ class _Fetch:
         name, index = key
         replicas = self._broker.replicas
         if self._uses_ids:
-            partitions = replicas.by_id.get(name)  # type: ignore[arg-type]
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+            partition = replicas.by_id.get(name, _NOTHING).get(index)  # type: ignore[arg-type]
         else:
-            partitions = replicas.by_name.get(name)  # type: ignore[arg-type]
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if partitions is None:
-            return reading.failed(index, unknown)
-        partition = partitions.get(index)
+            partition = replicas.by_name.get(name, _NOTHING).get(index)  # type: ignore[arg-type]
         if partition is None:
-            return reading.failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return reading.failed(index, replicas.why_missing(name, index))
         return partition
 
     def _respond(self, found: list[_Found]) -> FetchResponse:

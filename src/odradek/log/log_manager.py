@@ -31,11 +31,13 @@ from odradek.log.directory import LogDirectory
 from odradek.log.errors import (
     DiskFull,
     InconsistentTopicId,
+    LogDamaged,
     LogDirectoryOffline,
 )
 from odradek.log.group_commit import Flushed, GroupCommit
 from odradek.log.partition_log import PartitionLog
 from odradek.log.startup import (
+    DamagedLog,
     TopicConfigs,
     assign_topic_id,
     load_directory,
@@ -84,6 +86,8 @@ class LogManager:
         )
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.directories: list[LogDirectory] = []
+        self._damaged: dict[TopicPartition, DamagedLog] = {}
+        """Not served, and not made anew, until somebody has repaired them."""
         self.broker_epoch = -1
         """That of the last clean shutdown, if all directories say the same; else -1."""
         self._topic_configs = topic_configs
@@ -141,6 +145,9 @@ class LogManager:
             for log in contents.logs:
                 other = self.logs.setdefault(log.topic_partition, log)
                 assert other is log, f"{log.path} and {other.path} are of one partition"
+            for partition, damaged in contents.damaged.items():
+                logger.error("%s is damaged and stays offline: %s", partition, damaged.problem)
+            self._damaged |= contents.damaged
             directory.log_count = len(contents.logs)
             if not contents.was_clean:
                 # A log may end below the point up to which it was thought to be safe.
@@ -214,9 +221,12 @@ class LogManager:
 
         Raises:
             InconsistentTopicId: there is a log of another topic of that name.
+            LogDamaged: it is here, and nobody can tell where it ends.
             DiskFull: there is no room; nothing was made.
             LogDirectoryOffline: a disk failed, or the log may be on one that has.
         """
+        if partition in self._damaged:
+            raise LogDamaged(f"{partition} is damaged: {self._damaged[partition].problem}")
         log = self.logs.get(partition)
         if log is not None:
             if log.topic_id is None:
@@ -264,21 +274,25 @@ class LogManager:
             LogDirectoryOffline: the disk failed.
         """
         log = self.logs.pop(partition, None)
-        if log is None:
+        found = log or self._damaged.pop(partition, None)
+        if found is None:
             return False
-        log.is_deleted = True
-        log.directory.log_count -= 1
+        directory = found.directory
+        if log is not None:
+            log.is_deleted = True
+            log.go_offline()
+            directory.log_count -= 1
         kind = names.STRAY_DIRECTORY if is_stray else names.DELETE_DIRECTORY
         name = names.retired_directory(partition, kind, self.storage.random_bytes(16))
-        path = log.directory.file(name)
-        log.go_offline()
+        path = directory.file(name)
         try:
-            self.storage.file_system.rename(log.path, path)
+            self.storage.file_system.rename(found.path, path)
         except OSError as error:
-            raise log.fail("delete", error) from error
+            raise directory.fail(f"could not delete {partition}", error) from error
         logger.info("%s: its directory is %s now", partition, path)
         if not is_stray:
-            self._chores.remove_directory_later(path, log.config.file_delete_delay_ms)
+            config = self._topic_configs(partition.topic) if log is None else log.config
+            self._chores.remove_directory_later(path, config.file_delete_delay_ms)
         return True
 
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:

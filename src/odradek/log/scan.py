@@ -53,10 +53,10 @@ class BatchAt:
 def scan_batches(
     file_system: FileSystem, file: OpenFile, position: int, end: int
 ) -> Iterator[BatchAt]:
-    """The batches from `position` to `end`; one that is cut off at the end is left out.
+    """The batches from `position` to `end`, where the last one ends.
 
     Raises:
-        DamagedFile: a length or format that no batch has.
+        DamagedFile: a length or format that no batch has, or half a batch.
         OSError: the device failed.
     """
     pread = file_system.pread
@@ -71,44 +71,45 @@ def scan_batches(
             if len(data) < min(HEADER_SIZE, end - position):
                 raise DamagedFile(f"the file ends at {position + len(data)}, not at {end}")
         batch = _batch_at(data, inner, position, end)
-        if batch is None:
-            return
         yield batch
         position += batch.size
+    if position < end:
+        raise DamagedFile(f"there is no batch at byte {position}, only {end - position} bytes")
 
 
-def read_header(file_system: FileSystem, file: OpenFile, position: int, end: int) -> BatchAt | None:
-    """The batch at `position`; None if it is cut off at the end.
+def read_header(file_system: FileSystem, file: OpenFile, position: int, end: int) -> BatchAt:
+    """The batch at `position`.
 
     Raises:
-        DamagedFile: a length or format that no batch has.
+        DamagedFile: a length or format that no batch has, or half a batch.
         OSError: the device failed.
     """
     data = file_system.pread(file.descriptor, min(HEADER_SIZE, end - position), position)
-    return _batch_at(data, 0, position, end) if len(data) >= _MIN else None
+    if len(data) < _MIN:
+        raise DamagedFile(f"there is no batch at byte {position}, only {len(data)} bytes")
+    return _batch_at(data, 0, position, end)
 
 
-def _batch_at(data: bytes, inner: int, position: int, end: int) -> BatchAt | None:
+def _batch_at(data: bytes, inner: int, position: int, end: int) -> BatchAt:
     magic = data[inner + MAGIC_POSITION]
     if magic == MAGIC and inner + _HEADER.size <= len(data):
         base, length, epoch, _, _, _, delta, _, timestamp = _HEADER.unpack_from(data, inner)
         size = length + LOG_OVERHEAD
-        if size < HEADER_SIZE or delta < 0:
-            raise DamagedFile(f"the batch at byte {position} says that it has {size} bytes")
-        if size > end - position:
-            return None
+        if not HEADER_SIZE <= size <= end - position or delta < 0:
+            raise DamagedFile(
+                f"the batch at byte {position} says that it has {size} bytes "
+                f"and ends {delta} offsets after its base"
+            )
         return BatchAt(position, size, base, base + delta, epoch, timestamp)
     return _legacy_at(data, inner, position, end)
 
 
-def _legacy_at(data: bytes, inner: int, position: int, end: int) -> BatchAt | None:
+def _legacy_at(data: bytes, inner: int, position: int, end: int) -> BatchAt:
     offset, length = Struct(">qi").unpack_from(data, inner)
     magic = data[inner + MAGIC_POSITION]
     size = length + LOG_OVERHEAD
-    if size < LEGACY_SIZE_MIN or magic > MAGIC:
+    if not LEGACY_SIZE_MIN <= size <= end - position or magic > MAGIC:
         raise DamagedFile(f"there is no batch at byte {position} (format {magic}, {size} bytes)")
-    if size > end - position:
-        return None
     timestamp = -1
     if magic == 1:
         timestamp = Struct(">q").unpack_from(data, inner + 18)[0]

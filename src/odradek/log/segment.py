@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from odradek.env.file_system import CREATE, FileStatus, FileSystem
 from odradek.log import names
 from odradek.log.descriptors import OpenFile
+from odradek.log.errors import DamagedFile
 from odradek.log.index import Index, OffsetIndex, TimeIndex
 from odradek.log.scan import BatchAt, read_header, scan_batches
 from odradek.log.storage import Storage
@@ -214,7 +215,10 @@ class Segment:
         """
         file = self.file or self.open_file()
         file.used = True
-        return scan_batches(self.storage.file_system, file, position, self.size)
+        try:
+            yield from scan_batches(self.storage.file_system, file, position, self.size)
+        except DamagedFile as error:
+            raise DamagedFile(f"{self.path(names.LOG)}: {error}") from error
 
     def position_before(self, offset: int) -> int:
         """The position of a batch that lies not after the one that holds `offset`."""
@@ -250,10 +254,11 @@ class Segment:
             return None
         file = self.file or self.open_file()
         file.used = True
-        batch = read_header(file_system, file, position, self.size)
-        if batch is None or not batch.base_offset <= offset <= batch.last_offset:
-            return None
-        return batch
+        try:
+            batch = read_header(file_system, file, position, self.size)
+        except DamagedFile:
+            return None  # the index or the log is wrong: a scan will tell
+        return batch if batch.base_offset <= offset <= batch.last_offset else None
 
     def offset_at(self, position: int) -> int | None:
         """The offset of the first index entry at `position` or after it."""

@@ -74,10 +74,19 @@ def _directory_id(file_system: FileSystem, path: str) -> bytes | None:
     return None
 
 
+class DamagedLog(NamedTuple):
+    """A log of which nobody can tell where it ends."""
+
+    directory: LogDirectory
+    path: str
+    problem: str
+
+
 class Contents(NamedTuple):
     """What a log directory was found to hold."""
 
     logs: list[PartitionLog]
+    damaged: dict[TopicPartition, DamagedLog]
     retired: list[str]
     """Paths of directories that were to be deleted."""
     was_clean: bool
@@ -118,7 +127,8 @@ def load_directory(
         with ThreadPoolExecutor(threads, "odradek-recovery") as executor:
             loaded = executor.map(one.load, found)
             logs = list(_with_progress(directory, len(found), loaded))
-    return Contents(logs, retired, one.was_clean, -1 if epoch is None else epoch)
+    broker_epoch = -1 if epoch is None else epoch
+    return Contents(logs, one.damaged, retired, one.was_clean, broker_epoch)
 
 
 def _sort(
@@ -142,12 +152,13 @@ def _sort(
 
 
 def _with_progress(
-    directory: LogDirectory, total: int, loaded: Iterable[PartitionLog]
+    directory: LogDirectory, total: int, loaded: Iterable[PartitionLog | None]
 ) -> Iterator[PartitionLog]:
     for number, log in enumerate(loaded, 1):
         if number % _PROGRESS_STEP == 0:
             logger.info("%s: %d of %d partitions are loaded", directory.path, number, total)
-        yield log
+        if log is not None:
+            yield log
 
 
 class _Loading:
@@ -164,6 +175,7 @@ class _Loading:
         self.directory = directory
         self.topic_configs = topic_configs
         self.was_clean = was_clean
+        self.damaged: dict[TopicPartition, DamagedLog] = {}
         self.recovery_points = self._offsets(directory.recovery_points)
         self.log_start_offsets = self._offsets(directory.log_start_offsets)
         self.high_watermarks = self._offsets(directory.high_watermarks)
@@ -175,18 +187,24 @@ class _Loading:
             logger.error("a checkpoint is not usable, all logs start from 0: %s", error)
             return {}
 
-    def load(self, found: tuple[TopicPartition, str]) -> PartitionLog:
+    def load(self, found: tuple[TopicPartition, str]) -> PartitionLog | None:
+        """The log of a directory; None if it is damaged."""
         partition, name = found
-        log = open_log(
-            self.storage,
-            self.directory,
-            partition,
-            self.topic_configs(partition.topic),
-            recovery_point=self.recovery_points.get(partition, 0),
-            log_start_offset=self.log_start_offsets.get(partition, 0),
-            was_clean=self.was_clean,
-            name=name,
-        )
+        try:
+            log = open_log(
+                self.storage,
+                self.directory,
+                partition,
+                self.topic_configs(partition.topic),
+                recovery_point=self.recovery_points.get(partition, 0),
+                log_start_offset=self.log_start_offsets.get(partition, 0),
+                was_clean=self.was_clean,
+                name=name,
+            )
+        except DamagedFile as error:
+            path = self.directory.file(name)
+            self.damaged[partition] = DamagedLog(self.directory, path, str(error))
+            return None
         log.high_watermark = self.high_watermarks.get(partition, log.log_start_offset)
         return log
 
@@ -209,6 +227,7 @@ def open_log(
     it is `topic_id`. A new log that cannot be made leaves nothing behind.
 
     Raises:
+        DamagedFile: nobody can tell where the log ends, although it was closed.
         OSError: the device failed.
     """
     file_system = storage.file_system
