@@ -106,6 +106,7 @@ def handle(
     records = _records_of(broker, context, request)
     permission = decide(broker.verification, transactional_id, context.api_version, records)
     if permission.guards:
+        _keep_records(request)
         return _confirm_and_append(broker, context, request, permission)
     return _append_all(broker, context, request, permission)
 
@@ -131,15 +132,19 @@ def _bytes(data: PartitionProduceData) -> Buffer | None:
     return records
 
 
-async def _confirm_and_append(
-    broker: Broker, context: RequestContext, request: ProduceRequest, permission: Permission
-) -> ProduceResponse | None:
-    """The same, after the coordinator has confirmed what is first in its transaction."""
+def _keep_records(request: ProduceRequest) -> None:
+    """Copy the records: the receive buffer is others' when the handler has returned."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = _bytes(data)
             if records is not None:
-                data.records = bytearray(records)  # the receive buffer is others' by then
+                data.records = bytearray(records)
+
+
+async def _confirm_and_append(
+    broker: Broker, context: RequestContext, request: ProduceRequest, permission: Permission
+) -> ProduceResponse | None:
+    """The same, after the coordinator has confirmed what is first in its transaction."""
     await confirm(broker.verification, permission)
     response = _append_all(broker, context, request, permission)
     broker.replicas.run_woken()
