@@ -65,6 +65,46 @@ class Endpoint:
 
 
 Dispatch = Callable[[Connection, memoryview], None]
+_HINTS = {
+    errno.EADDRINUSE: "; another process uses the port: stop it, or choose another with {option}",
+    errno.EADDRNOTAVAIL: "; it is no address of this machine",
+    errno.EACCES: "; ports below 1024 are for the administrator: choose another with {option}",
+}
+
+
+def listening_socket(
+    name: str, host: str, port: int, backlog: int, option: str = "--port"
+) -> socket.socket:
+    """A socket that listens on an address; an empty host is every one of this machine.
+
+    Raises:
+        ListenError: it cannot be had; `option` is named as what helps.
+    """
+    family = socket.AF_INET
+    address = host
+    if not host:
+        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    try:
+        if host:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            family, address = found[0][0], str(found[0][4][0])
+        return socket.create_server(
+            (address, port),
+            family=family,
+            backlog=backlog,
+            dualstack_ipv6=not host and family == socket.AF_INET6,
+        )
+    except socket.gaierror as error:
+        raise ListenError(
+            f"Cannot listen on {name}://{host}:{port}: the host name is not known."
+        ) from error
+    except OSError as error:
+        number = error.errno or 0
+        hint = _HINTS.get(number, "").format(option=option)
+        where = f"{host or '*'}:{port}"
+        raise ListenError(
+            f"Cannot listen on {name}://{where}: {os.strerror(number)}{hint}."
+        ) from error
 
 
 class Server:
@@ -101,27 +141,7 @@ class Server:
         Raises:
             ListenError: the address cannot be bound.
         """
-        family = socket.AF_INET
-        address = host
-        if not host:
-            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-        try:
-            if host:
-                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                family, address = found[0][0], str(found[0][4][0])
-            sock = socket.create_server(
-                (address, port),
-                family=family,
-                backlog=self.limits.listen_backlog,
-                dualstack_ipv6=not host and family == socket.AF_INET6,
-            )
-        except OSError as error:
-            where = f"{host or '*'}:{port}"
-            hint = ""
-            if error.errno == errno.EADDRINUSE:
-                hint = "; another process uses the port: stop it, or choose another with --port"
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise ListenError(f"Cannot listen on {name}://{where}: {reason}{hint}.") from error
+        sock = listening_socket(name, host, port, self.limits.listen_backlog)
         sock.setblocking(False)
         endpoint = Endpoint(name, host, sock.getsockname()[1], sock)
         self.endpoints.append(endpoint)

@@ -3,21 +3,16 @@
 Nothing is computed until somebody asks: each family of metrics is a function that walks the
 parts of the node and yields what it finds. Names are those that dashboards for Apache Kafka look
 for (its JMX names as the usual exporter rules write them), and `odradek_...` for what only we
-have. The server runs in a thread of its own and reads plain numbers; `prometheus_client` is
-imported there, so that it costs the start of the node nothing.
+have. `metrics_server` asks from a thread of its own: what changes meanwhile is copied first.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
-
-log = logging.getLogger("odradek.metrics")
 
 
 class Sample(NamedTuple):
@@ -29,7 +24,10 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A metric: its name, `counter`, `gauge` or `summary`, a sentence, its numbers."""
+    """A metric: its name, `counter`, `gauge` or `summary`, a sentence, its numbers.
+
+    The name of a counter gets `_total` when it is shown.
+    """
 
     name: str
     kind: str
@@ -44,6 +42,7 @@ def families(node: Node) -> Iterator[Family]:
     yield from _requests(node)
     yield from _network(node)
     yield from _groups(node)
+    yield from _cleaner(node)
     yield from _client_telemetry(node)
 
 
@@ -193,7 +192,7 @@ def _groups(node: Node) -> Iterator[Family]:
         ],
     )  # fmt: skip
     yield Family(
-        "odradek_group_rebalances_total", "counter", "How often groups were assigned anew.",
+        "odradek_group_rebalances", "counter", "How often groups were assigned anew.",
         [Sample({"type": k.value}, count) for k, count in groups.count_rebalances().items()],
     )  # fmt: skip
     lags, offsets = [], []
@@ -206,6 +205,38 @@ def _groups(node: Node) -> Iterator[Family]:
             lags.append(Sample(labels, max(0, partition.log.high_watermark - offset)))
     yield Family("kafka_consumergroup_current_offset", "gauge", "Committed offsets.", offsets)
     yield Family("kafka_consumergroup_lag", "gauge", "Records a group has not committed.", lags)
+
+
+def _cleaner(node: Node) -> Iterator[Family]:
+    cleaner = node.broker.logs.cleaner
+    if cleaner is None:
+        return
+    last = cleaner.statistics
+    waited_ms = max(0, node.broker.clock.now_ms() - last.last_look_ms)
+    gauges = (
+        ("logcleaner_max_clean_time_secs", "Duration of the last compaction.", last.elapsed_ms / 1000),
+        ("logcleaner_cleaner_recopy_percent",
+         "Share of the bytes that the last compaction kept.", 100 * last.recopy_ratio),
+        ("logcleaner_max_buffer_utilization_percent",
+         "How full the table of keys was, then.", 100 * last.map_utilization),
+        ("logcleaner_max_compaction_delay_secs",
+         "By how much it was later than max.compaction.lag.ms.", last.max_compaction_delay_ms / 1000),
+        ("logcleanermanager_max_dirty_percent",
+         "Share of uncompacted bytes in the dirtiest log.", 100 * last.max_dirty_ratio),
+        ("logcleanermanager_time_since_last_run_ms",
+         "Milliseconds since all logs were last looked at.", waited_ms),
+    )  # fmt: skip
+    for name, text, value in gauges:
+        yield Family(f"kafka_log_{name}", "gauge", text, _one(value))
+    yield Family(
+        "kafka_log_logcleanermanager_uncleanable_partitions_count", "gauge",
+        "Partitions whose compaction failed.",
+        [Sample({"logdirectory": path}, count) for path, count in cleaner.uncleanable.items()],
+    )  # fmt: skip
+    yield Family("odradek_log_cleaner_rounds", "counter", "Compactions.", _one(last.rounds))
+    yield Family(
+        "odradek_log_cleaner_deaths", "counter", "Workers that died over one.", _one(last.deaths)
+    )
 
 
 def _client_telemetry(node: Node) -> Iterator[Family]:
@@ -222,59 +253,3 @@ def _client_telemetry(node: Node) -> Iterator[Family]:
 
 def _name(text: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in text)
-
-
-class MetricsServer:
-    """Serves `/metrics` until closed."""
-
-    def __init__(self, node: Node, host: str, port: int) -> None:
-        self._node = node
-        self._host = host
-        self.port = port
-        self._server: Any = None
-        self._thread = threading.Thread(target=self._start, name="metrics", daemon=True)
-        self.ready = threading.Event()
-        """Set when the port is open, or could not be opened."""
-
-    def start(self) -> None:
-        """Open the port, in a thread."""
-        self._thread.start()
-
-    def _start(self) -> None:
-        from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
-
-        registry = CollectorRegistry(auto_describe=False)
-        ProcessCollector(registry=registry)
-        registry.register(_Collector(self._node))
-        try:
-            self._server, _ = start_http_server(self.port, self._host, registry)
-            self.port = self._server.server_port
-        except OSError as error:
-            log.error("metrics are not served: %s:%d: %s", self._host, self.port, error.strerror)
-        self.ready.set()
-
-    def close(self) -> None:
-        """Close the port."""
-        self.ready.wait(5)
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-
-
-class _Collector:
-    """What `prometheus_client` asks on a scrape."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import Metric
-
-        for family in families(self._node):
-            metric = Metric(family.name, family.documentation, family.kind)
-            ending = "_total" if family.kind == "counter" else ""
-            for sample in family.samples:
-                metric.add_sample(
-                    family.name + ending + sample.suffix, dict(sample.labels), sample.value
-                )
-            yield metric

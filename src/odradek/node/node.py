@@ -48,7 +48,7 @@ from odradek.network.server import Limits, Server
 from odradek.node.background import Background
 from odradek.node.coordinators import compose
 from odradek.node.format import Formatter, Identity
-from odradek.node.metrics import MetricsServer
+from odradek.node.metrics_server import MetricsServer
 from odradek.node.serving import broker_table, controller_table, served_versions
 from odradek.node.settings import CoordinatorPublisher, SettingsPublisher, TopicConfigs
 
@@ -127,10 +127,7 @@ class Node:
         if self._controller_server is not None:
             self._controller_server.start()
         self._run_chores()
-        if self.config.odradek_metrics_port >= 0:
-            self._metrics = MetricsServer(
-                self, self.config.odradek_metrics_host, self.config.odradek_metrics_port
-            )
+        if self._metrics is not None:
             self._metrics.start()
 
     async def _start_controller(self, formatter: Formatter) -> None:
@@ -234,10 +231,15 @@ class Node:
         )
 
     def _bind(self) -> None:
-        for listener in self.config.broker_listeners:
+        config = self.config
+        if config.odradek_metrics_port >= 0:
+            self._metrics = MetricsServer(
+                self, config.odradek_metrics_host, config.odradek_metrics_port
+            )
+        for listener in config.broker_listeners:
             self.server.bind(listener.name, listener.host, listener.port)
         if self._controller_server is not None:
-            for listener in self.config.controller_listeners:
+            for listener in config.controller_listeners:
                 self._controller_server.bind(listener.name, listener.host, listener.port)
 
     async def _join(self) -> None:
@@ -276,10 +278,7 @@ class Node:
 
     def metrics_port(self) -> int:
         """The port that metrics are served at; -1 if they are not."""
-        if self._metrics is None:
-            return -1
-        self._metrics.ready.wait(5)
-        return self._metrics.port
+        return -1 if self._metrics is None else self._metrics.port
 
     def _run_chores(self) -> None:
         delay_ms = self._logs.tick()

@@ -145,7 +145,7 @@ class LogCleaner:
     def uncleanable(self) -> dict[str, int]:
         """How many logs of each log directory cannot be cleaned."""
         counts = dict.fromkeys((each.path for each in self._manager.directories), 0)
-        for path in self._schedule.uncleanable.values():
+        for path in list(self._schedule.uncleanable.values()):
             counts[path] = counts.get(path, 0) + 1
         return counts
 

@@ -1,0 +1,72 @@
+"""What Prometheus reads from a node."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from odradek.client.cluster import Cluster
+from odradek.client.producer import Producer
+from odradek.testing import Broker, BrokerError
+
+METRICS = {"odradek.metrics.port": 0}
+
+
+def scrape(broker: Broker) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """All samples by name and labels."""
+    url = f"http://127.0.0.1:{broker.node.metrics_port()}/metrics"
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_what_was_done_is_counted() -> None:
+    with Broker(topics={"orders": 2}, settings=METRICS) as broker:
+        with Cluster(broker.bootstrap_servers) as cluster, Producer(cluster) as producer:
+            for partition in (0, 1, 1):
+                producer.send("orders", b"v", partition=partition)
+        found = scrape(broker)
+    of = {"topic": "orders"}.items()
+    assert found["kafka_server_brokertopicmetrics_messagesin_total", frozenset(of)] == 3
+    of = {"topic": "orders", "partition": "1"}.items()
+    assert found["kafka_log_log_logendoffset", frozenset(of)] == 2
+    produce = frozenset({"request": "Produce"}.items())
+    assert found["kafka_network_requestmetrics_requests_total", produce] >= 1
+    assert found["kafka_network_requestmetrics_totaltimems_count", produce] >= 1
+    none = frozenset[tuple[str, str]]()
+    assert found["kafka_controller_kafkacontroller_activecontrollercount", none] == 1
+    assert found["kafka_server_replicamanager_underreplicatedpartitions", none] == 0
+    assert found["kafka_controller_kafkacontroller_globaltopiccount", none] >= 1
+
+
+def test_compaction_is_watched() -> None:
+    with Broker(settings={**METRICS, "log.cleaner.backoff.ms": 10}) as broker:
+        first = scrape(broker)
+        data = frozenset({"logdirectory": broker.data}.items())
+    none = frozenset[tuple[str, str]]()
+    assert first["kafka_log_logcleanermanager_uncleanable_partitions_count", data] == 0
+    assert first["kafka_log_logcleanermanager_max_dirty_percent", none] == 0
+    assert first["kafka_log_logcleanermanager_time_since_last_run_ms", none] >= 0
+    assert first["kafka_log_logcleaner_max_clean_time_secs", none] == 0
+    assert first["odradek_log_cleaner_rounds_total", none] == 0
+
+
+def test_names_are_written_once_and_in_prometheus_way() -> None:
+    with Broker(topics={"orders": 1}, settings=METRICS) as broker:
+        names = [name for name, _ in scrape(broker)]
+    assert not [name for name in names if name.endswith("_total_total")]
+    assert not [name for name in names if name != name.lower()]
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BrokerError, match=rf"metrics://127.0.0.1:{port}.*--metrics-port"):
+            Broker(settings={"odradek.metrics.port": port}).start()
