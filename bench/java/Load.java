@@ -46,7 +46,8 @@ final class Load {
             "consume", load::consume,
             "round_trips", load::roundTrips,
             "paced", load::paced,
-            "fleet", load::fleet));
+            "fleet", load::fleet,
+            "transactions", Transactions::run));
     }
 
     private Admin admin(JsonNode command) {
@@ -70,6 +71,12 @@ final class Load {
         properties.put("bootstrap.servers", command.get("bootstrap").asText());
         command.path("properties").fields().forEachRemaining(each -> properties.put(each.getKey(), each.getValue().asText()));
         return properties;
+    }
+
+    static KafkaProducer<byte[], byte[]> producer(JsonNode command, String name, String value) {
+        Map<String, Object> properties = properties(command);
+        properties.put(name, value);
+        return new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
     private static KafkaProducer<byte[], byte[]> producer(JsonNode command) {
@@ -229,7 +236,7 @@ final class Load {
         }
     }
 
-    private static ObjectNode percentiles(long[] nanos) {
+    static ObjectNode percentiles(long[] nanos) {
         long[] sorted = nanos.clone();
         Arrays.sort(sorted);
         ObjectNode answer = Lines.object();

@@ -18,6 +18,7 @@ from bench.measures import (
     requests,
     slow_reader,
     tools,
+    transactions,
 )
 
 MEASURES: dict[str, Callable[[Environment], list[Figure]]] = {
@@ -27,6 +28,7 @@ MEASURES: dict[str, Callable[[Environment], list[Figure]]] = {
     "latency": latency.run,
     "tools": tools.run,
     "many_clients": many_clients.run,
+    "transactions": transactions.run,
     "slow_reader": slow_reader.run,
     "loop_pause": loop_pause.run,
     "memory": memory.run,
