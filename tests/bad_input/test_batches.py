@@ -119,9 +119,15 @@ BAD: dict[str, tuple[Callable[[], Batch], set[int]]] = {
 
 
 def produce(
-    node: Victim, records: Batch, *, topic: str = TOPIC, partition: int = 0, acks: int = -1
+    node: Victim,
+    records: Batch,
+    *,
+    topic: str = TOPIC,
+    partition: int = 0,
+    acks: int = -1,
+    version: int = 9,
 ) -> int:
-    """The error code of a Produce of version 9."""
+    """The error code of a Produce."""
     data = PartitionProduceData(index=partition, records=records)
     request = ProduceRequest(
         acks=acks,
@@ -129,7 +135,7 @@ def produce(
         topic_data=[TopicProduceData(name=topic, partition_data=[data])],
     )
     with WireClient(node.node.port) as wire:
-        response = wire.call("Produce", 9, request, ProduceResponse)
+        response = wire.call("Produce", version, request, ProduceResponse)
     return response.responses[0].partition_responses[0].error_code
 
 
@@ -152,6 +158,14 @@ def test_the_good_batch_of_the_bad_ones_is_taken(mistreated: Victim) -> None:
     for codec in Codec:
         assert produce(mistreated, batch(codec=codec)) == 0
     assert end_of_log(mistreated) == before + 3 * len(Codec)
+
+
+def test_zstd_comes_with_version_7(mistreated: Victim) -> None:
+    for version in (3, 6):
+        zstd = batch(codec=Codec.ZSTD)
+        assert produce(mistreated, zstd, version=version) == UNSUPPORTED_COMPRESSION
+        assert produce(mistreated, batch(codec=Codec.GZIP), version=version) == 0
+    assert produce(mistreated, batch(codec=Codec.ZSTD), version=7) == 0
 
 
 def test_partitions_and_acknowledgements_that_do_not_exist(mistreated: Victim) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition
-from odradek.log.errors import LogDirectoryOffline, OffsetOutOfRange
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.fetch_response import (
     AbortedTransaction,
@@ -67,10 +66,8 @@ def read(
         data = log.read(
             wanted.fetch_offset, min(wanted.max_bytes, max_bytes), limit, whole_first, committed
         )
-    except OffsetOutOfRange:
-        return failed(index, ErrorCode.OFFSET_OUT_OF_RANGE)
-    except LogDirectoryOffline:
-        return failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    except ApiError as error:  # out of range, on a failed disk, or damaged
+        return failed(index, error.code)
     if data is not None:
         answer.records = data.records
         if committed:

@@ -6,6 +6,7 @@
   refused records (KIP-467).
 - From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
 - On NOT_LEADER_OR_FOLLOWER the answer names the leader (KIP-951).
+- Records compressed by zstd are refused before version 7 (KIP-110).
 - Internal topics accept records only from the client id `__admin_client`.
 - The first batch of a transaction in a partition waits until the transaction's coordinator knows
   of it; from version 12 on it is told so here, before the producer does (KIP-890).
@@ -34,7 +35,14 @@ from odradek.log.errors import RecordsRefused
 from odradek.log.group_commit import Flushed
 from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
-from odradek.records.batch import Buffer
+from odradek.records.batch import (
+    ATTRIBUTES,
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    HEADER_SIZE,
+    Buffer,
+)
+from odradek.records.compression import Codec
 from odradek.wire import single_produce
 from odradek.wire.generated.produce_request import (
     PartitionProduceData,
@@ -50,6 +58,7 @@ from odradek.wire.generated.produce_response import (
     TopicProduceResponse,
 )
 
+ZSTD_VERSION = 7
 TOPIC_IDS_VERSION = 13
 ADMIN_CLIENT_ID = "__admin_client"
 _NOTHING: Mapping[int, Partition] = {}
@@ -239,8 +248,20 @@ def _append(
     records = _bytes(data)
     if records is None:
         raise ApiError(ErrorCode.INVALID_RECORD, "the partition has no records")
+    if context.api_version < ZSTD_VERSION and _is_zstd(records):
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd comes with Produce {ZSTD_VERSION}, this is {context.api_version}",
+        )
     guard = 0 if permission is UNCONDITIONAL else permission.guard(partition)
     return partition.append(records, request.acks, guard)
+
+
+def _is_zstd(records: Buffer) -> bool:
+    if len(records) < HEADER_SIZE:
+        return False
+    attributes: int = ATTRIBUTES.unpack_from(records, ATTRIBUTES_POSITION)[0]
+    return attributes & CODEC_MASK == Codec.ZSTD
 
 
 def _failed(index: int, error: ApiError) -> PartitionProduceResponse:
