@@ -25,6 +25,10 @@ COMMANDS = {
     "produce": ("odradek.cli.produce:produce", "Write records to a topic."),
     "consume": ("odradek.cli.consume:consume", "Read records from topics."),
     "group": ("odradek.cli.group:group", "Consumer groups: members, lag, offsets."),
+    "transaction": (
+        "odradek.cli.transaction:transaction",
+        "Transactions: what is open, what hangs.",
+    ),
     "config": ("odradek.cli.config:config", "Settings of topics, brokers, groups and loggers."),
     "cluster": ("odradek.cli.cluster:cluster", "Brokers, quorum, features, disks."),
     "log": ("odradek.cli.log:log", "Files of a data directory: look, check, repair."),

@@ -239,6 +239,28 @@ def _cleaner(node: Node) -> Iterator[Family]:
     )
 
 
+def _transactions(node: Node) -> Iterator[Family]:
+    transactions = node.broker.transactions
+    phases = transactions.count_by_phase()
+    yield Family(
+        "odradek_transactional_ids", "gauge", "Transactional ids by the state they are in.",
+        [Sample({"state": phase}, count) for phase, count in phases.items()],
+    )  # fmt: skip
+    yield Family(
+        "odradek_transactions_ending", "gauge", "Transactions whose markers are on their way.",
+        _one(transactions.ending_count),
+    )  # fmt: skip
+    offsets = [
+        (partition, partition.log.high_watermark - partition.log.last_stable_offset)
+        for partition in list(node.broker.replicas)
+    ]
+    yield Family(
+        "odradek_partition_undecided_records", "gauge",
+        "Records from the first open transaction on, which consumers of committed ones wait for.",
+        [Sample({"topic": p.topic, "partition": str(p.index)}, n) for p, n in offsets if n],
+    )  # fmt: skip
+
+
 def _client_telemetry(node: Node) -> Iterator[Family]:
     by_name: dict[str, list[Sample]] = {}
     for client, numbers in list(node.broker.client_telemetry.numbers()):

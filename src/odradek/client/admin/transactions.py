@@ -1,0 +1,203 @@
+"""Transactions: list, describe, find those that hang, abort (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from odradek.client.admin.cluster import describe_producers
+from odradek.client.cluster import TRANSACTION, Cluster
+from odradek.client.errors import BrokerError, ClientError, broker_error, check
+from odradek.client.fan_out import fan_out, to_coordinators
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.describe_producers_response import ProducerState
+from odradek.wire.generated.describe_transactions_request import DescribeTransactionsRequest
+from odradek.wire.generated.describe_transactions_response import DescribeTransactionsResponse
+from odradek.wire.generated.list_transactions_request import ListTransactionsRequest
+from odradek.wire.generated.list_transactions_response import ListTransactionsResponse
+from odradek.wire.generated.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from odradek.wire.generated.write_txn_markers_response import WriteTxnMarkersResponse
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id in a list."""
+
+    id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transactional id. `start_ms` is -1 before its first transaction."""
+
+    id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction as one partition knows it: who has it open, and since which offset."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+
+def list_transactions(
+    cluster: Cluster,
+    *,
+    states: Sequence[str] = (),
+    producer_ids: Sequence[int] = (),
+    duration_ms: int = -1,
+    pattern: str | None = None,
+) -> list[TransactionListing]:
+    """The transactional ids of all brokers, by id; only those that pass the filters.
+
+    Raises:
+        ClientError: a broker does not answer, or refuses the pattern.
+    """
+    request = ListTransactionsRequest(
+        state_filters=list(states),
+        producer_id_filters=list(producer_ids),
+        duration_filter=duration_ms,
+        transactional_id_pattern=pattern,
+    )
+    found = {}
+    for node_id in cluster.refresh([]).nodes:
+        response = cluster.ask_node(node_id, request, ListTransactionsResponse, _check_list)
+        for each in response.transaction_states:
+            found[each.transactional_id] = TransactionListing(
+                each.transactional_id, each.producer_id, each.transaction_state, node_id
+            )
+    return sorted(found.values(), key=lambda each: each.id)
+
+
+def _check_list(response: ListTransactionsResponse) -> None:
+    check(response.error_code, subject="list of transactions")
+
+
+def describe_transactions(
+    cluster: Cluster, ids: Iterable[str]
+) -> dict[str, Transaction | ClientError]:
+    """What coordinators know of transactional ids.
+
+    Raises:
+        ClientError: a coordinator does not answer.
+    """
+
+    def read(response: DescribeTransactionsResponse) -> dict[str, Transaction | ClientError]:
+        found: dict[str, Transaction | ClientError] = {}
+        for each in response.transaction_states:
+            name = each.transactional_id
+            error = broker_error(each.error_code, None, f"transactional id {name}")
+            found[name] = error or Transaction(
+                name,
+                each.transaction_state,
+                each.producer_id,
+                each.producer_epoch,
+                each.transaction_timeout_ms,
+                each.transaction_start_time_ms,
+                tuple(TopicPartition(t.topic, p) for t in each.topics for p in t.partitions),
+            )
+        return found
+
+    return fan_out(
+        ids,
+        to_coordinators(cluster, TRANSACTION),
+        lambda some: DescribeTransactionsRequest(transactional_ids=some),
+        DescribeTransactionsResponse,
+        read,
+        cluster.timeout_ms,
+    )
+
+
+def open_transactions(
+    cluster: Cluster, partitions: Iterable[TopicPartition]
+) -> list[OpenTransaction]:
+    """The open transactions in partitions.
+
+    Raises:
+        ClientError: a broker does not answer, or not for one of the partitions.
+    """
+    found = []
+    for partition, producers in describe_producers(cluster, partitions).items():
+        if isinstance(producers, ClientError):
+            raise producers
+        found += [
+            OpenTransaction(partition, each)
+            for each in producers
+            if each.current_txn_start_offset >= 0
+        ]
+    return found
+
+
+def hanging_transactions(
+    cluster: Cluster, partitions: Iterable[TopicPartition], before_ms: int
+) -> list[OpenTransaction]:
+    """Open transactions, silent since `before_ms`, that no coordinator will ever end.
+
+    No transactional id has the producer, or its transaction is without the partition.
+
+    Raises:
+        ClientError: a broker does not answer.
+    """
+    candidates = [
+        each
+        for each in open_transactions(cluster, partitions)
+        if each.producer.last_timestamp < before_ms
+    ]
+    if not candidates:
+        return []
+    producer_ids = list({each.producer.producer_id for each in candidates})
+    listed = list_transactions(cluster, producer_ids=producer_ids)
+    described = describe_transactions(cluster, [each.id for each in listed])
+    known = {
+        (each.producer_id, partition)
+        for each in described.values()
+        if not isinstance(each, ClientError)
+        for partition in each.partitions
+    }
+    return [each for each in candidates if (each.producer.producer_id, each.partition) not in known]
+
+
+def abort_transaction(cluster: Cluster, transaction: OpenTransaction) -> None:
+    """Abort a transaction in one partition, whatever its coordinator thinks of it.
+
+    Raises:
+        ClientError: the leader does not answer, or refuses.
+    """
+    name, producer = transaction.partition, transaction.producer
+    topics = [WritableTxnMarkerTopic(name=name.topic, partition_indexes=[name.partition])]
+    request = WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                transaction_result=False,
+                topics=topics,
+                coordinator_epoch=max(producer.coordinator_epoch, 0),
+            )
+        ]
+    )
+    response = cluster.ask_node(cluster.leader(name), request, WriteTxnMarkersResponse)
+    codes = [
+        partition.error_code
+        for marker in response.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    ]
+    if codes != [ErrorCode.NONE]:
+        code = codes[0] if codes else ErrorCode.UNKNOWN_SERVER_ERROR
+        raise BrokerError(code, subject=f"marker in {name}")
