@@ -1,13 +1,16 @@
 """Record batches: the unit in which records travel and are stored.
 
-A broker treats a batch as opaque: it reads the 61 bytes of the header (`batch`), checks the
-CRC-32C (`checksum`), patches base offset and leader epoch, which the CRC leaves out, and writes
-the bytes as they came. Records are taken out (`record`) only where something must be known of
-them, and put in (`builder`) only by clients and coordinators.
+A broker moves batches as bytes: it reads the 61 bytes of the header (`batch`), checks the CRC-32C
+(`checksum`) and that the rest is made of records (`structure`), patches base offset and leader
+epoch, which the CRC leaves out, and writes the bytes as they came. Records are taken out
+(`record`) only where something must be known of them, and put in (`builder`) only by clients and
+coordinators.
 
 - `batch`: `RecordBatch`, a view of one batch in a buffer; `iterate_batches`.
 - `record`: `Record`; `iterate_records` decompresses piece by piece, so that a batch that claims
   to be enormous costs no more memory than its largest record.
+- `structure`: whether a batch holds the records it counts, without making any: those of one
+  shape are compared by `columns` of bytes, and doubtful ones gone through by `skim`.
 - `builder`: `RecordBatchBuilder` makes the bytes of a batch; the same input, the same bytes.
 - `compression`: the five codecs, with levels and limits; libraries load at first use.
 - `control`: control records: ends of transactions, and those of KRaft.
