@@ -38,7 +38,7 @@ _TEXT_WIDTH = 78
 _NAME_WIDTH_MAX = 40
 _SOURCES = {
     Source.DEFAULT: "default",
-    Source.STATIC_BROKER: "server.properties",
+    Source.STATIC_BROKER: "at start",
     Source.DYNAMIC_BROKER: "this broker",
     Source.DYNAMIC_DEFAULT_BROKER: "all brokers",
     Source.DYNAMIC_BROKER_LOGGER: "logger",

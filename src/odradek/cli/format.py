@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.arguments import parse_pairs
+from odradek.cli.node_options import load_node, node_options, read_settings
 from odradek.cli.output import warn
 from odradek.cli.values import now_ms
-from odradek.config.checks import ConfigurationError
-from odradek.config.load import default_data_directory, load, read_file
 from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
 from odradek.model import uuids
 from odradek.node.format import FormatError, Formatter
 
-if TYPE_CHECKING:
-    from odradek.config.broker_config import BrokerConfig
-
 
 @click.command("format")
-@click.option(
-    "--data",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The directory.  [default: odradek in your data directory]",
-)
-@click.option(
-    "--config",
-    "file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A server.properties file, such as Apache Kafka's.",
-)
-@click.option(
-    "--override",
-    "overrides",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting that goes before the file; may be given several times.",
-)
+@node_options
 @click.option("--node-id", type=click.IntRange(0), metavar="N", help="Instead of the setting.")
 @click.option("--cluster-id", "-t", metavar="ID", help="22 characters; else one is drawn.")
 @click.option(
@@ -54,7 +28,7 @@ if TYPE_CHECKING:
 )
 @click.option("--ignore-formatted", "-g", is_flag=True, help="Do not fail if it is done already.")
 def format_command(
-    data: Path | None,
+    data: str | None,
     file: Path | None,
     overrides: tuple[str, ...],
     node_id: int | None,
@@ -74,8 +48,13 @@ def format_command(
     """
     if node_id is not None:
         overrides = (*overrides, f"node.id={node_id}")
-    config = _configuration(file, data, overrides)
-    formatter = Formatter(config, OsFileSystem(), system_random_bytes, now_ms())
+    given = parse_pairs(overrides)
+    if data is not None:
+        given["log.dirs"] = data
+    loaded = load_node(read_settings(file), given)
+    for warning in loaded.warnings:
+        warn(warning)
+    formatter = Formatter(loaded.config, OsFileSystem(), system_random_bytes, now_ms())
     try:
         known = formatter.read()
         if known is not None and ignore_formatted:
@@ -87,17 +66,3 @@ def format_command(
     for path, directory_id in identity.directory_ids.items():
         click.echo(f"Formatted {path} (directory {uuids.to_text(directory_id)})")
     click.echo(f"Cluster {identity.cluster_id}, node {identity.node_id}")
-
-
-def _configuration(file: Path | None, data: Path | None, overrides: Sequence[str]) -> BrokerConfig:
-    given = parse_pairs(overrides)
-    if data is not None:
-        given["log.dirs"] = str(data)
-    try:
-        settings = None if file is None else read_file(file)
-        loaded = load(settings, given, default_data_directory(os.environ))
-    except ConfigurationError as error:
-        raise click.UsageError(str(error)) from error
-    for warning in loaded.warnings:
-        warn(warning)
-    return loaded.config

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from odradek.cli.arguments import parse_pairs
+from odradek.cli.node_options import load_node, node_options, read_settings
 from odradek.cli.output import note, styled, warn
+from odradek.config.listeners import with_address
 
 if TYPE_CHECKING:
     from odradek.config.broker_config import BrokerConfig
     from odradek.node.node import Node
 
-EXIT_FAILED = 1
+DEFAULT_PORT = 9092
 
 
-def _overrides(
-    host: str | None, port: int | None, pairs: tuple[str, ...], settings: dict[str, str | None]
+def _address(
+    file: Mapping[str, str], given: Mapping[str, str], host: str | None, port: int | None
 ) -> dict[str, str]:
-    """The command line as settings."""
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise click.BadParameter(f"{pair!r} is not of the form name=value")
-        found[name.strip()] = value.strip()
-    if (host is not None or port is not None) and "listeners" not in found:
-        found["listeners"] = f"PLAINTEXT://{host or ''}:{9092 if port is None else port}"
-    found.update({name: value for name, value in settings.items() if value is not None})
-    return found
+    """`--host` and `--port` as settings: they move the listener that clients use.
+
+    Raises:
+        UsageError: it is not clear which one that is.
+    """
+    if host is None and port is None:
+        return {}
+    if "listeners" in given:
+        raise click.UsageError("listeners is given: say the address there, without --host, --port")
+    settings = {**file, **given}
+    controllers = [n.strip() for n in settings.get("controller.listener.names", "").split(",")]
+    listeners = settings.get("listeners", f"PLAINTEXT://:{DEFAULT_PORT}")
+    names = [entry.partition("://")[0].strip() for entry in listeners.split(",")]
+    names = [name for name in names if name not in controllers]
+    if len(names) != 1:
+        raise click.UsageError(
+            f"--host and --port are for one listener, and there are {', '.join(names) or 'none'}: "
+            "say the addresses with --override listeners=..."
+        )
+    moved = {"listeners": with_address(listeners, names[0], host, port)}
+    advertised = settings.get("advertised.listeners")
+    if advertised is not None and "advertised.listeners" not in given:
+        moved["advertised.listeners"] = with_address(advertised, names[0], host, port)
+    return moved
 
 
 @click.command(
@@ -48,26 +64,7 @@ Examples:
     help="Port to listen on; 0 takes a free one.  [default: 9092]",
 )
 @click.option("--host", help="Address to listen on.  [default: all of this machine]")
-@click.option(
-    "--data",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Where data lives.  [default: odradek in your data directory]",
-)
-@click.option(
-    "--config",
-    "file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="A server.properties file, such as Apache Kafka's.",
-)
-@click.option(
-    "--override",
-    "overrides",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting that goes before the file; may be given several times.",
-)
+@node_options
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), help="How log lines look.  [default: text]"
 )
@@ -85,7 +82,7 @@ def serve(
     port: int | None,
     host: str | None,
     data: str | None,
-    file: str | None,
+    file: Path | None,
     overrides: tuple[str, ...],
     log_format: str | None,
     log_level: str | None,
@@ -96,28 +93,22 @@ def serve(
     Without options it listens on port 9092 and keeps its data in your data directory. Ctrl-C
     stops it in good order.
     """
-    from odradek.config.checks import ConfigurationError
-    from odradek.config.load import default_data_directory, load, read_file
     from odradek.node.run import StartError, run
     from odradek.telemetry.log_lines import configure_logging
 
-    settings = _overrides(
-        host, port, overrides,
-        {
-            "odradek.log.format": log_format,
-            "odradek.log.level": log_level or (None if file else "warning"),
-            "odradek.metrics.port": None if metrics_port is None else str(metrics_port),
-            "log.dirs": data,
-        },
-    )  # fmt: skip
-    try:
-        loaded = load(
-            read_file(Path(file)) if file is not None else None,
-            settings,
-            default_data_directory(os.environ),
-        )
-    except ConfigurationError as error:
-        raise click.UsageError(str(error)) from error
+    settings = read_settings(file)
+    given = parse_pairs(overrides)
+    given.update(_address(settings or {}, given, host, port))
+    if settings is None:
+        given.setdefault("odradek.log.level", "warning")
+    options = {
+        "odradek.log.format": log_format,
+        "odradek.log.level": log_level,
+        "odradek.metrics.port": metrics_port,
+        "log.dirs": data,
+    }
+    given.update({name: str(value) for name, value in options.items() if value is not None})
+    loaded = load_node(settings, given)
     config = loaded.config
     configure_logging(
         config.odradek_log_level, config.odradek_log_format, sys.stderr, colour=sys.stderr.isatty()
@@ -138,15 +129,22 @@ def _greet(node: Node) -> None:
     title = styled(f"Odradek {__version__}", bold=True)
     note(f"{title}  node {config.node_id}, cluster {node.identity.cluster_id}")
     for endpoint in node.server.endpoints:
-        where = f"{endpoint.host or 'localhost'}:{endpoint.port}"
+        where = _host_and_port(endpoint.host, endpoint.port)
         reach = "" if endpoint.host else " (all addresses of this machine)"
         note(f"  listening   {styled(where, fg='green')}  {endpoint.name}{reach}")
     note(f"  data        {', '.join(config.log_dirs)}")
     if config.odradek_metrics_port >= 0:
         metrics = node.metrics_port()
-        note(f"  metrics     http://{config.odradek_metrics_host}:{metrics}/metrics")
+        note(f"  metrics     http://{_host_and_port(config.odradek_metrics_host, metrics)}/metrics")
     first = node.server.endpoints[0]
-    option = "" if first.port == 9092 else f" -b {first.host or 'localhost'}:{first.port}"
+    where = _host_and_port(first.host, first.port)
+    option = "" if where == f"localhost:{DEFAULT_PORT}" else f" -b {where}"
     note(f"  say hello   odradek produce{option} greetings hello")
     note(f"              odradek consume{option} greetings")
     note("Ctrl-C stops it.")
+
+
+def _host_and_port(host: str, port: int) -> str:
+    """As a client writes it."""
+    host = host or "localhost"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

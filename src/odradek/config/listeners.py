@@ -101,6 +101,26 @@ def parse_listeners(
     return tuple(listeners)
 
 
+def with_address(text: str, name: str, host: str | None, port: int | None) -> str:
+    """A list of listeners in which the one of that name has another host, port, or both.
+
+    What is malformed stays as it is: `parse_listeners` will tell.
+    """
+    changed = []
+    for entry in text.split(","):
+        found = re.fullmatch(_LISTENER, entry.strip())
+        if found is not None and found[1].upper() == name.upper():
+            listener = Listener(
+                found[1],
+                found[2] if host is None else host.strip("[]"),
+                int(found[3]) if port is None else port,
+                "",
+            )
+            entry = str(listener)
+        changed.append(entry.strip())
+    return ",".join(changed)
+
+
 def _joined(listeners: Iterable[Listener]) -> str:
     return ",".join(map(str, listeners))
 

@@ -38,10 +38,16 @@ from odradek.core.metadata.versions import (
     TRANSACTION_VERSION,
 )
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from odradek.env.file_system import FileSystem, ensure_directory, read_file, replace_file
+from odradek.env.file_system import (
+    DirectoryEntry,
+    FileSystem,
+    ensure_directory,
+    read_file,
+    replace_file,
+)
 from odradek.env.randomness import RandomBytes
 from odradek.log.errors import DamagedFile
-from odradek.log.names import LOG, META_PROPERTIES, METADATA_TOPIC, parse_directory
+from odradek.log.names import LOG, META_PROPERTIES, parse_directory
 from odradek.model import uuids
 from odradek.wire.generated.feature_level_record import FeatureLevelRecord
 from odradek.wire.primitives import Message
@@ -241,7 +247,7 @@ class Formatter:
         return ids
 
     def _check_empty(self, path: str) -> None:
-        """A directory that holds partitions is somebody's, even if it does not say whose."""
+        """What holds anything else is somebody's, even if it does not say whose."""
         try:
             entries = self._file_system.scan(path)
         except FileNotFoundError:
@@ -249,17 +255,27 @@ class Formatter:
         except OSError as error:
             raise FormatError(f"cannot read {path}: {error.strerror or error}") from error
         for entry in entries:
-            found = parse_directory(entry.name) if entry.is_directory else None
-            if found is None:
+            if self._is_harmless(path, entry):
                 continue
-            if found[0].topic == METADATA_TOPIC:
-                inner = self._file_system.scan(f"{path}/{entry.name}")
-                if not any(each.name.endswith(LOG) for each in inner):
-                    continue  # left by a formatting that was cut off
+            if entry.is_directory and parse_directory(entry.name) is not None:
+                raise FormatError(
+                    f"{path} holds {entry.name} but no {META_PROPERTIES}, so nobody knows whose "
+                    f"it is; restore {META_PROPERTIES}, or choose another directory"
+                )
             raise FormatError(
-                f"{path} holds {entry.name} but no {META_PROPERTIES}, so nobody knows whose it is; "
-                f"restore {META_PROPERTIES}, or choose another directory"
+                f"{path} holds {entry.name}, so it is no node's: choose an empty directory "
+                "with --data or log.dirs"
             )
+
+    def _is_harmless(self, path: str, entry: DirectoryEntry) -> bool:
+        """Whether an entry may be there before formatting: the system's, or a broken-off start's."""
+        if entry.is_directory:
+            if entry.name != str(METADATA_PARTITION):
+                return entry.name == "lost+found"
+            return not any(
+                each.name.endswith(LOG) for each in self._file_system.scan(f"{path}/{entry.name}")
+            )
+        return entry.name.startswith((".", BOOTSTRAP)) or "-checkpoint" in entry.name
 
     def _write_bootstrap(self, path: str) -> None:
         level = self._levels[METADATA_VERSION]

@@ -49,13 +49,19 @@ def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
         loop.close()
 
 
+def _what_to_do(error: Exception) -> str:
+    if isinstance(error, LogDirectoryOffline):
+        return f"{error.message}; choose a directory that can be written with --data or log.dirs"
+    return str(error)
+
+
 async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     try:
         await node.start()
     except FAILURES as error:
-        raise StartError(str(error)) from error
+        raise StartError(_what_to_do(error)) from error
 
     def stop() -> None:
         if stopping.is_set():

@@ -1,0 +1,70 @@
+"""What `serve` and `format` share: the options that describe a node, and its configuration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from odradek.config.load import Loaded
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+def node_options(command: CommandT) -> CommandT:
+    """The options `data`, `file` and `overrides`."""
+    data = click.option(
+        "--data",
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Where data lives.  [default: odradek in your data directory]",
+    )
+    file = click.option(
+        "--config",
+        "file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="A server.properties file, such as Apache Kafka's.",
+    )
+    overrides = click.option(
+        "--override",
+        "overrides",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A setting that goes before the file; may be given several times.",
+    )
+    return data(file(overrides(command)))
+
+
+def read_settings(file: Path | None) -> dict[str, str] | None:
+    """What a configuration file says; None without one.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    from odradek.config.checks import ConfigurationError
+    from odradek.config.load import read_file
+
+    try:
+        return None if file is None else read_file(file)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def load_node(settings: Mapping[str, str] | None, overrides: Mapping[str, str]) -> Loaded:
+    """The configuration of a node, and what is to be warned of.
+
+    Raises:
+        UsageError: it is invalid.
+    """
+    from odradek.config.checks import ConfigurationError
+    from odradek.config.load import default_data_directory, load
+
+    try:
+        return load(settings, overrides, default_data_directory(os.environ))
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from error

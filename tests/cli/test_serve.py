@@ -1,0 +1,177 @@
+"""`odradek serve` as a process: what it says, what it accepts, and why it does not start."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "odradek"]
+OF_APACHE_KAFKA = """
+# one process for both roles, as Apache Kafka's download has it
+process.roles=broker,controller
+node.id=1
+{quorum}
+listeners=PLAINTEXT://:{port},CONTROLLER://:{controller_port}
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller_port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,\
+SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs={data}
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+@contextmanager
+def serving(*words):
+    """A node; yields the process and the lines of its banner."""
+    words = [*COMMAND, *map(str, words)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        lines = []
+        for line in process.stderr:
+            lines.append(line.rstrip())
+            if line.startswith("Ctrl-C"):
+                break
+        try:
+            yield process, lines
+        finally:
+            process.kill()
+
+
+def refused(*words):
+    """What a node says that does not start, and its exit code."""
+    finished = subprocess.run(
+        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert finished.stdout == ""
+    assert "Traceback" not in finished.stderr
+    return finished.stderr, finished.returncode
+
+
+def two_free_ports():
+    with socket.create_server(("", 0)) as one, socket.create_server(("", 0)) as other:
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def address_of(lines):
+    return next(found[1] for line in lines if (found := re.search(r"listening +(\S+)", line)))
+
+
+def test_the_banner_and_ctrl_c(tmp_path):
+    with serving("--port", 0, "--data", tmp_path / "data") as (process, lines):
+        address = address_of(lines)
+        assert re.fullmatch(r"localhost:\d+", address)
+        assert f"odradek produce -b {address} greetings hello" in "\n".join(lines)
+        second, code = refused("--port", 0, "--data", tmp_path / "data")
+        assert (code, "another process works in" in second) == (1, True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    "quorum",
+    [
+        "controller.quorum.bootstrap.servers=localhost:{controller_port}",
+        "controller.quorum.voters=1@localhost:{controller_port}",
+    ],
+)
+def test_a_configuration_of_apache_kafka_as_it_is(tmp_path, quorum):
+    port, controller_port = two_free_ports()
+    file = tmp_path / "server.properties"
+    ports = {"port": port, "controller_port": controller_port}
+    text = OF_APACHE_KAFKA.format(quorum=quorum.format(**ports), data=tmp_path / "data", **ports)
+    file.write_text(text)
+    with serving("--config", file) as (process, lines):
+        assert address_of(lines) == f"localhost:{port}"
+        assert not [line for line in lines if line.startswith("Warning")]
+        with socket.create_connection(("localhost", controller_port)):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+    moved, _ = two_free_ports()
+    with serving("--config", file, "--port", moved) as (_, lines):
+        assert address_of(lines) == f"localhost:{moved}"
+        words = [*COMMAND, "-b", f"localhost:{moved}", "produce", "greetings", "hello"]
+        subprocess.run(words, check=True, timeout=60)
+
+
+def test_a_port_in_use(tmp_path):
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        said, code = refused("--port", port, "--data", tmp_path)
+        assert (code, f":{port}: Address already in use" in said) == (1, True)
+        assert "choose another with --port" in said
+        words = ("--port", 0, "--host", "127.0.0.1", "--data", tmp_path, "--metrics-port", port)
+        said, code = refused(*words)
+        assert (code, "choose another with --metrics-port" in said) == (1, True)
+
+
+def test_directories_that_cannot_be_used(tmp_path):
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").touch()
+    said, code = refused("--port", 0, "--data", foreign)
+    assert (code, "holds thesis.tex, so it is no node's" in said) == (1, True)
+    (tmp_path / "file").touch()
+    said, code = refused("--port", 0, "--data", tmp_path / "file" / "data")
+    assert (code, "choose a directory that can be written with --data" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--override", "listeners=PLAINTEXT://:0", "--port", "1"], "without --host, --port"),
+        (["--override", "controller.listener.names=PLAINTEXT", "--port", "1"], "there are none"),
+        (["--override", "num.partitions"], "write NAME=VALUE"),
+        (["--override", "num.partitions=x"], "Invalid value x for configuration num.partitions"),
+        (["--config", "/no/such/file"], "cannot read /no/such/file"),
+        (["--prot", "1"], "Did you mean"),
+    ],
+)
+def test_wrong_words(tmp_path, words, said):
+    text, code = refused("serve", "--data", tmp_path, *words)
+    assert (code, said in text) == (2, True), text
+
+
+def test_the_command_line_goes_before_the_default_of_the_log_level(tmp_path):
+    words = ("--port", 0, "--data", tmp_path / "data", "--override", "odradek.log.level=info")
+    with serving(*words) as (_, lines):
+        assert any(" info " in line for line in lines)
+
+
+def has_ipv6():
+    """Whether this machine has an IPv6 address for itself."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
+def test_an_ipv6_address_is_written_as_clients_take_it(tmp_path):
+    with serving("--host", "::1", "--port", 0, "--data", tmp_path / "data") as (_, lines):
+        address = address_of(lines)
+        assert address.startswith("[::1]:")
+        words = [*COMMAND, "-b", address, "topic", "create", "six"]
+        subprocess.run(words, check=True, timeout=60, stdout=subprocess.DEVNULL)
