@@ -1,4 +1,4 @@
-"""Members of different clients in one group: they agree on the range strategy."""
+"""Members of different clients in one group: all classic ones, or of both protocols."""
 
 from __future__ import annotations
 
@@ -6,24 +6,35 @@ import time
 from collections.abc import Sequence
 
 from compat.driver import Driver, Record
+from compat.lab.dialogue import Unsupported
 from compat.scenarios.stage import EVENTUALLY_SECONDS, CheckFailed, create_and_wait, equal
 
-TOPIC = "read-by-a-mixed-group"
 PER_PARTITION = 10
 
 
 def play(drivers: Sequence[Driver]) -> None:
-    """One member per client; every record is read once, whoever owns its partition."""
+    """One member per client, which agree on the range strategy."""
+    _play(drivers, "mixed-group", ("range",))
+
+
+def play_both(drivers: Sequence[Driver]) -> None:
+    """Who can, joins with the consumer protocol, the others with the classic one."""
+    _play(drivers, "group-of-both", ("server", "range"))
+
+
+def _play(drivers: Sequence[Driver], group: str, strategies: Sequence[str]) -> None:
+    """Every record is read once, whoever owns its partition."""
     partitions = 2 * len(drivers)
-    create_and_wait(drivers[0], TOPIC, partitions)
+    topic = f"read-by-{group}"
+    create_and_wait(drivers[0], topic, partitions)
     joined: list[Driver] = []
     try:
         for driver in drivers:
-            driver.join("mixed", "mixed-group", [TOPIC])
+            _join(driver, group, topic, strategies)
             joined.append(driver)
         _poll_until_shared(joined, partitions)
         written = [(p, n) for p in range(partitions) for n in range(PER_PARTITION)]
-        drivers[0].produce(TOPIC, [Record(str(n).encode(), partition=p) for p, n in written])
+        drivers[0].produce(topic, [Record(str(n).encode(), partition=p) for p, n in written])
         seen: list[tuple[int, int]] = []
         deadline = time.monotonic() + EVENTUALLY_SECONDS
         while len(seen) < len(written) and time.monotonic() < deadline:
@@ -36,8 +47,20 @@ def play(drivers: Sequence[Driver]) -> None:
     finally:
         for driver in joined:
             driver.leave("mixed")
-    committed = drivers[0].committed("mixed-group", TOPIC)
+    committed = drivers[0].committed(group, topic)
     equal(committed, dict.fromkeys(range(partitions), PER_PARTITION), "committed offsets")
+
+
+def _join(driver: Driver, group: str, topic: str, strategies: Sequence[str]) -> None:
+    """With the first strategy that the client has."""
+    *others, last = strategies
+    for strategy in others:
+        try:
+            driver.join("mixed", group, [topic], strategy=strategy)
+            return
+        except Unsupported:
+            continue
+    driver.join("mixed", group, [topic], strategy=last)
 
 
 def _poll_until_shared(drivers: Sequence[Driver], partitions: int) -> None:

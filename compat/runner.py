@@ -27,6 +27,8 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
     "message.max.bytes": "1048588",
     "num.partitions": "1",
     "auto.create.topics.enable": "true",
@@ -39,6 +41,7 @@ LOGS = CACHE / "compat-logs"
 WRITES = "writes for the others"
 MATRIX = "reads what {} wrote"
 MIXED_GROUP = "one group of all"
+BOTH_PROTOCOLS = "one group of both protocols"
 
 
 class Run:
@@ -80,6 +83,9 @@ class Run:
             if len(self._drivers) > 1 and self.wanted(MIXED_GROUP):
                 drivers = list(self._drivers.values())
                 self._record("all", MIXED_GROUP, lambda: mixed_group.play(drivers))
+            if len(self._drivers) > 1 and self.wanted(BOTH_PROTOCOLS):
+                drivers = list(self._drivers.values())
+                self._record("all", BOTH_PROTOCOLS, lambda: mixed_group.play_both(drivers))
         finally:
             for driver in self._drivers.values():
                 driver.close()
@@ -100,10 +106,13 @@ class Run:
         for each in scenarios:
             if client.name not in self._drivers and not self._restart(client.name, command):
                 return
-            self._scenario(client.name, each)
+            self._scenario(client.name, each, command)
 
-    def _scenario(self, client: str, scenario: Scenario) -> None:
-        stage = Stage(self._drivers[client], scenario.name.replace(" ", "-"))
+    def _scenario(self, client: str, scenario: Scenario, command: Sequence[str | Path]) -> None:
+        def start() -> Driver:
+            return Driver(client, command, self.broker.port, self._logs)
+
+        stage = Stage(self._drivers[client], scenario.name.replace(" ", "-"), start)
 
         def play() -> None:
             try:

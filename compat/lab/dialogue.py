@@ -112,6 +112,11 @@ class Dialogue:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
+    def kill(self) -> None:
+        """End the program at once, without a word to anyone."""
+        self._process.kill()
+        self.close()
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compat.driver import Record
-from compat.scenarios.groups import count, fill, play_until, shared_evenly
+from compat.scenarios.groups import count, fill, play_until, shared_evenly, survive_a_crash
 from compat.scenarios.stage import Stage, equal, eventually, scenario
 
 SERVER = "server"
@@ -67,6 +67,12 @@ def static_member(stage: Stage) -> None:
     members = ["one", "two again"]
     play_until(stage, members, shared_evenly(topic, 4), "after the return")
     equal(stage.driver.poll("two again").assignment, owned, "partitions after the return")
+
+
+@scenario("consumer protocol member crashes")
+def member_crashes(stage: Stage) -> None:
+    """A member's program dies; when its session has ended the other takes over."""
+    survive_a_crash(stage, SERVER)
 
 
 @scenario("consumer protocol pattern")

@@ -162,6 +162,44 @@ def static_member(stage: Stage) -> None:
     equal(stage.driver.poll("two again").assignment, owned, "partitions after the return")
 
 
+def _different(received: Received) -> int:
+    """How many records came, not counting those that came again."""
+    return len({(r.partition, r.offset) for records in received.values() for r in records})
+
+
+def survive_a_crash(stage: Stage, strategy: str) -> None:
+    """A member's program dies; the other member takes over, and reads what was not committed."""
+    topic, group = stage.topic(partitions=4), stage.name("group")
+    victim = stage.another_driver()
+    victim.join("victim", group, [topic], strategy=strategy)
+    stage.join("survivor", group, [topic], strategy=strategy)
+    deadline = time.monotonic() + EVENTUALLY_SECONDS
+    owned: list[set[str]] = []
+    while [len(each) for each in owned] != [2, 2] or owned[0] & owned[1]:
+        if time.monotonic() > deadline:
+            raise CheckFailed(f"both members: still {owned}")
+        members = ((victim, "victim"), (stage.driver, "survivor"))
+        owned = [driver.poll(name).assignment for driver, name in members]
+    stage.crash(victim)
+    fill(stage, topic, 5, 4)
+    received = play_until(
+        stage,
+        ["survivor"],
+        lambda assignments, got: (
+            shared_evenly(topic, 4)(assignments, got) and _different(got) == 20
+        ),
+        "the survivor",
+    )
+    seen = {(record.partition, record.offset) for record in received["survivor"]}
+    equal(sorted(seen), [(p, n) for p in range(4) for n in range(5)], "each record")
+
+
+@scenario("member crashes")
+def member_crashes(stage: Stage) -> None:
+    """A member's program dies; when its session has ended the other takes over."""
+    survive_a_crash(stage, "range")
+
+
 @scenario("delete group")
 def delete_group(stage: Stage) -> None:
     """An empty group can be deleted, and its offsets with it."""

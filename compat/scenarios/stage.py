@@ -27,8 +27,11 @@ class Stage:
     and clients do not meet.
     """
 
-    def __init__(self, driver: Driver, scenario: str) -> None:
+    def __init__(self, driver: Driver, scenario: str, start: Callable[[], Driver]) -> None:
+        """`start` runs another program of the same client."""
         self.driver = driver
+        self._start = start
+        self._others: list[Driver] = []
         self.scope = f"{driver.name}.{scenario}"
         self.members: list[str] = []
 
@@ -58,10 +61,22 @@ class Stage:
         self.members.remove(member)
         self.driver.leave(member)
 
+    def another_driver(self) -> Driver:
+        """Another program of the same client; it ends with the scenario."""
+        self._others.append(self._start())
+        return self._others[-1]
+
+    def crash(self, driver: Driver) -> None:
+        """Let another program die as by a power cut."""
+        self._others.remove(driver)
+        driver.kill()
+
     def close(self) -> None:
-        """Let all members leave."""
+        """Let all members leave and end other programs."""
         for member in list(self.members):
             self.leave(member)
+        for other in self._others:
+            other.close()
 
 
 @dataclass(frozen=True)

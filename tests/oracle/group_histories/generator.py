@@ -233,10 +233,10 @@ class _Classic(_Writer):
                 if self.alive:
                     self.between(self.one())
         for _ in range(self.random.randint(0, len(self.alive))):
-            if (name := self.leaver()) is not None:
-                self.alive.remove(name)
-                self.say("classic_leave", name=name)
-        if self.alive:
+            self.leave()
+            if self.alive and self.random.random() < 0.5:
+                self.say("round", names=list(self.alive), protocols=self.protocols)
+        if self.alive and self.steps[-1][0] == "classic_leave":
             self.say("round", names=list(self.alive), protocols=self.protocols)
         self.end()
 
@@ -256,18 +256,14 @@ class _Classic(_Writer):
                 **options,
             )
             self.alive.append(name)
-        elif (name := self.leaver()) is not None:
-            self.alive.remove(name)
-            by_instance = name in self.instances and self.random.random() < 0.5
-            self.say("classic_leave", name=name, by_instance=by_instance)
+        elif self.alive:
+            self.leave()
 
-    def leaver(self) -> str | None:
-        """Who may leave: not the leader (the first), if chance would decide who is the next one.
-
-        Apache Kafka takes the first in the order of a hash table, and ids are generated.
-        """
-        candidates = self.alive if len(self.alive) <= 2 else self.alive[1:]
-        return self.random.choice(candidates) if candidates else None
+    def leave(self) -> None:
+        name = self.one()
+        self.alive.remove(name)
+        by_instance = name in self.instances and self.random.random() < 0.5
+        self.say("classic_leave", name=name, by_instance=by_instance)
 
     def between(self, name: str) -> None:
         which = self.random.randrange(11)

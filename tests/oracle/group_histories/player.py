@@ -238,11 +238,15 @@ class Player:
         for member in members:
             if member.line.is_waiting:
                 self._take_late(member, END_SECONDS)
+        joined = len(self.transcript)
         for member in sorted(members, key=lambda each: each.is_leader):
             self.do_classic_sync(member.name)
         for member in members:
             if member.line.is_waiting:
                 self._take_late(member, END_SECONDS)
+        # Who had to wait for whom depends on who leads.
+        told = [each for each in self.transcript[joined:] if not each.endswith(": waits")]
+        self.transcript[joined:] = sorted(each.replace(" late: ", " syncs: ") for each in told)
 
     def _take_classic(self, member: Member, what: str, answer: Any) -> None:
         """A response to JoinGroup or SyncGroup, at once or late."""
