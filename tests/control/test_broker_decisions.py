@@ -259,7 +259,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps, st.booleans(), st.booleans())
 def test_invariants_hold_whatever_brokers_do(steps, elr, unclean):
     controller = Controller(elr=elr).join(1, 2, 3)

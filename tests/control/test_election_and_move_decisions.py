@@ -1,7 +1,7 @@
 """Elections, reassignments and feature levels that somebody asks for."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.core.controller import reassignment
@@ -175,7 +175,6 @@ def test_moves_that_are_refused():
 replica_lists = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True)
 
 
-@settings(deadline=None)
 @given(replica_lists, replica_lists)
 def test_a_move_ends_at_its_target(current, target):
     step = reassignment.plan(current, target)

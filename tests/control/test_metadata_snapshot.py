@@ -173,7 +173,7 @@ def rewrite(image):
     return [decode_record(encode_record(each, level)) for each in image_records(image)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(images, images)
 def test_the_records_of_an_image_make_it_again(image, other):
     loader = BatchLoader(other)
@@ -182,7 +182,7 @@ def test_the_records_of_an_image_make_it_again(image, other):
     assert delta.image_before is other
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(images, images)
 def test_a_snapshot_tells_what_it_removes(image, other):
     delta, loaded = BatchLoader(other).load_snapshot(rewrite(image), image.offset, image.epoch)

@@ -1,7 +1,7 @@
 """The quorum machine: one voter elects itself; nothing is committed before it is flushed."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.core.raft.election import ElectionState
@@ -76,7 +76,6 @@ def test_a_voter_without_a_directory_is_known_by_its_id():
     assert static.is_only(LOCAL)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 9), st.integers(-1, 20), min_size=1))
 def test_a_majority_has_what_is_committed(flushed):
     voters = VoterSet([Voter(ReplicaKey(each, bytes(16)), ()) for each in flushed])

@@ -1,7 +1,7 @@
 """Creating, growing and deleting topics."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.core.controller.placement import place
@@ -160,7 +160,6 @@ def test_without_a_live_broker_there_are_no_topics():
 # -- placement --------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=7),
     st.integers(1, 12),

@@ -55,7 +55,7 @@ def test_records_before_the_log_start_do_not_count(room):
     assert ask(log, 0) == (40, 3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4), min_size=1, max_size=40),
     st.booleans(),

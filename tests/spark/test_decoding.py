@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from tests.records.strategies import builders, record_fields
@@ -76,14 +76,12 @@ def decoded(buffer: bytes, offsets: range = EVERYTHING) -> list[dict]:
     return found.set_column(5, "timestamp", milliseconds).to_pylist()
 
 
-@settings(deadline=None)
 @given(logs())
 def test_a_log_decodes_to_what_the_record_room_reads(pieces):
     expected = [row for piece in pieces for row in rows(RecordBatch(piece))]
     assert decoded(b"".join(pieces)) == expected
 
 
-@settings(deadline=None)
 @given(logs(), st.data())
 def test_only_offsets_asked_for_come_out_and_a_cut_batch_is_left_for_the_next_fetch(pieces, data):
     buffer = b"".join(pieces)
@@ -100,7 +98,6 @@ def test_only_offsets_asked_for_come_out_and_a_cut_batch_is_left_for_the_next_fe
     assert found.next_offset == (RecordBatch(whole[-1]).next_offset if whole else 0)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(record_fields, min_size=1, max_size=20), min_size=1, max_size=5))
 def test_lockstep_and_walking_find_the_same_records(many):
     buffer = b""
@@ -138,7 +135,6 @@ def test_lengths_of_every_width():
     assert decoded(piece) == rows(RecordBatch(piece))
 
 
-@settings(deadline=None)
 @given(
     builder=builders(st.just(Codec.NONE)),
     records=st.lists(record_fields, min_size=1, max_size=5),

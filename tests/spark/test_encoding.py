@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.records.strategies import content, headers
 
@@ -33,7 +33,6 @@ def columns(rows, with_key=True, with_headers=True) -> Rows:
     )
 
 
-@settings(deadline=None)
 @given(some_rows, st.booleans(), st.booleans(), st.sampled_from(list(Codec)))
 def test_the_bytes_are_those_of_the_record_room(rows, with_key, with_headers, codec):
     expected = RecordBatchBuilder(codec=codec, producer_id=9, producer_epoch=3, base_sequence=77)
@@ -43,7 +42,6 @@ def test_the_bytes_are_those_of_the_record_room(rows, with_key, with_headers, co
     assert record_batch(records, NOW, codec, (9, 3, 77)) == expected.build()
 
 
-@settings(deadline=None)
 @given(some_rows, st.integers(1, 2000), st.data())
 def test_batches_are_cut_by_size_and_together_hold_all_rows(rows, batch_size, data):
     start = data.draw(st.integers(0, len(rows)))
@@ -76,7 +74,6 @@ def test_varints_of_every_width():
     assert [len(w) for w in written] == [1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=50), st.data())
 def test_murmur2_of_a_column_is_that_of_each_key(keys, data):
     column = pa.array(keys, pa.binary())

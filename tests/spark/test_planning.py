@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.model.topic_partition import TopicPartition
@@ -15,7 +15,6 @@ ranges = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(ranges, st.none() | st.integers(1, 40), st.none() | st.integers(1, 100))
 def test_splits_cover_each_offset_once(wanted, min_partitions, max_records):
     found = splits(wanted, min_partitions, max_records)
@@ -36,7 +35,6 @@ def test_large_partitions_are_cut_and_small_ones_are_not():
     assert len(splits(wanted, None, None)) == 2
 
 
-@settings(deadline=None)
 @given(ranges, st.integers(1, 3000))
 def test_a_limit_is_used_fully_and_never_exceeded(wanted, records):
     start = {tp: bounds[0] for tp, bounds in wanted.items()}
@@ -47,7 +45,6 @@ def test_a_limit_is_used_fully_and_never_exceeded(wanted, records):
     assert all(start[tp] <= until[tp] <= end[tp] for tp in wanted)
 
 
-@settings(deadline=None)
 @given(ranges, st.integers(1, 50))
 def test_with_any_limit_the_end_is_reached(wanted, records):
     position = {tp: bounds[0] for tp, bounds in wanted.items()}

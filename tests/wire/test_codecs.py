@@ -13,9 +13,7 @@ from odradek.wire.api import message_class
 from odradek.wire.primitives import MalformedMessage, write_uvarint
 
 NAMES = sorted(BY_NAME)
-QUICK = settings(
-    max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), database=None
-)
+QUICK = settings(max_examples=6, suppress_health_check=list(HealthCheck), database=None)
 
 
 @pytest.mark.parametrize(("name", "version"), ALL_VERSIONS)

@@ -275,7 +275,9 @@ class Formatter:
             return not any(
                 each.name.endswith(LOG) for each in self._file_system.scan(f"{path}/{entry.name}")
             )
-        return entry.name.startswith((".", BOOTSTRAP)) or "-checkpoint" in entry.name
+        return (
+            entry.name.startswith((".", BOOTSTRAP, META_PROPERTIES)) or "-checkpoint" in entry.name
+        )
 
     def _write_bootstrap(self, path: str) -> None:
         level = self._levels[METADATA_VERSION]

@@ -301,7 +301,7 @@ def _data(log: PartitionLog) -> list[list[Record]]:
     return [list(iterate_records(each)) for each in read_batches(log) if not each.is_control]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps)
 def test_rounds_agree_with_the_model(script):
     with tempfile.TemporaryDirectory() as path:
