@@ -154,6 +154,20 @@ def test_json_from_one_topic_to_another(odradek, topic, bootstrap):
     assert {**first, "offset": 1} == second
 
 
+def test_json_into_a_topic_with_fewer_partitions(odradek, topic, name, bootstrap):
+    odradek("produce", topic, "v", "-k", "k", "-p", 1)
+    written = odradek("consume", topic, "--format", "json").out.encode()
+    small = f"{name}-small"
+    odradek("topic", "create", small, "--partitions", 1)
+    refused = produce(bootstrap, small, written, "--format", "json")
+    assert refused.returncode == 1
+    assert b"has no partition 1" in refused.stderr
+    assert b"--repartition" in refused.stderr
+    assert produce(bootstrap, small, written, "--format", "json", "--repartition").returncode == 0
+    assert odradek("consume", small, "-k").lines == ["k\tv"]
+    odradek("topic", "delete", small, "--yes")
+
+
 def test_words_that_are_no_text(odradek, topic, bootstrap):
     words = [b"-p", b"0", b"-k", b"\xfe", b"\xff"]
     done = subprocess.run([*COMMAND, "-b", bootstrap, "produce", topic, *words], check=True)

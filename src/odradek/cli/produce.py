@@ -7,6 +7,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial as bound
 
 import click
 
@@ -25,6 +26,7 @@ from odradek.cli.record_input import (
 )
 from odradek.cli.rendering import unescape
 from odradek.cli.values import now_ms, parse_time
+from odradek.client.errors import NoSuchTopicError
 from odradek.client.producer import Producer, ProducerOptions
 from odradek.client.producer_batch import Delivery
 from odradek.records.compression import Codec
@@ -54,6 +56,9 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
     default="text",
     show_default=True,
     help="json: one object a line, as `consume --format json` writes them.",
+)
+@click.option(
+    "--repartition", is_flag=True, help="With json: the key decides, whatever a record names."
 )
 @click.option("--null", metavar="TEXT", help="A key or value of this text is null (a tombstone).")
 @click.option(
@@ -88,6 +93,7 @@ def produce(
     partition: int | None,
     timestamp: str | None,
     form: str,
+    repartition: bool,
     null: str | None,
     compression: str,
     acks: str,
@@ -110,6 +116,8 @@ def produce(
     """
     if form == "json" and (key is not None or key_separator is not None or headers or null):
         raise click.UsageError("with --format json, keys, headers and nulls are in the JSON")
+    if repartition and form != "json":
+        raise click.UsageError("--repartition is for --format json")
     if key is not None and key_separator is not None:
         raise click.UsageError("--key and --key-separator exclude each other")
     if key_separator == "":
@@ -121,7 +129,7 @@ def produce(
         batch_bytes=batch_size,
         create_topics=not no_create,
     )
-    parser: Parser = json_parser
+    parser: Parser = bound(json_parser, repartition=repartition)
     if form == "text":
         parser = text_parser(
             None if key is None else os.fsencode(key),
@@ -194,7 +202,12 @@ class _Writer:
             except InputError as error:
                 self.flush()
                 raise click.ClickException(f"line {place}: {error}") from None
-            self._send(record)
+            try:
+                self._send(record)
+            except NoSuchTopicError as error:
+                if record.partition is not None and self._partition is None:
+                    error.advice = "Let the keys decide: --repartition. Or add partitions first."
+                raise
         self.flush()
 
     def _send(self, record: InputRecord) -> None:

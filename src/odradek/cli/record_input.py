@@ -54,10 +54,11 @@ def text_parser(
     return parse
 
 
-def json_parser(line: bytes) -> InputRecord:
+def json_parser(line: bytes, repartition: bool = False) -> InputRecord:
     """A JSON object with `value` or `value_base64`, and perhaps key, headers, partition, timestamp.
 
-    A key or value that is not a string is written as JSON. Other members are left aside.
+    A key or value that is not a string is written as JSON. Other members are left aside, with
+    `repartition` the partition too.
 
     Raises:
         InputError: it is something else.
@@ -68,7 +69,7 @@ def json_parser(line: bytes) -> InputRecord:
         raise InputError(f"not JSON: {error}") from None
     if not isinstance(document, dict):
         raise InputError("not a JSON object")
-    partition = document.get("partition")
+    partition = None if repartition else document.get("partition")
     if partition is not None and (not isinstance(partition, int) or partition < 0):
         raise InputError(f"partition {partition!r} is not a number of one")
     return InputRecord(
