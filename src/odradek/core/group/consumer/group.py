@@ -345,6 +345,11 @@ class ConsumerGroup(Group):
         before = self._journal.put(self.members, member.member_id, member)
         self._count(before, -1)
         self._count(member, 1)
+        if before is None:
+            self._count_topics(member.topic_names, names=1)
+        elif before.topic_names != member.topic_names:
+            self._count_topics(before.topic_names, names=-1)
+            self._count_topics(member.topic_names, names=1)
         if before is not None:
             self._release(before.assigned, before.member_epoch)
             self._release(before.pending_revocation, before.member_epoch)
@@ -359,6 +364,7 @@ class ConsumerGroup(Group):
         if member is None:
             return
         self._count(member, -1)
+        self._count_topics(member.topic_names, names=-1)
         self._release(member.assigned, member.member_epoch)
         self._release(member.pending_revocation, member.member_epoch)
         if member.instance_id is not None:
@@ -376,7 +382,6 @@ class ConsumerGroup(Group):
     def _count(self, member: ConsumerMember | None, step: int) -> None:
         if member is None:
             return
-        self._count_topics(member.topic_names, names=step)
         if member.topic_regex:
             self._adjust(self.regex_counts, member.topic_regex, step)
         if member.server_assignor is not None:

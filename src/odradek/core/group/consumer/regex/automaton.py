@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from odradek.core.group.consumer.regex.classes import NONE, WORD
+from odradek.core.group.consumer.regex.escapes import InvalidRegex
 from odradek.core.group.consumer.regex.nodes import Place
 from odradek.core.group.consumer.regex.parser import parse
 from odradek.core.group.consumer.regex.program import Program
 
 REMEMBERED_MAX = 300_000
 """States in all sets that are remembered; then all are forgotten. Some ten megabytes."""
+LENGTH_MAX = 10_000
+"""Characters of a pattern: parsing takes its time too."""
 WORK_MAX = 20_000_000
 """States that may be visited before a pattern counts as too costly: some seconds."""
 
@@ -47,6 +50,8 @@ class Regex:
     """
 
     def __init__(self, pattern: str) -> None:
+        if len(pattern) > LENGTH_MAX:
+            raise InvalidRegex(f"it is longer than {LENGTH_MAX} characters")
         self._program = Program(parse(pattern))
         self._work = 0
         self._remembered = 0
