@@ -46,7 +46,7 @@ class NodeOnSmallDisk(OdradekNode):
 
     def command(self) -> Sequence[str]:
         mount = f'mount -t tmpfs -o size={DISK} none "$0"'
-        ballast = f'head -c {BALLAST_BYTES} /dev/zero > "$0/ballast"'
+        ballast = f'head -c {BALLAST_BYTES} /dev/zero > "$0/.ballast"'
         script = f'{mount} && {ballast} && exec "$@"'
         return [
             *("unshare", "--mount", "--map-root-user", "sh", "-c", script, str(self.data)),
@@ -55,7 +55,7 @@ class NodeOnSmallDisk(OdradekNode):
 
     def make_room(self) -> None:
         """Only the node sees the disk, and who looks through its eyes."""
-        (Path(f"/proc/{self.process.pid}/root") / f"{self.data}/ballast".lstrip("/")).unlink()
+        (Path(f"/proc/{self.process.pid}/root") / f"{self.data}/.ballast".lstrip("/")).unlink()
 
 
 class NodeWithSmallFiles(OdradekNode):
