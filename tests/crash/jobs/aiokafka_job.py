@@ -1,0 +1,51 @@
+"""A consume-transform-produce job on aiokafka. It ends when it cannot go on; begin it again.
+
+python aiokafka_job.py BOOTSTRAP SOURCE TARGET NAME
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import traceback
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+RECORDS_MAX = 20
+
+
+async def main(bootstrap: str, source: str, target: str, name: str) -> None:
+    """Copy the source to the target, a transaction for every few records."""
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap, transactional_id=name, transaction_timeout_ms=10_000
+    )
+    consumer = AIOKafkaConsumer(
+        source,
+        bootstrap_servers=bootstrap,
+        group_id=name,
+        group_instance_id=name,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    await producer.start()
+    await consumer.start()
+    while True:
+        batches = await consumer.getmany(timeout_ms=200, max_records=RECORDS_MAX)
+        if not batches:
+            continue
+        async with producer.transaction():
+            for partition, records in batches.items():
+                for record in records:
+                    await producer.send(target, record.value, partition=partition.partition)
+            offsets = {each: records[-1].offset + 1 for each, records in batches.items()}
+            await producer.send_offsets_to_transaction(offsets, name)
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), None))
+    except Exception:  # noqa: BLE001  whatever it is, the job begins anew
+        traceback.print_exc()
+        os._exit(1)  # its threads and tasks may still wait for a broker that is gone

@@ -1,0 +1,68 @@
+"""A consume-transform-produce job on librdkafka. It ends when it cannot go on; begin it again.
+
+python confluent_job.py BOOTSTRAP SOURCE TARGET NAME
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from confluent_kafka import Consumer, KafkaException, Producer
+
+RECORDS_MAX = 20
+SECONDS = 30
+"""For one call."""
+STUCK_SECONDS = 5
+"""librdkafka 2.16 may wait for ever in `send_offsets_to_transaction` when its broker was gone for
+a moment. An alarm ends the job then."""
+
+
+def main(bootstrap: str, source: str, target: str, name: str) -> None:
+    """Copy the source to the target, a transaction for every few records."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": 10_000,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+            "log_level": 0,
+        }
+    )
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": name,
+            "group.instance.id": name,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 100,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(30)
+    consumer.subscribe([source])
+    while True:
+        signal.alarm(STUCK_SECONDS)
+        messages = [m for m in consumer.consume(RECORDS_MAX, 0.2) if m.error() is None]
+        if not messages:
+            continue
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce(target, message.value(), partition=message.partition())
+        offsets = consumer.position(consumer.assignment())
+        known = [each for each in offsets if each.offset >= 0]
+        producer.send_offsets_to_transaction(known, consumer.consumer_group_metadata(), SECONDS)
+        producer.commit_transaction(SECONDS)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except KafkaException as error:
+        sys.stderr.write(f"{error}\n")
+        os._exit(1)  # a producer that is closed would wait for its broker

@@ -1,0 +1,47 @@
+"""Exactly once: jobs of three clients are killed, and the node with them.
+
+Two kills each by default; `ODRADEK_JOB_KILLS=100 pytest tests/crash/test_exactly_once.py` for the
+full run. ODRADEK_SEED sets the moments.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from compat.lab import java
+from compat.lab.maven import kafka_jars
+from compat.lab.toolchain import Missing
+from tests.crash.exactly_once import ExactlyOnce
+
+KILLS = int(os.environ.get("ODRADEK_JOB_KILLS", "2"))
+SEED = int(os.environ.get("ODRADEK_SEED", "20240701"))
+JOBS = Path(__file__).parent / "jobs"
+
+
+def play(directory: Path, command: list[str]) -> None:
+    run = ExactlyOnce(directory, command, SEED)
+    run.run(KILLS)
+    assert not run.complaints, f"seed {SEED}: {run.complaints}"
+    assert run.job_kills + run.node_kills == KILLS
+    assert sum(run.written) == run.copied_count() > 200 * KILLS
+
+
+@pytest.mark.timeout(120 + 30 * KILLS)
+@pytest.mark.parametrize("client", ["confluent", "aiokafka"])
+def test_in_python(tmp_path: Path, client: str) -> None:
+    play(tmp_path, [sys.executable, str(JOBS / f"{client}_job.py")])
+
+
+@pytest.mark.java
+@pytest.mark.timeout(180 + 30 * KILLS)
+def test_in_java(tmp_path: Path) -> None:
+    try:
+        jars = kafka_jars()
+        classes = java.compiled(jars, JOBS)
+        command = java.command("ExactlyOnceJob", jars, classes, options=["-Xmx128m"])
+    except Missing as reason:
+        pytest.skip(str(reason))
+    play(tmp_path, [*command])
