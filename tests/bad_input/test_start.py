@@ -51,8 +51,7 @@ def test_port_in_use(tmp_path: Path, taken_port: str) -> None:
 
 
 def test_address_that_is_not_ours(tmp_path: Path) -> None:
-    listener = "listeners=PLAINTEXT://192.0.2.1:0"
-    said = start("--override", listener, "--data", str(tmp_path / "data"))
+    said = start("--host", "192.0.2.1", "--port", "0", "--data", str(tmp_path / "data"))
     assert "192.0.2.1" in said
 
 
@@ -138,14 +137,26 @@ def test_a_relative_data_directory(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
-    photos = tmp_path / "data" / "photos"
-    photos.mkdir(parents=True)
-    (photos / "cat.jpg").write_bytes(b"meow")
-    (tmp_path / "data" / "notes.txt").write_text("mine")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "notes.txt").write_text("mine")
+    photos = data / "photos"
     with victim(tmp_path) as one:
         one.check()
+        photos.mkdir()
+        (photos / "cat.jpg").write_bytes(b"meow")
+        one.node.stop()
+        one.node.start()
+        one.check()
     assert (photos / "cat.jpg").read_bytes() == b"meow"
-    assert (tmp_path / "data" / "notes.txt").read_text() == "mine"
+    assert (data / "notes.txt").read_text() == "mine"
+
+
+def test_a_directory_of_other_things_is_not_taken(tmp_path: Path) -> None:
+    photos = tmp_path / "data" / "photos"
+    photos.mkdir(parents=True)
+    assert "holds photos" in start("--port", "0", "--data", str(tmp_path / "data"))
+    assert {each.name for each in (tmp_path / "data").iterdir()} <= {"photos", ".lock"}
 
 
 @pytest.mark.parametrize(

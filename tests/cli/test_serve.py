@@ -129,9 +129,9 @@ def test_a_port_in_use(tmp_path):
 def test_directories_that_cannot_be_used(tmp_path):
     foreign = tmp_path / "foreign"
     foreign.mkdir()
-    (foreign / "thesis.tex").touch()
+    (foreign / "thesis").mkdir()
     said, code = refused("--port", 0, "--data", foreign)
-    assert (code, "holds thesis.tex, so it is no node's" in said) == (1, True)
+    assert (code, "holds thesis, so it is no node's" in said) == (1, True)
     (tmp_path / "file").touch()
     said, code = refused("--port", 0, "--data", tmp_path / "file" / "data")
     assert (code, "choose a directory that can be written with --data" in said) == (1, True)

@@ -38,13 +38,7 @@ from odradek.core.metadata.versions import (
     TRANSACTION_VERSION,
 )
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from odradek.env.file_system import (
-    DirectoryEntry,
-    FileSystem,
-    ensure_directory,
-    read_file,
-    replace_file,
-)
+from odradek.env.file_system import FileSystem, ensure_directory, read_file, replace_file
 from odradek.env.randomness import RandomBytes
 from odradek.log.errors import DamagedFile
 from odradek.log.names import LOG, META_PROPERTIES, parse_directory
@@ -247,7 +241,10 @@ class Formatter:
         return ids
 
     def _check_empty(self, path: str) -> None:
-        """What holds anything else is somebody's, even if it does not say whose."""
+        """A directory that holds others is somebody's, even if it does not say whose.
+
+        Plain files may lie there (a configuration, a log of the process), as with Apache Kafka.
+        """
         try:
             entries = self._file_system.scan(path)
         except FileNotFoundError:
@@ -255,9 +252,9 @@ class Formatter:
         except OSError as error:
             raise FormatError(f"cannot read {path}: {error.strerror or error}") from error
         for entry in entries:
-            if self._is_harmless(path, entry):
+            if not entry.is_directory or self._is_harmless(path, entry.name):
                 continue
-            if entry.is_directory and parse_directory(entry.name) is not None:
+            if parse_directory(entry.name) is not None:
                 raise FormatError(
                     f"{path} holds {entry.name} but no {META_PROPERTIES}, so nobody knows whose "
                     f"it is; restore {META_PROPERTIES}, or choose another directory"
@@ -267,17 +264,11 @@ class Formatter:
                 "with --data or log.dirs"
             )
 
-    def _is_harmless(self, path: str, entry: DirectoryEntry) -> bool:
-        """Whether an entry may be there before formatting: the system's, or a broken-off start's."""
-        if entry.is_directory:
-            if entry.name != str(METADATA_PARTITION):
-                return entry.name == "lost+found"
-            return not any(
-                each.name.endswith(LOG) for each in self._file_system.scan(f"{path}/{entry.name}")
-            )
-        return (
-            entry.name.startswith((".", BOOTSTRAP, META_PROPERTIES)) or "-checkpoint" in entry.name
-        )
+    def _is_harmless(self, path: str, name: str) -> bool:
+        """Whether a directory may be there before formatting: the system's, or a broken-off start's."""
+        if name != str(METADATA_PARTITION):
+            return name == "lost+found" or name.startswith(".")
+        return not any(each.name.endswith(LOG) for each in self._file_system.scan(f"{path}/{name}"))
 
     def _write_bootstrap(self, path: str) -> None:
         level = self._levels[METADATA_VERSION]
