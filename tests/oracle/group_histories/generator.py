@@ -137,7 +137,9 @@ class _Consumer(_Writer):
             "instance_id": instance_id,
             "rack_id": self.random.choice((None, "r")),
         }
-        if self.assignor is not None and self.random.random() < 0.8:
+        # Who asks for no assignor gets `uniform`, for which the order of topic ids counts, and those
+        # are made by the broker: a group of several topics asks for `range`.
+        if self.assignor == "range" or (self.assignor and self.random.random() < 0.8):
             options["server_assignor"] = self.assignor
         member_id = f"h{self.number}-{name}"
         self.say("join", name=name, member_id=member_id, topics=self.wished(), **options)
@@ -167,13 +169,10 @@ class _Consumer(_Writer):
             self.say("wish", name=name, topics=self.wished())
         elif which == 5:
             fields = self.random.choice(BAD)
-            self.say(
-                "bad",
-                version=self.random.choice((1, 1, 0))
-                if "subscribed_topic_regex" not in fields
-                else 1,
-                fields=fields,
-            )
+            version = self.random.choice((0, 1))
+            if "subscribed_topic_regex" in fields or "member_id" in fields:
+                version = 1  # in version 0 there are no patterns, and the broker makes the id
+            self.say("bad", version=version, fields=fields)
         elif which == 6:
             self.say("beat", name=name, is_short=True)
         elif which == 7:
