@@ -90,13 +90,15 @@ def test_a_groups_settings() -> None:
 
 def test_a_brokers_settings() -> None:
     check_broker({"log.retention.ms": "5", "custom.thing": "x"}, CONFIG, per_broker=False)
-    check_broker({"listeners": "PLAINTEXT://:5"}, CONFIG, per_broker=True)
+    check_broker({"ssl.keystore.location": None}, CONFIG, per_broker=True)
     for wrong, per_broker, message in (
         ({"node.id": "5"}, True, "read-only"),
-        ({"listeners": "PLAINTEXT://:5"}, False, "only for one broker"),
+        ({"cordoned.log.dirs": "/a"}, False, "only for one broker"),
+        ({"listeners": "PLAINTEXT://:5"}, True, "cannot be changed while the node runs"),
+        ({"config.providers": "vault"}, False, "config.providers is not supported: values"),
         ({"ssl.keystore.location": "/x"}, True, "only for one listener"),
         ({"log.retention.ms": "x"}, True, "Invalid value x"),
-        ({"listeners": "A://:5"}, True, "no security protocol"),
+        ({"max.connections.per.ip.overrides": "a"}, False, "address:count"),
     ):
         with pytest.raises(ApiError) as caught:
             check_broker(wrong, CONFIG, per_broker)

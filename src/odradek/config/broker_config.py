@@ -46,11 +46,9 @@ class BrokerConfig(View):
     max_connections: int
     max_connections_per_ip: int
     fetch_max_bytes: int
-    message_max_bytes: int
     max_request_partition_size_limit: int
     max_incremental_fetch_session_cache_slots: int
     request_timeout_ms: int
-    unstable_api_versions_enable: bool
 
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
@@ -60,7 +58,6 @@ class BrokerConfig(View):
     metadata_max_retention_ms: int
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
-    controlled_shutdown_enable: bool
 
     log_retention_check_interval_ms: int
     log_flush_scheduler_interval_ms: int
@@ -79,7 +76,6 @@ class BrokerConfig(View):
     log_cleaner_backoff_ms: int
     min_insync_replicas: int
     replica_high_watermark_checkpoint_interval_ms: int
-    unclean_leader_election_enable: bool
 
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int

@@ -164,6 +164,29 @@ class Setting:
         """The default as Kafka writes it; None for null or where a value is required."""
         return self._default_text
 
+    @property
+    def description(self) -> str:
+        """The documentation, and what becomes of the setting where it is not honoured."""
+        match self.status:
+            case Status.HONOURED:
+                return self.documentation
+            case Status.ACCEPTED:
+                return f"{self.documentation} Has no effect and needs none: {self.reason}."
+            case Status.UNSUPPORTED:
+                return f"{self.documentation} Not supported, has no effect: {self.reason}."
+            case Status.REFUSED:
+                return f"{self.documentation} Not supported, is refused: {self.reason}."
+
+    def shortcoming(self, text: str) -> str | None:
+        """What a value should do and does not: a sentence; None if there is nothing to say.
+
+        Raises:
+            ConfigurationError: the value is invalid.
+        """
+        if self.status is not Status.UNSUPPORTED or self.parse(text) == self.default:
+            return None
+        return f"{self.name} has no effect: {self.reason}"
+
     def parse(self, text: str) -> Value:
         """The value that `text` stands for.
 

@@ -153,7 +153,7 @@ def _broker(name: str, config: BrokerConfig) -> Described:
         sensitive=setting.is_sensitive,
         synonyms=tuple(chain),
         type=setting.type,
-        documentation=setting.documentation,
+        documentation=setting.description,
     )
 
 
@@ -178,5 +178,5 @@ def _described(setting: Setting, value: Value, chain: tuple[Found, ...]) -> Desc
         sensitive=setting.is_sensitive,
         synonyms=chain,
         type=setting.type,
-        documentation=setting.documentation,
+        documentation=setting.description,
     )

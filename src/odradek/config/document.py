@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from odradek.config.definition import Setting, UpdateMode
+from odradek.config.layers import RESTART_ONLY
 from odradek.config.load import FRIENDLY_DEFAULTS
 from odradek.config.registry import BROKER_SUBJECTS, subject
 
@@ -27,8 +28,8 @@ Kafka 4.3 is known. What becomes of it is one of:
 |---|---|
 | honoured | it has the effect that is described |
 | accepted | it has no effect, and need not have one; the reason stands beside it |
-| unsupported | it has no effect; a value other than the default is warned of when the node starts |
-| refused | a node does not start with a value other than the default; the reason stands beside it |
+| unsupported | it has no effect; a value other than the default is warned of, when the node starts or when it is set |
+| refused | a value other than the default is an error: the node does not start with it, and it cannot be set; the reason stands beside it |
 
 A name that is not known is warned of. Values are ranked as in Apache Kafka: a dynamic value for
 one broker, a dynamic value for all, the file (and `--override`, which goes before it), the
@@ -82,7 +83,8 @@ def _row(setting: Setting) -> str:
     if default == "":
         shown = "empty"
     valid = "; ".join(check.description for check in setting.checks)
-    changed = "" if setting.update_mode is UpdateMode.READ_ONLY else setting.update_mode.value
+    is_fixed = setting.update_mode is UpdateMode.READ_ONLY or setting.name in RESTART_ONLY
+    changed = "" if is_fixed else setting.update_mode.value
     text = setting.documentation
     if setting.synonyms:
         text += " Else: " + ", ".join(f"`{each.name}`" for each in setting.synonyms) + "."

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from odradek.config.definition import ConfigurationError, UpdateMode, Value
+from odradek.config.definition import ConfigurationError, Status, UpdateMode, Value
 from odradek.config.registry import DYNAMIC_ONLY, broker_setting, broker_settings, broker_synonyms
 from odradek.model.config_resource import Source
 
@@ -108,14 +108,18 @@ def dynamic_problem(name: str, text: str, per_broker: bool) -> str | None:
         return None  # Kafka keeps what it does not know, for its plug-ins.
     if setting.update_mode is UpdateMode.READ_ONLY:
         return f"{name} is read-only: change it in the configuration file and restart"
+    if name in RESTART_ONLY:
+        return f"{name} cannot be changed while the node runs: change the file and restart"
     if name == setting.name and name in LISTENER_ONLY:
         return f"{name} can be changed only for one listener: listener.name.<listener>.{name}"
     if not per_broker and _is_per_broker(name, setting.name, setting.update_mode):
         return f"{name} can be changed only for one broker: name its id"
     try:
-        setting.parse(text)
+        is_default = setting.parse(text) == setting.default
     except ConfigurationError as error:
         return str(error)
+    if setting.status is Status.REFUSED and not is_default:
+        return f"{name} is not supported: {setting.reason}"
     return None
 
 
@@ -128,6 +132,9 @@ def _is_per_broker(name: str, base: str, mode: UpdateMode) -> bool:
         }
     return mode is UpdateMode.PER_BROKER
 
+
+RESTART_ONLY = frozenset(("listeners", "listener.security.protocol.map"))
+"""What Apache Kafka changes while it runs, and we do not."""
 
 LISTENER_ONLY = frozenset(
     f"ssl.{each}"

@@ -29,9 +29,7 @@ class TopicConfig(View):
     file_delete_delay_ms: int
     flush_messages: int
     flush_ms: int
-    follower_replication_throttled_replicas: tuple[str, ...]
     index_interval_bytes: int
-    leader_replication_throttled_replicas: tuple[str, ...]
     max_compaction_lag_ms: int
     max_message_bytes: int
     message_timestamp_after_max_ms: int
@@ -42,7 +40,6 @@ class TopicConfig(View):
     min_compaction_lag_ms: int
     min_insync_replicas: int
     preallocate: bool
-    remote_storage_enable: bool
     retention_bytes: int
     """-1: no limit."""
     retention_ms: int

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from odradek.broker.broker import Broker
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.metadata.dynamic_config import DynamicConfig
+from odradek.config.alter import setting_of
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.core.metadata.delta import MetadataDelta
-from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.core.metadata.image import EMPTY_IMAGE, ConfigResource, MetadataImage
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError
 
@@ -56,6 +57,7 @@ class SettingsPublisher:
         if config is not self._broker.config:
             self._use(config)
         for resource, settings in delta.configs.changed.items():
+            _warn_of(resource, settings or {})
             if resource.type == ResourceType.TOPIC:
                 logs = self._broker.logs
                 logs.update_topic_config(resource.name, self._topic_configs(resource.name))
@@ -88,6 +90,17 @@ class SettingsPublisher:
             self._broker.client_telemetry.machine.configure(name, settings)
         except ApiError as error:
             log.warning("the client metrics subscription %s is left out: %s", name, error.message)
+
+
+def _warn_of(resource: ConfigResource, settings: Mapping[str, str]) -> None:
+    """Say which of a resource's settings do nothing."""
+    kind = ResourceType(resource.type)
+    for name, text in settings.items():
+        setting = setting_of(kind, name)
+        shortcoming = None if setting is None else setting.shortcoming(text)
+        if shortcoming is not None:
+            whose = f"{kind.name.lower()} {resource.name or '(default of all)'}"
+            log.warning("%s: %s", whose, shortcoming)
 
 
 class CoordinatorPublisher:

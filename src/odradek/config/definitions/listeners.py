@@ -10,8 +10,6 @@ listener.security.protocol.map  string  = SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,
     Which security protocol each listener name stands for: NAME:PROTOCOL, ...
 controller.listener.names  list  required  distinct  non-empty  high
     The listener names that serve the controller; the first is used to reach others.
-inter.broker.listener.name  string  medium
-    The listener that brokers use among themselves.
 socket.send.buffer.bytes  int  = 102400  high
     Send buffer of a connection's socket (SO_SNDBUF); -1 leaves it to the system.
 socket.receive.buffer.bytes  int  = 102400  high
@@ -38,8 +36,6 @@ max.incremental.fetch.session.cache.slots  int  = 1000  >=0  medium
     Fetch sessions remembered at the same time.
 request.timeout.ms  int  = 30000  high
     How long a request to another node may take.
-unstable.api.versions.enable  boolean  = false  high  internal
-    Also serve API versions that may still change.
 
 [accepted: one event loop per node reads and answers; more cores are used by more nodes]
 num.network.threads  int  = 3  >=1  high  cluster-wide
@@ -77,7 +73,13 @@ max.connection.creation.rate  int  = 2147483647  >=0  medium  cluster-wide
 connection.failed.authentication.delay.ms  int  = 100  >=0  low
     Pause before a connection is closed whose authentication failed.
 
+[unsupported: only released versions are served]
+unstable.api.versions.enable  boolean  = false  high  internal
+    Also serve API versions that may still change.
+
 [accepted: this node opens no connection to others yet]
+inter.broker.listener.name  string  medium
+    The listener that brokers use among themselves.
 socket.connection.setup.timeout.ms  long  = 10000  medium
     How long a connection to another node may take to open, at first.
 socket.connection.setup.timeout.max.ms  long  = 30000  medium

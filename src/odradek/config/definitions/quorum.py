@@ -20,8 +20,6 @@ metadata.max.retention.bytes  long  = 104857600  high
     Size of metadata log and snapshots before old ones are deleted.
 metadata.max.retention.ms  long  = 604800000  high
     Age of metadata log and snapshots before old ones are deleted.
-controlled.shutdown.enable  boolean  = true  medium
-    Hand over leadership before a broker stops.
 
 [accepted: a quorum of one elects itself and has nothing to fetch]
 controller.quorum.election.timeout.ms  int  = 1000  >=0  high
@@ -48,6 +46,8 @@ broker.heartbeat.interval.ms  int  = 2000  medium
     How often a broker tells the controller that it lives.
 broker.session.timeout.ms  int  = 9000  medium
     A broker is fenced after this long without a heartbeat.
+controlled.shutdown.enable  boolean  = true  medium
+    Hand over leadership before a broker stops.
 initial.broker.registration.timeout.ms  int  = 60000  medium
     How long the first registration with the controller may take.
 

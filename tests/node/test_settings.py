@@ -1,0 +1,50 @@
+"""What a node does when settings change while it runs."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from odradek.client.admin.configs import (
+    Change,
+    Resource,
+    alter_configs,
+    describe_configs,
+)
+from odradek.client.cluster import Cluster
+from odradek.model.config_resource import ResourceType
+from odradek.testing import Broker
+
+TOPIC = Resource(ResourceType.TOPIC, "orders")
+ALL_BROKERS = Resource(ResourceType.BROKER, "")
+
+
+def test_what_is_set_and_does_nothing_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(topics={"orders": 1}) as broker, Cluster(broker.bootstrap_servers) as cluster:
+        changes = {
+            TOPIC: [
+                Change("leader.replication.throttled.replicas", "*"),
+                Change("retention.ms", "1000"),
+            ],
+            ALL_BROKERS: [Change("max.connection.creation.rate", "5")],
+        }
+        with caplog.at_level(logging.WARNING, "odradek.node"):
+            assert set(alter_configs(cluster, changes).values()) == {None}
+        assert sorted(record.getMessage() for record in caplog.records) == [
+            "broker (default of all): max.connection.creation.rate has no effect: "
+            "connections are accepted at any rate",
+            "topic orders: leader.replication.throttled.replicas has no effect: "
+            "replication is not throttled",
+        ]
+        names = ["leader.replication.throttled.replicas"]
+        found = describe_configs(cluster, [TOPIC], names=names, documentation=True)[TOPIC]
+        assert isinstance(found, list)
+        assert "Not supported, has no effect" in str(found[0].documentation)
+
+
+def test_a_topic_takes_its_new_settings_at_once() -> None:
+    with Broker(topics={"orders": 1}) as broker, Cluster(broker.bootstrap_servers) as cluster:
+        alter_configs(cluster, {TOPIC: [Change("max.message.bytes", "1234")]})
+        partition = broker.node.broker.replicas.by_name["orders"][0]
+        assert partition.log.config.max_message_bytes == 1234
