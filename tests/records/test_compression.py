@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import random
 import tracemalloc
 import zlib
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +91,24 @@ def test_what_was_cut_off_is_missed(codec, missing):
     batch.data = memoryview(data[:-missing])
     with pytest.raises(InvalidRecords):
         list(iterate_records(batch))
+
+
+@pytest.mark.parametrize("size", [1, 10, 5000, 300_000])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_zstd_frames_have_an_end(size, checksum):
+    """A stream that was flushed, and not ended, has all its bytes; Java's reader refuses it."""
+    compressor = zstandard.ZstdCompressor(write_checksum=checksum)
+    content = random.Random(size).randbytes(size // 2) + bytes(size - size // 2)
+    whole = compressor.compress(content)
+    assert decompress(Codec.ZSTD, whole, 1 << 20) == content
+    assert decompress(Codec.ZSTD, whole + whole, 1 << 20) == content + content
+    stream = compressor.compressobj()
+    unfinished = stream.compress(content) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    for data in (unfinished, whole + unfinished, whole + whole[:3]):
+        with pytest.raises(InvalidRecords):
+            decompress(Codec.ZSTD, data, 1 << 20)
+    ended = unfinished + stream.flush()
+    assert decompress(Codec.ZSTD, ended, 1 << 20) == content
 
 
 def test_an_unknown_codec_is_refused():

@@ -34,6 +34,8 @@ _SNAPPY_MAGIC = SNAPPY_HEADER[:8]
 _SNAPPY_BLOCK_SIZE = 32_768
 _SNAPPY_EXPANSION_MAX = 24
 """A copy of 64 bytes takes three: no snappy block can grow by more than 21.4 times."""
+_ZSTD_REPEATED = 1
+"""The type of a block that is one byte, again and again."""
 _INT32 = Struct(">i")
 
 
@@ -212,8 +214,36 @@ def _read_zstd(data: Buffer) -> Iterator[bytes]:
     try:
         while piece := reader.read(PIECE_SIZE):
             yield piece
+        is_whole = _ends_with_zstd_frame(data)
     except (zstandard.ZstdError, MemoryError) as error:
         raise InvalidRecords(f"zstd cannot read the records: {error}") from None
+    if not is_whole:
+        raise InvalidRecords("the zstd frame of the records is cut off")
+
+
+def _ends_with_zstd_frame(data: Buffer) -> bool:
+    """Whether the last frame has its last block; the library's stream does not tell.
+
+    A frame is a header, blocks of a header of three bytes each, perhaps a checksum (RFC 8878).
+    """
+    import zstandard
+
+    view = memoryview(data)
+    position = 0
+    while position < len(view):
+        size = zstandard.frame_header_size(view[position:])
+        has_checksum = view[position + 4] & 0x04
+        position += size
+        is_last = 0
+        while not is_last and position < len(view):
+            block = int.from_bytes(view[position : position + 3], "little")
+            is_last = block & 1
+            size = 1 if block >> 1 & 3 == _ZSTD_REPEATED else block >> 3
+            position += 3 + size
+        if not is_last:
+            return False
+        position += 4 if has_checksum else 0
+    return position == len(view)
 
 
 _READERS: dict[int, Callable[[Buffer], Iterator[bytes]]] = {
