@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.house.sources import PACKAGE, ROOT
 
+from odradek.handlers import error_answers
 from odradek.handlers.support_matrix import document, handlers
 from odradek.wire.api import BY_KEY
 from odradek.wire.names import snake_case
@@ -40,6 +41,12 @@ def test_the_first_lines_and_the_handlers_agree() -> None:
         shown = f"{low}-{high}" if low != high else f"{low}"
         assert re.search(rf"versions? {shown}[:\b]", first), f"{path.name} serves {shown}"
         assert handler.handle or handler.controller or handler.forwarded
+
+
+def test_whole_requests_are_refused_in_one_way_only() -> None:
+    own = {key for key, (handler, _) in handlers().items() if handler.error_response is not None}
+    assert own
+    assert own.isdisjoint(error_answers._SHAPES), "a shape that nobody asks for"
 
 
 def test_the_support_matrix_is_current() -> None:

@@ -5,6 +5,8 @@ import time
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from odradek.client.admin.topics import delete_topics
+from odradek.client.cluster import Cluster
 from odradek.testing import Broker, BrokerError
 
 
@@ -96,6 +98,27 @@ def test_pause_and_resume():
         assert producer.flush(20) == 0
 
 
+def test_faults_are_ordered_while_it_is_paused():
+    with Broker(topics={"orders": 1}) as broker:
+        producer = producer_of(broker)
+        produce(producer, "orders", b"1")
+        broker.pause()
+        producer.produce("orders", b"2")
+        broker.inject("Produce", "NOT_ENOUGH_REPLICAS")
+        broker.resume()
+        assert producer.flush(20) == 0
+        assert broker.requests("Produce") == 3
+
+
+def test_injected_errors_stand_where_each_api_has_them():
+    with Broker(topics={"orders": 1}) as broker, Cluster(broker.bootstrap_servers) as cluster:
+        broker.inject("DeleteTopics", "TOPIC_DELETION_DISABLED")
+        refused = delete_topics(cluster, ["orders"])["orders"]
+        assert refused is not None
+        assert refused.code.name == "TOPIC_DELETION_DISABLED"
+        assert delete_topics(cluster, ["orders"]) == {"orders": None}
+
+
 def test_restart_keeps_port_and_data():
     with Broker(topics={"orders": 1}) as broker:
         producer = producer_of(broker)
@@ -117,8 +140,21 @@ def test_many_at_a_time():
 def test_mistakes_are_named():
     with pytest.raises(BrokerError, match=r"log\.retention\.ms"):
         Broker(settings={"log.retention.ms": "soon"}).start()
-    with Broker() as broker, pytest.raises(ValueError, match="not an API"):
-        broker.inject("Prodce", "NONE")
+    misspelt = Broker(settings={"log.retention.m": 1})
+    with pytest.warns(UserWarning, match="log.retention.m has no effect.*mean log.retention.ms"):
+        misspelt.start()
+    misspelt.close()
+    with Broker() as broker:
+        with pytest.raises(ValueError, match="not an API of the broker; did you mean Produce"):
+            broker.inject("Prodce", "NONE")
+        with pytest.raises(ValueError, match="not an API of the broker"):
+            broker.inject("Envelope", "NONE")
+        with pytest.raises(ValueError, match="no error; did you mean NOT_LEADER_OR_FOLLOWER"):
+            broker.inject("Produce", "NOT_LEADER_OR_FOLOWER")
+        broker.pause()
+        with pytest.raises(BrokerError, match="is paused: resume it first"):
+            broker.create_topics({"orders": 1})
+        broker.resume()
     with pytest.raises(BrokerError, match="does not run"):
         broker.disconnect_all()
 

@@ -2,7 +2,7 @@
 
 Most responses have an error code of their own. The others carry one per topic, partition, group
 or resource that was asked for; for them `_SHAPES` tells which array of the response mirrors
-which array of the request.
+which array of the request. Where that is not enough, the handler has an `error_response` of its own.
 """
 
 from __future__ import annotations
@@ -57,13 +57,11 @@ _SHAPES = {
         Versions(7, 99),
     ),
     2: _shape(f"topics>topics:name {_PARTITIONS}"),
-    3: _shape("topics>topics:name,topic_id", Versions(13, 99)),
     8: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),
     9: _shape("groups>groups:group_id", Versions(0, 7)),
     10: _shape("coordinator_keys>coordinators:key=", Versions(0, 3)),
     15: _shape("groups>groups:group_id="),
     19: _shape("topics>topics:name"),
-    20: _shape("topics>responses:name,topic_id"),
     21: _shape(f"topics>topics:name {_PARTITIONS}"),
     23: _shape("topics>topics:topic partitions>partitions:partition"),
     28: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+import warnings
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import ConfigurationError
 from odradek.config.load import load
 from odradek.model.errors import ErrorCode
 from odradek.network.event_loop import new_event_loop
@@ -88,9 +91,10 @@ class Broker:
         """
         if self._thread is not None:
             raise BrokerError("the broker runs already")
+        config = self._configuration()
         started: Future[None] = Future()
         self._thread = threading.Thread(
-            target=self._serve, args=(started,), name="odradek-broker", daemon=True
+            target=self._serve, args=(config, started), name="odradek-broker", daemon=True
         )
         self._thread.start()
         try:
@@ -102,17 +106,27 @@ class Broker:
                 self._temporary.cleanup()
             raise BrokerError(f"the broker does not start: {error}") from error
 
-    def _serve(self, started: Future[None]) -> None:
+    def _configuration(self) -> BrokerConfig:
+        """What the test wants; settings without effect are warned of."""
+        overrides = {
+            "listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            **QUICK_SETTINGS,
+            **self._settings,
+        }
+        try:
+            loaded = load(None, overrides, self.data)
+        except ConfigurationError as error:
+            self.close()
+            raise BrokerError(f"the broker does not start: {error}") from error
+        for text in loaded.warnings:
+            warnings.warn(text, stacklevel=4)
+        return loaded.config
+
+    def _serve(self, config: BrokerConfig, started: Future[None]) -> None:
         """The thread of the broker."""
         loop, selector = new_event_loop()
         asyncio.set_event_loop(loop)
         try:
-            overrides = {
-                "listeners": f"PLAINTEXT://{HOST}:{self.port}",
-                **QUICK_SETTINGS,
-                **self._settings,
-            }
-            config = load(None, overrides, self.data).config
 
             async def start() -> Node:
                 node = Node(config, selector, file_system=UnsyncedFileSystem())
@@ -157,9 +171,10 @@ class Broker:
 
     def _run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine on the broker's loop and wait for it."""
-        if self._loop is None:
+        if self._loop is None or self._frozen is not None:
             coroutine.close()
-            raise BrokerError("the broker does not run")
+            problem = "is paused: resume it first" if self._loop else "does not run"
+            raise BrokerError(f"the broker {problem}")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(TIMEOUT_S)
 
     def _call(self, function: Callable[[], ResultT]) -> ResultT:
@@ -190,7 +205,7 @@ class Broker:
 
     def requests(self, api: str | int) -> int:
         """How many requests of an API were answered."""
-        return self.node.dispatcher.entries[_key(api)].times.count
+        return self.node.dispatcher.entries[self._key(api)].times.count
 
     # -- topics -----------------------------------------------------------------------------
 
@@ -227,17 +242,19 @@ class Broker:
 
         The error stands where the API has it: for the whole request, or for each partition.
         """
-        code = ErrorCode[error] if isinstance(error, str) else error
-        self._order(Fault(_optional_key(api), times, error=code))
+        code = error if isinstance(error, ErrorCode) else ErrorCode.__members__.get(error)
+        if code is None:
+            raise ValueError(f"{error!r} is no error{_alike(str(error), ErrorCode.__members__)}")
+        self._order(Fault(self._optional_key(api), times, error=code))
 
     def delay(self, api: str | int | None, seconds: float, *, times: int | None = None) -> None:
         """Serve the next requests of an API (None: of any) late; without `times`, all of them."""
         count = FOREVER if times is None else times
-        self._order(Fault(_optional_key(api), count, delay_s=seconds))
+        self._order(Fault(self._optional_key(api), count, delay_s=seconds))
 
     def disconnect(self, api: str | int | None = None, *, times: int = 1) -> None:
         """Close the connection on the next requests of an API, unanswered."""
-        self._order(Fault(_optional_key(api), times, disconnects=True))
+        self._order(Fault(self._optional_key(api), times, disconnects=True))
 
     def disconnect_all(self) -> None:
         """Close all connections now."""
@@ -250,7 +267,7 @@ class Broker:
 
     def heal(self) -> None:
         """Forget all faults that were ordered."""
-        self._call(self._faults.ordered.clear)
+        self._faults.forget()
 
     def pause(self) -> None:
         """Freeze the broker, as a machine that hangs: connections stay open, nothing moves."""
@@ -276,17 +293,31 @@ class Broker:
             self._frozen = None
 
     def _order(self, fault: Fault) -> None:
-        self._call(lambda: self._faults.ordered.append(fault))
+        if self._node is None:
+            raise BrokerError("the broker does not run")
+        self._faults.order(fault)
+
+    def _key(self, api: str | int) -> int:
+        """The key of an API that the broker serves.
+
+        Raises:
+            ValueError: there is none, or it is not served.
+            BrokerError: the broker does not run.
+        """
+        served = self.node.dispatcher.entries
+        found = BY_KEY.get(api) if isinstance(api, int) else BY_NAME.get(api)
+        if found is None or found.key not in served:
+            names = {entry.name for entry in served.values()}
+            raise ValueError(f"{api!r} is not an API of the broker{_alike(str(api), names)}")
+        return found.key
+
+    def _optional_key(self, api: str | int | None) -> int | None:
+        return None if api is None else self._key(api)
 
 
-def _key(api: str | int) -> int:
-    if isinstance(api, int) and api in BY_KEY:
-        return api
-    found = BY_NAME.get(str(api))
-    if found is None:
-        raise ValueError(f"{api!r} is not an API; they are: {', '.join(sorted(BY_NAME))}")
-    return found.key
+def _alike(word: str, known: Iterable[str]) -> str:
+    """The names that a word was perhaps meant for, as the end of a message."""
+    import difflib  # Needed only where something is misspelt.
 
-
-def _optional_key(api: str | int | None) -> int | None:
-    return None if api is None else _key(api)
+    close = difflib.get_close_matches(word, list(known), n=2)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

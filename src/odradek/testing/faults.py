@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from odradek.broker.context import RequestContext
 from odradek.handlers.dispatch import Entry
-from odradek.handlers.error_answers import error_answer
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.produce_request import ProduceRequest
 
 FOREVER = 2**62
@@ -28,19 +28,42 @@ class Fault:
 
 
 class Faults:
-    """Asked by the dispatcher before each handler; lives on the loop's thread."""
+    """Asked by the dispatcher before each handler, on the loop's thread.
+
+    Faults are ordered and forgotten from the test's thread, also while the loop is paused.
+    """
 
     def __init__(self) -> None:
-        self.ordered: list[Fault] = []
+        self._ordered: list[Fault] = []
+        self._lock = threading.Lock()
+
+    def order(self, fault: Fault) -> None:
+        """Have it happen to the next requests, after what was ordered before."""
+        with self._lock:
+            self._ordered.append(fault)
+
+    def forget(self) -> None:
+        """Let nothing more happen."""
+        with self._lock:
+            self._ordered.clear()
 
     def __call__(self, entry: Entry, context: RequestContext, request: Any) -> Any:
-        """What stands for the handler's answer; None lets the handler answer."""
-        for fault in self.ordered:
-            if fault.api_key in {None, entry.key}:
-                fault.times -= 1
-                if fault.times <= 0:
-                    self.ordered.remove(fault)
-                return self._happen(fault, entry, context, request)
+        """What stands for the handler's answer; None lets the handler answer.
+
+        Raises:
+            ApiError: the whole request is to fail with it.
+        """
+        fault = self._take(entry.key)
+        return None if fault is None else self._happen(fault, entry, context, request)
+
+    def _take(self, api_key: int) -> Fault | None:
+        with self._lock:
+            for fault in self._ordered:
+                if fault.api_key in {None, api_key}:
+                    fault.times -= 1
+                    if fault.times <= 0:
+                        self._ordered.remove(fault)
+                    return fault
         return None
 
     @staticmethod
@@ -49,8 +72,7 @@ class Faults:
             context.peer.close()
             return asyncio.get_running_loop().create_future()
         if fault.error is not None:
-            code = fault.error
-            return error_answer(request, context.api_version, code, f"{code.message} (injected)")
+            raise ApiError(fault.error, f"{fault.error.message} (injected)")
         return _late(fault.delay_s, entry.handle, context, _kept(request))
 
 
