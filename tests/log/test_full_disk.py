@@ -186,6 +186,31 @@ def test_what_is_there_is_served_while_nothing_fits(code, caplog):
     assert values(log) == [b"before", b"after"]
 
 
+def test_too_many_open_files_are_no_failure_of_the_disk():
+    room = LogRoom("/logs", FullDisk())
+    log = room.open(flush_messages=2)
+    append(log, b"before")
+    room.file_system.fail = lambda operation, _: (
+        OSError(errno.EMFILE, "Too many open files") if operation == "open" else None
+    )
+    append(log, b"its file is open")  # but cannot be flushed now
+    assert log.recovery_point == 0
+    log.forget_positions()
+    log.active.close_file()
+    for attempt in (
+        lambda: append(log, b"lost"),
+        lambda: log.read(0, 100, 1),
+        log.flush,
+    ):
+        with pytest.raises(DiskFull, match="Too many open files"):
+            attempt()
+    assert not room.directory.is_offline
+    room.file_system.fail = lambda operation, _: None
+    append(log, b"after")
+    assert log.recovery_point == 3
+    assert values(log) == [b"before", b"its file is open", b"after"]
+
+
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
 def test_other_failures_are_no_matter_of_room(code):
     room = LogRoom("/logs", FullDisk())

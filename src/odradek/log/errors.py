@@ -26,7 +26,10 @@ class LogDirectoryOffline(ApiError):
 
 
 class DiskFull(ApiError):
-    """There was no room for what was to be written: nothing was, and it may be tried again."""
+    """There was no room for what was to be written: nothing was, and it may be tried again.
+
+    So it is where too many files are open for one to be read or written.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
@@ -65,11 +68,18 @@ class DamagedFile(Exception):
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """The volume is full, or the user's share of it, or the file is as large as it may be."""
+_NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
+"""The process, or the machine, has as many files open as it may."""
 
 
 def is_for_room(error: OSError) -> bool:
-    """Whether the device works, and only lacks room."""
-    return error.errno in _NO_ROOM
+    """Whether the device works, and only room is lacking: on it, or among the open files."""
+    return error.errno in _NO_ROOM or error.errno in _NO_DESCRIPTOR
+
+
+def is_for_descriptors(error: OSError) -> bool:
+    """Whether too many files are open: nothing was done to any of them."""
+    return error.errno in _NO_DESCRIPTOR
 
 
 class DirectoryInUse(Exception):

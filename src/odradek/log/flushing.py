@@ -20,7 +20,7 @@ from odradek.env.file_system import READ_ONLY, FileSystem, replace_file
 from odradek.log import names, snapshots
 from odradek.log.checkpoints import leader_epochs_text
 from odradek.log.descriptors import OpenFile
-from odradek.log.errors import DiskFull, LogDirectoryOffline
+from odradek.log.errors import DiskFull, LogDirectoryOffline, is_for_descriptors
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
@@ -97,6 +97,8 @@ class FlushWork:
             for path in self._directories:
                 file_system.sync_directory(path)
         except OSError as error:
+            if is_for_descriptors(error):
+                raise  # the sync was not even tried
             # Whatever the reason: what was to be synced may be dropped now.
             raise OSError(errno.EIO, f"a sync failed: {error}") from error
         if self._epochs is not None:
@@ -146,7 +148,12 @@ def checkpoint_offset(log: PartitionLog) -> int:
 
 
 def flush_work(log: PartitionLog, offset: int) -> FlushWork | None:
-    """The work that flushes the log up to `offset`; None if that was done."""
+    """The work that flushes the log up to `offset`; None if that was done.
+
+    Raises:
+        DiskFull: too many files are open.
+        LogDirectoryOffline: the disk failed.
+    """
     if log.directory.is_offline or (
         offset <= log.recovery_point
         and not log.is_unsynced
@@ -156,7 +163,7 @@ def flush_work(log: PartitionLog, offset: int) -> FlushWork | None:
     try:
         return FlushWork(log, offset)
     except OSError as error:
-        raise log.fail("flush", error) from error
+        raise log.refuse("flush", error) from error
 
 
 def set_flush_offset(log: PartitionLog) -> None:
@@ -173,7 +180,10 @@ def flush_in_background(log: PartitionLog) -> None:
     """Begin a flush, unless one is under way; that one is followed by another if need be."""
     if log.is_flushing:
         return
-    work = flush_work(log, log.log_end_offset)
+    try:
+        work = flush_work(log, log.log_end_offset)
+    except DiskFull:
+        return  # what was appended stays appended; the next append or tick tries again
     if work is None:
         return
     log.is_flushing = True

@@ -537,6 +537,9 @@ class PartitionLog:
         """What makes all records up to now survive a crash; None if they do already.
 
         Call `run` of it in any thread, then `complete` on the loop's.
+
+        Raises:
+            DiskFull, LogDirectoryOffline: too many files are open, or the disk failed.
         """
         return flushing.flush_work(self, self.log_end_offset)
 
@@ -575,10 +578,12 @@ class PartitionLog:
         """A write failed that can be taken back; the exception to raise."""
         return self.directory.refuse(f"could not {what} {self.topic_partition}", error)
 
-    def unreadable(self, error: OSError | DamagedFile) -> LogDamaged | LogDirectoryOffline:
+    def unreadable(
+        self, error: OSError | DamagedFile
+    ) -> LogDamaged | DiskFull | LogDirectoryOffline:
         """A read failed: the device did, or what is on it is no log; the exception to raise."""
         if isinstance(error, OSError):
-            return self.fail("read", error)
+            return self.refuse("read", error)
         logger.error("%s is damaged: %s", self.topic_partition, error)
         return LogDamaged(f"{self.topic_partition}: {error}")
 

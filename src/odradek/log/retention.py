@@ -58,7 +58,7 @@ def delete_old_segments(log: PartitionLog) -> int:
             deleted += _delete(log, _too_much(log), "above retention.bytes")
             deleted += _delete(log, _too_old(log), "older than retention.ms")
     except OSError as error:
-        raise log.fail("delete segments of", error) from error
+        raise log.refuse("delete segments of", error) from error
     return deleted
 
 

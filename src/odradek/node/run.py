@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -41,6 +42,7 @@ def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     Raises:
         StartError: with what to do.
     """
+    _open_many_files()
     loop, selector = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -53,6 +55,15 @@ def _what_to_do(error: Exception) -> str:
     if isinstance(error, LogDirectoryOffline):
         return f"{error.message}; choose a directory that can be written with --data or log.dirs"
     return str(error)
+
+
+def _open_many_files() -> None:
+    """Every connection is a file; the lower limit that processes begin with is for others."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (OSError, ValueError) as error:  # some systems name a limit that they do not grant
+        log.debug("the limit of open files stays as it is: %s", error)
 
 
 async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:

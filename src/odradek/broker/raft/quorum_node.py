@@ -28,7 +28,7 @@ from odradek.core.raft.events import (
 from odradek.core.raft.machine import Leader, QuorumMachine
 from odradek.core.raft.voters import Voter
 from odradek.env.clock import Clock
-from odradek.log.errors import LogDirectoryOffline
+from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.log.flushing import FlushWork
 
 log = logging.getLogger("odradek.metadata")
@@ -175,7 +175,7 @@ class QuorumNode:
         end_offset = self.log.end_offset
         try:
             work = self.log.flush_work()
-        except LogDirectoryOffline as error:
+        except (DiskFull, LogDirectoryOffline) as error:
             self._fail(error)
             return
         if work is None:
