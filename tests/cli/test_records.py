@@ -25,6 +25,7 @@ def test_all_parts_of_a_record(odradek, topic):
     line = odradek("consume", topic, "-k", "-H", "-o", "-s", "|").out
     assert line == f"{topic}-1@0|a=1,b=null|key|v\n"
     document = odradek("consume", topic, "--format", "json").json
+    assert odradek("consume", topic, "--json").json == document
     assert document["timestamp_ms"] == 5000
     assert document["headers"] == [{"name": "a", "value": "1"}, {"name": "b", "value": None}]
     assert odradek("consume", topic, "--format", "{key}={value};").out == "key=v;"
