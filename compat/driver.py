@@ -166,8 +166,10 @@ class Driver:
         partitions: Sequence[int] = (0,),
         start: int = 0,
         timeout_seconds: float = 20.0,
+        committed: bool = False,
     ) -> list[ReadRecord]:
-        """Up to `count` records from offset `start` of each partition, in no group."""
+        """Up to `count` records from offset `start` of each partition, in no group; only
+        committed ones where it matters (some clients read no others)."""
         answer = self._ask(
             "read",
             topic=topic,
@@ -175,8 +177,34 @@ class Driver:
             **{"from": start},
             count=count,
             timeout_ms=int(timeout_seconds * 1000),
+            committed=committed,
         )
         return [_read(each) for each in answer["records"]]
+
+    def transact(
+        self,
+        transactional_id: str,
+        topic: str,
+        records: Iterable[Record],
+        end: str,
+        *,
+        group: str | None = None,
+        offset: int = 0,
+    ) -> None:
+        """Write records in a transaction of a new producer; `end` is `commit`, `abort` or `none`.
+
+        With a group, its offset for partition 0 of the topic is part of the transaction.
+        """
+        said = [record.as_json() for record in records]
+        self._ask(
+            "transact",
+            id=transactional_id,
+            topic=topic,
+            records=said,
+            end=end,
+            group=group,
+            offset=offset,
+        )
 
     def join(
         self,

@@ -50,6 +50,7 @@ class Batch(NamedTuple):
     log_append_time: bool
     producer_id: int
     records: int
+    is_control: bool
 
 
 def decode_response(name: str, version: int, frame: bytes, response: type[Response]) -> Response:
@@ -194,6 +195,9 @@ def batch_headers(records: bytes | memoryview) -> list[Batch]:
             break
         codec = CODECS[attributes & 7]
         append_time = bool(attributes & 8)
-        batches.append(Batch(base_offset, 12 + length, codec, append_time, producer_id, count))
+        is_control = bool(attributes & 0x20)
+        batches.append(
+            Batch(base_offset, 12 + length, codec, append_time, producer_id, count, is_control)
+        )
         position += 12 + length
     return batches

@@ -12,6 +12,7 @@ from compat.scenarios import (
     record_shapes,
     sizes,
     delivery,
+    transactions,
     timestamps,
     topics,
     groups,
@@ -37,4 +38,5 @@ __all__ = [
     "sizes",
     "timestamps",
     "topics",
+    "transactions",
 ]

@@ -50,6 +50,28 @@ def identity(bench: Workbench) -> None:
     features.says(r"^Feature: metadata\.version\s.*FinalizedVersionLevel: \S+\s+Epoch: \d+")
 
 
+@check("TransactionsCommand")
+def transactions(bench: Workbench) -> None:
+    """Transactional ids, listed with filters and described; none hangs; the log is readable."""
+    topic = bench.topic("tool-transactions")
+    words = ["--topic", topic, "--num-records", "20", "--record-size", "10", "--throughput", "-1"]
+    name = "tool-transactional-id"
+    bench.tool("ProducerPerformance", *words, "--transactional-id", name)
+    tool = "TransactionsCommand"
+    bench.tool(tool, "list").says(rf"^{name}\s*\t.*(Complete|Empty)")
+    bench.tool(tool, "list", "--transactional-id-pattern", "tool-trans.*").says(rf"^{name}\s*\t")
+    bench.tool(tool, "list", "--transactional-id-pattern", "other.*").says_not(name)
+    bench.tool(tool, "describe", "--transactional-id", name).says(rf"^\d+ *\t{name} *\t\d+")
+    bench.tool(tool, "find-hanging", "--broker-id", str(bench.broker_id())).says_not(topic)
+    formatter = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
+    read = bench.try_tool(
+        "consumer.ConsoleConsumer",
+        *("--topic", "__transaction_state", "--from-beginning", "--timeout-ms", "4000"),
+        *("--formatter", formatter),
+    )
+    read.says(rf'"transactionalId":"{name}".*"transactionStatus":[45]')
+
+
 @check("TransactionsCommand describe-producers")
 def producers(bench: Workbench) -> None:
     """The state of an idempotent producer."""

@@ -67,10 +67,15 @@ func (d *driver) read(ctx context.Context, c command) (any, error) {
 	for _, index := range partitions {
 		starts[index] = kgo.NewOffset().At(c.From)
 	}
+	isolation := kgo.ReadUncommitted()
+	if c.Committed {
+		isolation = kgo.ReadCommitted()
+	}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(d.bootstrap),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{c.Topic: starts}),
 		kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.FetchIsolationLevel(isolation),
 	)
 	if err != nil {
 		return nil, err

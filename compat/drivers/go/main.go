@@ -44,6 +44,9 @@ type command struct {
 	Strategy   string            `json:"strategy"`
 	Instance   string            `json:"instance"`
 	Pattern    string            `json:"pattern"`
+	Committed  bool              `json:"committed"`
+	ID         string            `json:"id"`
+	End        string            `json:"end"`
 }
 
 type driver struct {
@@ -68,6 +71,7 @@ var verbs = map[string]verb{
 	"produce":        (*driver).produce,
 	"produce_empty":  (*driver).produceEmpty,
 	"read":           (*driver).read,
+	"transact":       (*driver).transact,
 	"join":           (*driver).join,
 	"poll":           (*driver).poll,
 	"commit":         (*driver).commit,

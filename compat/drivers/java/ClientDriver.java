@@ -21,6 +21,7 @@ import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -43,6 +44,7 @@ final class ClientDriver {
     private final String bootstrap;
     private final Admin admin;
     private final Map<String, Member> members = new HashMap<>();
+    private final List<KafkaProducer<byte[], byte[]>> transactional = new ArrayList<>();
 
     private static final class Member {
         final KafkaConsumer<byte[], byte[]> consumer;
@@ -74,6 +76,7 @@ final class ClientDriver {
         verbs.put("produce", driver::produce);
         verbs.put("produce_empty", driver::produceEmpty);
         verbs.put("read", driver::read);
+        verbs.put("transact", driver::transact);
         verbs.put("join", driver::join);
         verbs.put("poll", driver::poll);
         verbs.put("commit", driver::commit);
@@ -250,7 +253,8 @@ final class ClientDriver {
         command.get("partitions").forEach(p -> wanted.add(new TopicPartition(command.get("topic").asText(), p.asInt())));
         ObjectNode answer = Lines.object();
         ArrayNode records = answer.putArray("records");
-        try (KafkaConsumer<byte[], byte[]> consumer = consumer(Map.of())) {
+        String isolation = command.path("committed").asBoolean(false) ? "read_committed" : "read_uncommitted";
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(Map.of("isolation.level", isolation))) {
             consumer.assign(wanted);
             wanted.forEach(partition -> consumer.seek(partition, command.path("from").asLong(0)));
             collect(consumer, records, command.get("count").asInt(), command.get("timeout_ms").asLong(), null);
@@ -271,6 +275,29 @@ final class ClientDriver {
                 }
             }
         } while (records.size() < count && System.nanoTime() < deadline);
+    }
+
+    private ObjectNode transact(JsonNode command) throws Exception {
+        String topic = command.get("topic").asText();
+        Map<String, Object> properties = Map.of("bootstrap.servers", bootstrap, "transactional.id", command.get("id").asText());
+        KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+        transactional.add(producer); // one that is closed would abort what is open
+        producer.initTransactions();
+        producer.beginTransaction();
+        for (JsonNode record : command.get("records")) {
+            producer.send(toWrite(topic, record)).get();
+        }
+        if (command.get("group").isTextual()) {
+            Map<TopicPartition, OffsetAndMetadata> offsets =
+                Map.of(new TopicPartition(topic, 0), new OffsetAndMetadata(command.get("offset").asLong()));
+            producer.sendOffsetsToTransaction(offsets, new ConsumerGroupMetadata(command.get("group").asText()));
+        }
+        switch (command.get("end").asText()) {
+            case "commit" -> producer.commitTransaction();
+            case "abort" -> producer.abortTransaction();
+            default -> { }
+        }
+        return Lines.object();
     }
 
     private ObjectNode join(JsonNode command) {

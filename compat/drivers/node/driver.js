@@ -92,6 +92,23 @@ const verbs = {
     throw new Unsupported('kafkajs sends nothing for no messages')
   },
 
+  async transact({ id, topic, records, end, group, offset }) {
+    const producer = kafka.producer({ transactionalId: id, idempotent: true, maxInFlightRequests: 1 })
+    await producer.connect()
+    const transaction = await producer.transaction()
+    await transaction.send({ topic, messages: records.map(toWrite), acks: -1, timeout: 15000 })
+    if (group !== null) {
+      const partitions = [{ partition: 0, offset: String(offset) }]
+      await transaction.sendOffsets({ consumerGroupId: group, topics: [{ topic, partitions }] })
+    }
+    if (end === 'none') {
+      return
+    }
+    await (end === 'commit' ? transaction.commit() : transaction.abort())
+    await producer.disconnect()
+  },
+
+  // kafkajs reads committed records unless it is told otherwise
   async read({ topic, partitions, from = 0, count, timeout_ms: timeoutMs }) {
     readers += 1
     const member = new Member(kafka, `kafkajs-reads-${process.pid}-${readers}`)

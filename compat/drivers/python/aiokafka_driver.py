@@ -52,6 +52,7 @@ class Driver:
         threading.Thread(target=self.loop.run_forever, name="event loop", daemon=True).start()
         self.admin: AIOKafkaAdminClient = self._run(self._start_admin())
         self.members: dict[str, AIOKafkaConsumer] = {}
+        self.transactional: list[AIOKafkaProducer] = []
         self.starts: dict[str, Future[None]] = {}
         """A consumer's start ends with its first assignment, for which others may be needed."""
 
@@ -116,6 +117,9 @@ class Driver:
 
     def read(self, command: Command) -> Command:
         return {"records": self._run(self._read(command))}
+
+    def transact(self, command: Command) -> None:
+        self._run(self._transact(command))
 
     def join(self, command: Command) -> None:
         if command.get("strategy", "range") == "server":
@@ -220,8 +224,33 @@ class Driver:
         finally:
             await producer.stop()
 
+    async def _transact(self, command: Command) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap, transactional_id=command["id"]
+        )
+        self.transactional.append(producer)
+        await producer.start()
+        await producer.begin_transaction()
+        for record in command["records"]:
+            await producer.send_and_wait(
+                command["topic"],
+                value_to_write(record["value"]),
+                key=decoded(record["key"]),
+                partition=record["partition"],
+            )
+        if command["group"] is not None:
+            offsets = {TopicPartition(command["topic"], 0): command["offset"]}
+            await producer.send_offsets_to_transaction(offsets, command["group"])
+        if command["end"] == "commit":
+            await producer.commit_transaction()
+        elif command["end"] == "abort":
+            await producer.abort_transaction()
+        if command["end"] != "none":
+            await producer.stop()
+
     async def _read(self, command: Command) -> list[Command]:
-        consumer = await self._consumer({})
+        isolation = "read_committed" if command.get("committed") else "read_uncommitted"
+        consumer = await self._consumer({"isolation_level": isolation})
         wanted = [TopicPartition(command["topic"], index) for index in command["partitions"]]
         try:
             consumer.assign(wanted)

@@ -37,6 +37,7 @@ class Driver:
         self.bootstrap = bootstrap
         self.admin = admin.AdminClient({"bootstrap.servers": bootstrap})
         self.members: dict[str, Consumer] = {}
+        self.transactional: list[Producer] = []
 
     def about(self, command: Command) -> Command:
         return {"client": "librdkafka", "version": confluent_kafka.libversion()[0]}
@@ -132,7 +133,8 @@ class Driver:
         raise UnsupportedVerb("librdkafka makes no batch without a record")
 
     def read(self, command: Command) -> Command:
-        consumer = self._consumer("reads-alone", {})
+        isolation = "read_committed" if command.get("committed") else "read_uncommitted"
+        consumer = self._consumer("reads-alone", {"isolation.level": isolation})
         start = command.get("from", 0)
         consumer.assign(
             [TopicPartition(command["topic"], index, start) for index in command["partitions"]]
@@ -141,6 +143,32 @@ class Driver:
             return {"records": _collect(consumer, command["count"], command["timeout_ms"])}
         finally:
             consumer.close()
+
+    def transact(self, command: Command) -> None:
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "transactional.id": command["id"]}
+        )
+        self.transactional.append(producer)  # one that goes away would abort what is open
+        producer.init_transactions(DELIVERY_SECONDS)
+        producer.begin_transaction()
+        for record in command["records"]:
+            producer.produce(
+                command["topic"],
+                partition=record["partition"],
+                key=decoded(record["key"]),
+                value=value_to_write(record["value"]),
+            )
+        producer.flush(DELIVERY_SECONDS)
+        if command["group"] is not None:
+            consumer = self._consumer(command["group"], {})
+            offsets = [TopicPartition(command["topic"], 0, command["offset"])]
+            member = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction(offsets, member, DELIVERY_SECONDS)
+            consumer.close()
+        if command["end"] == "commit":
+            producer.commit_transaction(DELIVERY_SECONDS)
+        elif command["end"] == "abort":
+            producer.abort_transaction(DELIVERY_SECONDS)
 
     def join(self, command: Command) -> None:
         strategy = command.get("strategy", "range")

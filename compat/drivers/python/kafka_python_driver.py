@@ -61,6 +61,7 @@ class Driver:
         self.bootstrap = bootstrap
         self.admin = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=40000)
         self.members: dict[str, Member] = {}
+        self.transactional: list[KafkaProducer] = []
 
     def about(self, command: Command) -> Command:
         lacks = ["null key with null value", "null header values"]
@@ -150,7 +151,8 @@ class Driver:
         raise UnsupportedVerb("kafka-python makes no batch without a record")
 
     def read(self, command: Command) -> Command:
-        consumer = self._consumer({"group_id": None})
+        isolation = "read_committed" if command.get("committed") else "read_uncommitted"
+        consumer = self._consumer({"group_id": None, "isolation_level": isolation})
         wanted = [TopicPartition(command["topic"], index) for index in command["partitions"]]
         consumer.assign(wanted)
         for partition in wanted:
@@ -159,6 +161,30 @@ class Driver:
             return {"records": _collect(consumer, command["count"], command["timeout_ms"])}
         finally:
             consumer.close()
+
+    def transact(self, command: Command) -> None:
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, transactional_id=command["id"])
+        self.transactional.append(producer)
+        producer.init_transactions()
+        producer.begin_transaction()
+        for record in command["records"]:
+            producer.send(
+                command["topic"],
+                value_to_write(record["value"]),
+                key=decoded(record["key"]),
+                partition=record["partition"],
+            ).get(30)
+        if command["group"] is not None:
+            offsets = {
+                TopicPartition(command["topic"], 0): OffsetAndMetadata(command["offset"], "", -1)
+            }
+            producer.send_offsets_to_transaction(offsets, command["group"])
+        if command["end"] == "commit":
+            producer.commit_transaction()
+        elif command["end"] == "abort":
+            producer.abort_transaction()
+        if command["end"] != "none":
+            producer.close()
 
     def join(self, command: Command) -> None:
         if command.get("strategy", "range") == "server":

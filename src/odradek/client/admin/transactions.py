@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from odradek.client.admin.cluster import describe_producers
 from odradek.client.cluster import TRANSACTION, Cluster
-from odradek.client.errors import BrokerError, ClientError, broker_error, check
+from odradek.client.errors import ClientError, broker_error, check
 from odradek.client.fan_out import fan_out, to_coordinators
-from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.describe_producers_response import ProducerState
 from odradek.wire.generated.describe_transactions_request import DescribeTransactionsRequest
@@ -192,12 +191,7 @@ def abort_transaction(cluster: Cluster, transaction: OpenTransaction) -> None:
         ]
     )
     response = cluster.ask_node(cluster.leader(name), request, WriteTxnMarkersResponse)
-    codes = [
-        partition.error_code
-        for marker in response.markers
-        for topic in marker.topics
-        for partition in topic.partitions
-    ]
-    if codes != [ErrorCode.NONE]:
-        code = codes[0] if codes else ErrorCode.UNKNOWN_SERVER_ERROR
-        raise BrokerError(code, subject=f"marker in {name}")
+    for marker in response.markers:
+        for topic in marker.topics:
+            for partition in topic.partitions:
+                check(partition.error_code, subject=f"marker in {name}")
