@@ -14,11 +14,12 @@ import pandas as pd
 import pytest
 from confluent_kafka import Producer
 
-from odradek.demo import broker, data, pipeline, producing, run_note
+from odradek.demo import DemoOptions, broker, data, pipeline, producing, run_note
 from odradek.demo.picture import draw
 from odradek.demo.pipeline import Places
 from odradek.demo.reconciliation import canonical, longest_waits, reconcile
 from odradek.demo.screen import Console, Screen
+from odradek.demo.story import tell
 from odradek.demo.topics import Topics
 
 FLIGHTS = 3_000
@@ -183,3 +184,16 @@ def test_killed_in_the_middle_and_run_again_it_is_still_exact(output):
     assert "0 events into 5 topics" in said
     assert "Every record is accounted for" in said
     assert (output / "delays.png").stat().st_size > 50_000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bootstrap_servers": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1"),
+        ({"bootstrap_servers": "localhost"}, "no broker answers at localhost"),
+        ({"output": Path(__file__) / "x"}, "Not a directory; see --output"),
+    ],
+)
+def test_what_cannot_work_is_said_in_a_sentence(tmp_path, capsys, options, said):
+    assert tell(DemoOptions(**{"output": tmp_path, "flights": 10, **options})) == 1
+    assert said in " ".join(capsys.readouterr().out.split())

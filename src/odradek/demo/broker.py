@@ -25,7 +25,7 @@ COMMAND = "import sys; from odradek.cli.main import main; sys.argv[0] = 'odradek
 
 
 class BrokerNotStartedError(RuntimeError):
-    """The broker ended, or does not answer; the message has the end of its log."""
+    """The broker ended, or does not answer; the message says what is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,24 @@ def find(directory: Path) -> RunningBroker | None:
     return broker if _answers(broker.servers) else None
 
 
+def check(servers: str) -> None:
+    """Whether a broker that the user names is there.
+
+    Raises:
+        BrokerNotStartedError: it is not.
+    """
+    if not _answers(servers):
+        raise BrokerNotStartedError(
+            f"no broker answers at {servers}: start one there, or leave --bootstrap-server out"
+        )
+
+
 def _answers(servers: str) -> bool:
     """Whether a broker answers to a client."""
     host, _, port = servers.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1).close()
-    except OSError:
+    except (OSError, ValueError):
         return False
     client = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     try:

@@ -105,7 +105,8 @@ class SparkWork:
             step.say(str(picture))
         self._screen.say()
         for what, names in waits.items():
-            self._screen.say(f"  Longest mean delay by {what}: {', '.join(names)}")
+            if names:  # too few flights say nothing
+                self._screen.say(f"  Longest mean delay by {what}: {', '.join(names)}")
         return account
 
     @contextmanager

@@ -26,7 +26,11 @@ EXIT_INTERRUPTED = 130
 def tell(options: DemoOptions, screen: Screen | None = None) -> int:
     """Perform the demo; see `odradek.demo.run`."""
     screen = screen or Screen()
-    note = _note(options, screen)
+    try:
+        note = _note(options, screen)
+    except OSError as error:
+        screen.say(f"[red]cannot write to {options.output}: {error.strerror}; see --output[/]")
+        return EXIT_FAILED
     try:
         account = _perform(options, note, screen)
     except KeyboardInterrupt:
@@ -73,6 +77,7 @@ def _perform(options: DemoOptions, note: RunNote, screen: Screen) -> Account:
 def _broker(options: DemoOptions, screen: Screen) -> Iterator[RunningBroker]:
     """The broker to use; ours is ended in order."""
     if options.bootstrap_servers is not None:
+        own_broker.check(options.bootstrap_servers)
         screen.say(f"  Using the broker at {options.bootstrap_servers}")
         yield RunningBroker(options.bootstrap_servers)
         return
