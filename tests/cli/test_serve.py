@@ -81,9 +81,11 @@ def test_the_banner_and_ctrl_c(tmp_path):
     with serving("--port", 0, "--data", tmp_path / "data") as (process, lines):
         address = address_of(lines)
         assert re.fullmatch(r"localhost:\d+", address)
+        assert f"  data        {tmp_path}/data" in lines
         assert f"odradek produce -b {address} greetings hello" in "\n".join(lines)
         second, code = refused("--port", 0, "--data", tmp_path / "data")
         assert (code, "another process works in" in second) == (1, True)
+        assert "choose another directory with --data" in second
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
         assert process.stderr.read() == ""

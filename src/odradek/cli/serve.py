@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -132,7 +133,7 @@ def _greet(node: Node) -> None:
         where = _host_and_port(endpoint.host, endpoint.port)
         reach = "" if endpoint.host else " (all addresses of this machine)"
         note(f"  listening   {styled(where, fg='green')}  {endpoint.name}{reach}")
-    note(f"  data        {', '.join(config.log_dirs)}")
+    note(f"  data        {', '.join(map(os.path.abspath, config.log_dirs))}")
     if config.odradek_metrics_port >= 0:
         metrics = node.metrics_port()
         note(f"  metrics     http://{_host_and_port(config.odradek_metrics_host, metrics)}/metrics")

@@ -53,7 +53,8 @@ def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
         if not file_system.lock(lock):
             file_system.close(lock)
             raise DirectoryInUse(
-                f"another process works in {path}: stop it, or choose another directory (log.dirs)"
+                f"another process works in {path}: stop it, or choose another directory with "
+                "--data or log.dirs"
             )
         directory.lock = lock
         directory.id = _directory_id(file_system, directory.file(names.META_PROPERTIES))
@@ -115,12 +116,13 @@ def load_directory(
         if entry.is_directory:
             _sort(directory, entry.name, found, retired)
     one = _Loading(storage, directory, topic_configs, epoch is not None)
-    logger.info(
-        "%s: %s %d partitions",
-        directory.path,
-        "loading" if one.was_clean else "recovering, after no clean shutdown,",
-        len(found),
-    )
+    if found:
+        logger.info(
+            "%s: %s %d partitions",
+            directory.path,
+            "loading" if one.was_clean else "recovering, after no clean shutdown,",
+            len(found),
+        )
     if one.was_clean or threads <= 1:
         logs = list(_with_progress(directory, len(found), map(one.load, found)))
     else:
