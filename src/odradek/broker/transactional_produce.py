@@ -1,8 +1,8 @@
 """What of a Produce request belongs to a transaction, and whether that may be written.
 
 decide ──> nothing transactional, or the transactions are open here already: append at once
-   └─────> the first batch of a transaction in a partition: `confirm` with the coordinator,
-           then append with the guard
+   └─────> the first batch of a transaction in a partition, or one behind it: wait for its turn,
+           `confirm` with the coordinator, append with the guard
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from struct import Struct
 from odradek.broker.coordinator.verification import (
     Errors,
     Guards,
+    Turn,
     Verification,
     Writer,
     protocol_of_produce,
@@ -53,17 +54,22 @@ def is_transactional(records: Buffer | None) -> bool:
 
 
 class Permission:
-    """What may be written: with which guard, or why not."""
+    """What may be written: with which guard, or why not.
 
-    __slots__ = ("errors", "guards", "writer")
+    With a `turn` the request has to wait: for the coordinator, or for requests before it.
+    """
+
+    __slots__ = ("errors", "guards", "turn", "writer")
 
     def __init__(
         self,
         writer: Writer | None = None,
         guards: Guards | None = None,
         errors: dict[TopicPartition, ApiError] | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self.writer = writer
+        self.turn = turn
         self.guards = guards or {}
         self.errors = errors or {}
 
@@ -89,7 +95,7 @@ def decide(
     api_version: int,
     records: Mapping[Partition, Buffer],
 ) -> Permission:
-    """What may be written of a request with a transactional id. Guards want `confirm` first.
+    """What may be written of a request with a transactional id. A turn wants `confirm` first.
 
     Raises:
         ApiError: INVALID_PRODUCER_ID_MAPPING: there are batches of several producers.
@@ -109,12 +115,17 @@ def decide(
     producer_id, epoch = producers.pop()
     writer = Writer(transactional_id, producer_id, epoch, protocol_of_produce(api_version))
     guards, errors = verification.begin(writer, sequences)
-    return Permission(writer, guards, errors)
+    turn = None
+    if guards or verification.is_awaited(producer_id):
+        turn = verification.queue(producer_id)
+    return Permission(writer, guards, errors, turn)
 
 
 async def confirm(verification: Verification, permission: Permission) -> None:
-    """Ask the coordinator; what it refuses joins the permission's errors."""
+    """Ask the coordinator, if need be; what it refuses joins the permission's errors."""
     assert permission.writer is not None
+    if not permission.guards:
+        return
     refused = await verification.confirm(permission.writer, permission.guards)
     adds = permission.writer.protocol.adds
     permission.errors.update(_translated(refused, adds))

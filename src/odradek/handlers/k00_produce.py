@@ -21,6 +21,7 @@ from typing import Any
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.verification import Turn
 from odradek.broker.partition import Partition
 from odradek.broker.transactional_produce import (
     UNCONDITIONAL,
@@ -114,9 +115,9 @@ def handle(
         return _append_all(broker, context, request, UNCONDITIONAL)
     records = _records_of(broker, context, request)
     permission = decide(broker.verification, transactional_id, context.api_version, records)
-    if permission.guards:
+    if permission.turn is not None:
         _keep_records(request)
-        return _confirm_and_append(broker, context, request, permission)
+        return _confirm_and_append(broker, context, request, permission, permission.turn)
     return _append_all(broker, context, request, permission)
 
 
@@ -151,11 +152,16 @@ def _keep_records(request: ProduceRequest) -> None:
 
 
 async def _confirm_and_append(
-    broker: Broker, context: RequestContext, request: ProduceRequest, permission: Permission
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    permission: Permission,
+    turn: Turn,
 ) -> ProduceResponse | None:
     """The same, after the coordinator has confirmed what is first in its transaction."""
-    await confirm(broker.verification, permission)
-    response = _append_all(broker, context, request, permission)
+    async with turn:
+        await confirm(broker.verification, permission)
+        response = _append_all(broker, context, request, permission)
     broker.replicas.run_woken()
     return await response if isinstance(response, asyncio.Future) else response
 

@@ -67,6 +67,29 @@ Errors = dict[TopicPartition, ErrorCode]
 Guards = dict[TopicPartition, int]
 
 
+class Turn:
+    """A place in the queue of one producer's requests: they number their batches, so what comes
+    later may not be appended before what waits for the coordinator."""
+
+    __slots__ = ("_before", "_mine", "_producer_id", "_turns")
+
+    def __init__(self, turns: dict[int, asyncio.Future[None]], producer_id: int) -> None:
+        self._turns = turns
+        self._producer_id = producer_id
+        self._before = turns.get(producer_id)
+        self._mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turns[producer_id] = self._mine
+
+    async def __aenter__(self) -> None:
+        if self._before is not None:
+            await self._before
+
+    async def __aexit__(self, *_: object) -> None:
+        self._mine.set_result(None)
+        if self._turns.get(self._producer_id) is self._mine:
+            del self._turns[self._producer_id]
+
+
 class Verification:
     """Asks the coordinator. Lives on the loop's thread."""
 
@@ -80,6 +103,17 @@ class Verification:
         self._transactions = transactions
         self._config = config
         self._clock = clock
+        self._turns: dict[int, asyncio.Future[None]] = {}
+        """By producer id: the last request of those that wait."""
+
+    def is_awaited(self, producer_id: int) -> bool:
+        """Whether an earlier request of the producer waits."""
+        return producer_id in self._turns
+
+    def queue(self, producer_id: int) -> Turn:
+        """Wait behind the earlier requests of the producer, and let later ones wait: enter it
+        (`async with`) once."""
+        return Turn(self._turns, producer_id)
 
     def begin(
         self, writer: Writer, sequences: Mapping[Partition, int]
