@@ -101,7 +101,8 @@ class _Consumer(_Writer):
 
     def write(self) -> None:
         self.assignor = self.random.choice((None, "uniform", "range"))
-        self.topics = ["t2", "t4", "t7"] if self.assignor == "range" else ["t7"]
+        self.topics = self.random.choice((["t7"], ["t2", "t4", "t7"]))
+        self.is_varied = self.random.random() < 0.5
         if self.random.random() < 0.3:
             self.commit(None)
         self.instances: dict[str, str] = {}
@@ -137,9 +138,7 @@ class _Consumer(_Writer):
             "instance_id": instance_id,
             "rack_id": self.random.choice((None, "r")),
         }
-        # Who asks for no assignor gets `uniform`, for which the order of topic ids counts, and those
-        # are made by the broker: a group of several topics asks for `range`.
-        if self.assignor == "range" or (self.assignor and self.random.random() < 0.8):
+        if self.assignor is not None and self.random.random() < 0.8:
             options["server_assignor"] = self.assignor
         member_id = f"h{self.number}-{name}"
         self.say("join", name=name, member_id=member_id, topics=self.wished(), **options)
@@ -148,8 +147,9 @@ class _Consumer(_Writer):
             self.instances[name] = instance_id
 
     def wished(self) -> list[str]:
-        if self.assignor == "range":
-            return self.random.sample(self.topics, self.random.randint(1, 3))
+        """What a member reads: all the same, or everyone something else."""
+        if self.is_varied:
+            return self.random.sample(self.topics, self.random.randint(1, len(self.topics)))
         return self.topics
 
     def rare(self, name: str) -> None:
@@ -291,6 +291,7 @@ class _Mixed(_Consumer):
 
     def write(self) -> None:
         self.assignor = None
+        self.is_varied = False
         self.topics = ["t12"]
         self.instances = {}
         self.away = []

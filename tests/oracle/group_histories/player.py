@@ -78,6 +78,10 @@ class Player:
         """A member's name in the history; ids that were never seen stay out of it."""
         return self._names.get(member_id, "" if not member_id else "?")
 
+    def know(self, member_ids: dict[str, str]) -> None:
+        """Members that joined elsewhere: their ids by name."""
+        self._names.update((member_id, name) for name, member_id in member_ids.items())
+
     def member(self, name: str) -> Member:
         found = self._members.get(name)
         if found is None:
@@ -232,9 +236,10 @@ class Player:
 
     def do_round(self, names: list[str], **options: Any) -> None:
         """All join, one after another, and then ask for their assignment, the leader last."""
-        for name in names:
-            self.do_classic_join(name, **options)
         members = [self.member(name) for name in names]
+        for member in members:
+            if not member.line.is_waiting:
+                self.do_classic_join(member.name, **options)
         for member in members:
             if member.line.is_waiting:
                 self._take_late(member, END_SECONDS)

@@ -1,15 +1,17 @@
 """Whatever happens to a group, Apache Kafka and we answer the same.
 
-A few histories by default; `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` for the full
+Forty histories by default; `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` for the full
 run. A history that differs is played once more: on a busy machine an answer may have come too late.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from compat.lab.apache_kafka import ApacheKafka
@@ -18,8 +20,9 @@ from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
 from tests.oracle.group_histories.generator import history
-from tests.oracle.group_histories.player import Player
+from tests.oracle.group_histories.player import Player, Step
 from tests.oracle.group_histories.requests import TOPICS
+from tests.oracle.group_histories.wire import END_SECONDS
 
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse
@@ -28,7 +31,7 @@ from odradek.wire.generated.describe_groups_response import DescribeGroupsRespon
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
 
-HISTORIES = int(os.environ.get("ODRADEK_HISTORIES", "20"))
+HISTORIES = int(os.environ.get("ODRADEK_HISTORIES", "40"))
 FIRST = int(os.environ.get("ODRADEK_HISTORIES_FROM", "0"))
 AT_ONCE = 16
 PATIENCES_SECONDS = (0.15, 0.8)
@@ -76,16 +79,22 @@ def wait_for_coordinators(broker: Broker) -> None:
 
 
 @pytest.fixture(scope="module")
-def brokers() -> Iterator[Brokers]:
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """Both begin with copies of one data directory, so that topic ids are the same."""
+    theirs, ours = (tmp_path_factory.mktemp(name) for name in ("theirs", "ours"))
     started: list[Broker] = []
     try:
-        for kind in (ApacheKafka, OdradekNode):
-            started.append(kind(settings=SETTINGS))
-            started[-1].start()
-        found = [(each, create_topics(each)) for each in started]
-        for each in started:
-            wait_for_coordinators(each)
-        yield found
+        with OdradekNode(settings=SETTINGS, directory=ours) as first:
+            topic_ids = create_topics(first)
+            wait_for_coordinators(first)
+        shutil.copytree(ours, theirs, dirs_exist_ok=True)
+        for broker in (
+            ApacheKafka(settings=SETTINGS, directory=theirs),
+            OdradekNode(settings=SETTINGS, directory=ours),
+        ):
+            started.append(broker)
+            wait_for_coordinators(broker.start())
+        yield [(broker, topic_ids) for broker in started]
     except (Missing, BrokerFailed) as reason:
         pytest.skip(str(reason))
     finally:
@@ -113,6 +122,40 @@ def differences(brokers: Brokers, number: int) -> list[str]:
             if theirs != mine:
                 break
     return found
+
+
+MOVING: list[Step] = [
+    (
+        "join",
+        {"name": "m1", "member_id": "1", "topics": ["t12"], "instance_id": "i", "rack_id": "r"},
+    ),
+    ("join", {"name": "m2", "member_id": "2", "topics": ["t12", "t4"]}),
+    ("beat", {"name": "m1"}),
+    ("commit", {"name": "m2", "version": 9, "topic": "t4", "partition": 1, "offset": 5}),
+    ("classic_join", {"name": "m3", "member_id": "3", "topics": ["t12"]}),
+]
+LOOKING: list[Step] = [("describe", {}), ("offsets", {"name": None, "version": 9})]
+
+
+@pytest.mark.parametrize("is_ours_first", [True, False])
+def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
+    """In the middle of a rebalance, with members of both protocols; nothing is lost."""
+    kinds: list[type[Broker]] = [ApacheKafka, OdradekNode]
+    seen: list[list[str]] = []
+    try:
+        for kind in sorted(kinds, key=lambda each: (each is OdradekNode) != is_ours_first):
+            with kind(settings=SETTINGS, directory=tmp_path) as broker:
+                if not seen:
+                    topic_ids = create_topics(broker)
+                wait_for_coordinators(broker)
+                player = Player(broker.port, "group", topic_ids, END_SECONDS)
+                player.know({f"m{number}": str(number) for number in (1, 2, 3)})
+                seen.append(player.play([*([] if seen else MOVING), *LOOKING])[-3:])
+    except Missing as reason:
+        pytest.skip(str(reason))
+    before, after = seen
+    assert "Reconciling" in before[0]
+    assert before == after
 
 
 def test_the_same_answers(brokers: Brokers) -> None:

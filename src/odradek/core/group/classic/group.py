@@ -346,7 +346,7 @@ class ClassicGroup(Group):
         self._count_protocols(member, 1)
 
     def remove(self, member_id: str) -> None:
-        """A member, or one that was about to join, is gone. The next in line leads."""
+        """A member, or one that was about to join, is gone. If it led, another one does."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -354,7 +354,7 @@ class ClassicGroup(Group):
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.is_leader(member_id):
-            self.leader_id = next(iter(self.members), None)
+            self.leader_id = next(iter(java_hash_order(self.members)), None)
         self.pending_join.pop(member_id, None)
         self.pending_sync.pop(member_id, None)
 
@@ -406,9 +406,9 @@ class ClassicGroup(Group):
         leader = self.members[self.leader_id]
         if leader.join_ticket is not None:
             return True
-        for member in self.members.values():
-            if member.join_ticket is not None:
-                self.leader_id = member.member_id
+        for member_id in java_hash_order(self.members):
+            if self.members[member_id].join_ticket is not None:
+                self.leader_id = member_id
                 return True
         return False
 

@@ -26,6 +26,7 @@ from odradek.core.group.consumer_protocol import (
     write_assignment,
 )
 from odradek.core.group.group import CONSUMER_PROTOCOL_TYPE
+from odradek.core.group.java_order import timeline_order
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_group_member_metadata_value import (
@@ -219,9 +220,10 @@ class Migration:
         classic = ClassicGroup(group.group_id, state.clock.now_ms(), ClassicState.STABLE)
         classic.protocol_type = CONSUMER_PROTOCOL_TYPE
         classic.generation_id = group.group_epoch
-        for member in group.members.values():
-            if member.member_id not in gone and member is not replaced:
-                self._add_classic(classic, member, group.target(member.member_id))
+        for member_id in timeline_order(group.members):  # the first one leads
+            member = group.members[member_id]
+            if member_id not in gone and member is not replaced:
+                self._add_classic(classic, member, group.target(member_id))
         if joining is not None and replaced is not None:
             self._add_classic(classic, joining, group.target(replaced.member_id))
         classic.protocol_name = classic.select_protocol()
