@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import socket
 import urllib.request
+from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.client.cluster import Cluster
 from odradek.client.producer import Producer
+from odradek.node import metrics
 from odradek.testing import Broker, BrokerError
 
 METRICS = {"odradek.metrics.port": 0}
@@ -70,3 +75,27 @@ def test_a_port_that_is_taken_is_said() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(BrokerError, match=rf"metrics://127.0.0.1:{port}.*--metrics-port"):
             Broker(settings={"odradek.metrics.port": port}).start()
+
+
+def test_every_section_is_asked() -> None:
+    """A function of the module that yields families and is not called shows nothing."""
+    source = inspect.getsource(metrics)
+    sections = set(re.findall(r"^def (_\w+)\(node: Node\) -> Iterator\[Family\]", source, re.MULTILINE))
+    assert len(sections) >= 8
+    assert [name for name in sorted(sections) if f"        {name},\n" not in source] == []
+
+
+def test_what_changes_while_it_is_read_is_read_again() -> None:
+    with Broker(topics={"orders": 1}, settings=METRICS) as broker:
+        groups = broker.node.broker.groups
+        offsets, calls = groups.committed_offsets, []
+
+        def changing() -> Iterator[tuple[str, str, int, int]]:
+            calls.append(1)
+            if len(calls) < 3:
+                raise RuntimeError("dictionary changed size during iteration")
+            yield from offsets()
+
+        with mock.patch.object(groups, "committed_offsets", changing):
+            scrape(broker)
+    assert len(calls) == 3

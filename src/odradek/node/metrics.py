@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from odradek.node.node import Node
 
 
+WALKS_MAX = 10
+
+
 class Sample(NamedTuple):
     """One number with its labels. `suffix` tells the parts of a summary apart."""
 
@@ -37,13 +40,30 @@ class Family(NamedTuple):
 
 def families(node: Node) -> Iterator[Family]:
     """Everything that the node can tell."""
-    yield from _topics(node)
-    yield from _replicas(node)
-    yield from _requests(node)
-    yield from _network(node)
-    yield from _groups(node)
-    yield from _cleaner(node)
-    yield from _client_telemetry(node)
+    for section in (
+        _topics,
+        _replicas,
+        _requests,
+        _network,
+        _groups,
+        _transactions,
+        _cleaner,
+        _client_telemetry,
+    ):
+        yield from _walk(section, node)
+
+
+def _walk(section: Callable[[Node], Iterator[Family]], node: Node) -> list[Family]:
+    """What a section yields, from another thread than the one that changes it.
+
+    A dictionary that grows while it is walked ends the walk with a RuntimeError: then once more.
+    """
+    for _ in range(WALKS_MAX - 1):
+        try:
+            return list(section(node))
+        except RuntimeError:
+            continue
+    return list(section(node))
 
 
 def _one(value: float) -> list[Sample]:
