@@ -44,9 +44,11 @@ class ConsumerProtocol:
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Groups that read a topic that has changed look at it with their next heartbeat."""
-        changed = self._topics.on_metadata(delta, image)
-        if not changed:
+        groups = [each for each in self._state.groups.values() if isinstance(each, ConsumerGroup)]
+        if not groups:  # as in most partitions: do not look at thousands of topics in each
+            self._topics.forget()
             return
-        for group in self._state.groups.values():
-            if isinstance(group, ConsumerGroup) and not changed.isdisjoint(group.topic_counts):
+        changed = self._topics.on_metadata(delta, image)
+        for group in groups:
+            if not changed.isdisjoint(group.topic_counts):
                 group.request_metadata_refresh()

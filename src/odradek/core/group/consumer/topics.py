@@ -45,6 +45,10 @@ class Topics:
         """Groups may have been without a coordinator while topics were created."""
         self.newest_version = self.version
 
+    def forget(self) -> None:
+        """Nobody asks for hashes here."""
+        self._hashes.clear()
+
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> frozenset[str]:
         """The cluster has changed; the names of topics that did."""
         changed = {topic.name for topic in delta.topics.changed.values()}
