@@ -297,3 +297,27 @@ def test_a_port_in_use_says_what_to_do():
                 server.bind("TEST", "127.0.0.1", taken.getsockname()[1])
 
     run(scenario())
+
+
+def test_draining_does_not_wait_for_clients_that_ask_again_and_again():
+    """A consumer's next fetch comes at once, and would wait for records."""
+
+    async def scenario():
+        slots = []
+
+        def answer_later(connection: Connection, view: memoryview) -> None:
+            slots.append(connection.defer())
+
+        async with serving(answer_later) as (server, reader, writer):
+            writer.write(frame(b"first"))
+            while not slots:
+                await asyncio.sleep(0.001)
+            draining = asyncio.ensure_future(server.drain(60_000))
+            await asyncio.sleep(0)
+            slots[0].complete([b"answer"])
+            writer.write(frame(b"next"))
+            await draining
+            assert await reader.readexactly(6) == b"answer"
+            assert len(slots) == 1
+
+    run(scenario())

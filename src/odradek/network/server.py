@@ -26,6 +26,8 @@ RECEIVE_BUFFER_BYTES = 1024 * 1024
 IDLE_SWEEPS = 8
 """An idle connection is noticed with a precision of an eighth of the idle time."""
 ACCEPTS_PER_TURN = 64
+DRAIN_QUICK_TURNS = 20
+"""Turns of the loop in which most answers have left; after them it is looked less often."""
 
 
 class ListenError(Exception):
@@ -247,11 +249,17 @@ class Server:
         self._closing = True
         if self._sweep is not None:
             self._sweep.cancel()
-        for endpoint in self.endpoints:
-            self._loop.remove_reader(endpoint.socket.fileno())
-            endpoint.socket.close()
+        while self.endpoints:
+            listening = self.endpoints.pop().socket
+            self._loop.remove_reader(listening.fileno())
+            listening.close()
         deadline = self._loop.time() + timeout_ms / 1000
-        while self._loop.time() < deadline and not all(c.is_idle for c in self.connections):
-            await asyncio.sleep(0.01)
+        turns = 0
+        while self.connections and self._loop.time() < deadline:
+            for connection in list(self.connections):
+                if connection.is_idle:  # before its client asks for more
+                    connection.close()
+            turns += 1
+            await asyncio.sleep(0 if turns < DRAIN_QUICK_TURNS else 0.01)
         for connection in list(self.connections):
             connection.close()
