@@ -114,6 +114,17 @@ class Environment:
         bootstrap = contender.broker.bootstrap
         return self._load.ask(verb, LOAD_SECONDS_MAX, bootstrap=bootstrap, **arguments)
 
+    def touch_memory(self, amount: int) -> None:
+        """Let the machine have pages at hand for `amount` bytes that are about to be written.
+
+        A virtual machine gives memory that is free for some seconds back to its host. To get a
+        page of it again takes longer than to fill it, and counts as time of whoever writes.
+        """
+        piece = bytes(1 << 20)
+        with tempfile.TemporaryFile() as scratch:
+            for _ in range(amount // len(piece)):
+                scratch.write(piece)
+
     def tool(self, contender: Contender, name: str, *words: str) -> str:
         """Run one of Apache Kafka's tools in the warm JVM; what it printed."""
         assert self._load is not None

@@ -35,6 +35,7 @@ def run(environment: Environment) -> list[Figure]:
             contender: Contender, size: int = size, records: int = records
         ) -> Mapping[str, float]:
             with environment.topic(contender) as topic:
+                environment.touch_memory(size * records * 5 // 4)
                 meter = CpuMeter(contender.broker)
                 done = environment.load(
                     contender, "produce", topic=topic, records=records, size=size,

@@ -13,6 +13,7 @@ from odradek.records.varint import read_varint
 
 _CONTINUES = bytes(byte >> 7 for byte in range(256))
 """For a byte of a varint: 1 if another one follows."""
+_CONTINUES_NOT = _CONTINUES[:1]
 _BYTES = bytes(range(256))
 _ODD = _BYTES[1::2]
 """First bytes of negative numbers."""
@@ -50,12 +51,17 @@ def run_length(
     count = min(count, (len(data) - places.end) // size)
     for column in _columns_of_lengths(data, places):
         found = data[column + size : places.end + count * size : size]
-        count = len(found) - len(found.lstrip(data[column : column + 1]))
+        wanted = data[column : column + 1]
+        if found != wanted * count:
+            count = len(found) - len(found.lstrip(wanted))
     times = []
     for column in range(places.time_at, places.offset_at):
         found = data[column + size : places.end + count * size : size]
-        more = found.translate(_CONTINUES)
-        count = len(more) - len(more.lstrip(_CONTINUES[data[column] : data[column] + 1]))
+        flag = _CONTINUES[data[column] : data[column] + 1]
+        if flag == _CONTINUES_NOT and found.isascii():
+            pass  # the usual case: one byte each
+        elif (more := found.translate(_CONTINUES)) != flag * count:
+            count = len(more) - len(more.lstrip(flag))
         times.append(found)
     if count <= 0:
         return 0, False

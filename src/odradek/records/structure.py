@@ -116,6 +116,9 @@ def _is_plain(data: bytes, count: int, latest: int, need_keys: bool) -> bool:  #
 
 def _read_unsigned(data: bytes, position: int) -> tuple[int, int]:
     """A number as the varint has it, without zigzag: doubled, if not negative."""
+    first, second, third = data[position], data[position + 1], data[position + 2]
+    if first > 0x7F and second > 0x7F and third < 0x80:
+        return first & 0x7F | (second & 0x7F) << 7 | third << 14, position + 3
     value, position = read_varint(data, position)
     return (value << 1) ^ (value >> 63), position
 
