@@ -18,7 +18,8 @@ from odradek.env.file_system import FileSystem, read_file
 from odradek.log import names
 from odradek.log.checkpoints import read_leader_epochs, read_offsets, read_partition_metadata
 from odradek.log.errors import DamagedFile, RecordsRefused
-from odradek.log.inspect import Kind, Place, kind_of, offset_entries, places, time_entries
+from odradek.log.index import Index, OffsetIndex, TimeIndex
+from odradek.log.inspect import Kind, Place, index_entries, kind_of, places
 from odradek.log.producer_snapshot import read_snapshot
 from odradek.log.producer_state import ProducerState
 from odradek.log.transaction_index import AbortedTransaction, read_aborted
@@ -206,51 +207,52 @@ def _index_path(seen: SegmentSeen, kind: str) -> str:
 
 
 def _check_offset_index(file_system: FileSystem, seen: SegmentSeen) -> None:
-    path = _index_path(seen, names.OFFSET_INDEX)
-    if file_system.status(path) is None:
-        _bad(seen, names.OFFSET_INDEX, Problem(path, "it is missing"))
-        return
-    entries, _ = offset_entries(file_system, path)
     by_position = {batch.position: batch for batch in seen.batches}
-    last = (-1, -1)
-    for number, (relative, position) in enumerate(entries):
+
+    def wrong(relative: int, position: int) -> str | None:
         batch = by_position.get(position)
-        at = number * 8
         if batch is None:
-            text = f"the entry ({relative}, {position}) does not point at a batch"
-        elif not batch.base_offset <= seen.base_offset + relative <= batch.last_offset:
-            text = f"offset {seen.base_offset + relative} is not in the batch at byte {position}"
-        elif relative <= last[0] or position <= last[1]:
-            text = f"the entry ({relative}, {position}) comes after {last}"
-        else:
-            last = (relative, position)
-            continue
-        _bad(seen, names.OFFSET_INDEX, Problem(path, text, at))
-        return
+            return f"the entry ({relative}, {position}) does not point at a batch"
+        if not batch.base_offset <= seen.base_offset + relative <= batch.last_offset:
+            return f"offset {seen.base_offset + relative} is not in the batch at byte {position}"
+        return None
+
+    _check_entries(file_system, seen, names.OFFSET_INDEX, OffsetIndex, wrong)
 
 
 def _check_time_index(file_system: FileSystem, seen: SegmentSeen) -> None:
-    path = _index_path(seen, names.TIME_INDEX)
-    if file_system.status(path) is None:
-        _bad(seen, names.TIME_INDEX, Problem(path, "it is missing"))
-        return
-    entries, _ = time_entries(file_system, path)
     by_offset = {batch.last_offset: batch for batch in seen.batches}
-    last = (-1, -1)
-    for number, (timestamp, relative) in enumerate(entries):
+
+    def wrong(timestamp: int, relative: int) -> str | None:
         batch = by_offset.get(seen.base_offset + relative)
         if batch is None or batch.max_timestamp != timestamp:
-            text = f"no batch ends at offset {seen.base_offset + relative} at time {timestamp}"
-        elif timestamp <= last[0] or relative <= last[1]:
-            text = f"the entry ({timestamp}, {relative}) comes after {last}"
-        else:
-            last = (timestamp, relative)
-            continue
-        _bad(seen, names.TIME_INDEX, Problem(path, text, number * 12))
+            return f"no batch ends at offset {seen.base_offset + relative} at time {timestamp}"
+        return None
+
+    _check_entries(file_system, seen, names.TIME_INDEX, TimeIndex, wrong)
+
+
+def _check_entries(
+    file_system: FileSystem,
+    seen: SegmentSeen,
+    kind: str,
+    index: type[Index],
+    wrong: Callable[[int, int], str | None],
+) -> None:
+    """Every entry is above the last one in both fields, and `wrong` has nothing to say of it."""
+    path = _index_path(seen, kind)
+    if file_system.status(path) is None:
+        _bad(seen, kind, Problem(path, "it is missing"))
         return
-    largest = max((batch.max_timestamp for batch in seen.batches), default=-1)
-    if entries and entries[-1][0] > largest:
-        _bad(seen, names.TIME_INDEX, Problem(path, "it knows of later times than the segment"))
+    last = (-1, -1)
+    for number, entry in enumerate(index_entries(file_system, path, index)[0]):
+        text = wrong(*entry)
+        if text is None and (entry[0] <= last[0] or entry[1] <= last[1]):
+            text = f"the entry {entry} comes after {last}"
+        if text is not None:
+            _bad(seen, kind, Problem(path, text, number * index.ENTRY.size))
+            return
+        last = entry
 
 
 def _check_transaction_index(file_system: FileSystem, seen: SegmentSeen) -> None:
