@@ -12,8 +12,10 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from compat.lab.odradek_node import OdradekNode
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -50,10 +52,18 @@ class Books:
 class KillLoop:
     """The node, its clients, and the books."""
 
+    node_settings: Mapping[str, str] = MappingProxyType({})
+    topic_settings: Mapping[str, str] = MappingProxyType({})
+    pause_seconds = 0.0
+    """So long does the producer wait after a record for each partition."""
+
     def __init__(self, directory: Path, seed: int) -> None:
-        self.node = OdradekNode(directory=directory)
+        self.node = OdradekNode(directory=directory, settings=self.node_settings)
         self.books = Books()
         self._random = random.Random(seed)
+        self._may_produce = threading.Event()
+        self._may_produce.set()
+        self._rests = threading.Event()
         self._stop_producing = threading.Event()
         self._stop_consuming = threading.Event()
 
@@ -70,9 +80,11 @@ class KillLoop:
                 thread.start()
             for _ in range(kills):
                 self._wait_for_progress()
-                time.sleep(self._random.uniform(0.0, 0.4))
+                self._wait_for_the_moment()
                 self.node.kill()
+                self._on_killed()
                 self.node.start()
+                self._on_started()
             self._wait_for_progress()
             self._stop_producing.set()
             threads[0].join()
@@ -80,6 +92,7 @@ class KillLoop:
         finally:
             self._stop_producing.set()
             self._stop_consuming.set()
+            self._may_produce.set()
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
@@ -89,7 +102,30 @@ class KillLoop:
 
     def _create_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        topic = NewTopic(TOPIC, PARTITIONS, 1, config=dict(self.topic_settings))
+        admin.create_topics([topic])[TOPIC].result(30)
+
+    # -- what another loop may do otherwise ---------------------------------------------------
+
+    def _wait_for_the_moment(self) -> None:
+        """There was progress since the last kill: when is the next one?"""
+        time.sleep(self._random.uniform(0.0, 0.4))
+
+    def _on_killed(self) -> None:
+        """The node is dead; its files lie there."""
+
+    def _on_started(self) -> None:
+        """It serves again; the producer goes on."""
+
+    def _unseen_count(self) -> int:
+        """So many records must the consumer still see, all being written."""
+        return sum(self.books.sent) - self.books.seen_count()
+
+    def _record(self, partition: int, number: int) -> dict[str, bytes | None]:
+        """Key and value of a partition's record; asked once for each number, in order."""
+        return {"value": str(number).encode()}
+
+    # -- the clients --------------------------------------------------------------------------
 
     def _wait_for_progress(self) -> None:
         wanted = self.books.acknowledged_count() + ACKNOWLEDGED_BETWEEN_KILLS
@@ -101,9 +137,8 @@ class KillLoop:
 
     def _wait_for_consumer(self) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.books.seen_count() < sum(self.books.sent):
+        while missing := self._unseen_count():
             if time.monotonic() > deadline:
-                missing = sum(self.books.sent) - self.books.seen_count()
                 self.books.complaints.append(f"the consumer did not see {missing} records")
                 return
             time.sleep(0.05)
@@ -128,6 +163,10 @@ class KillLoop:
                 books.acknowledged[message.partition()][number] = message.offset()
 
         while not self._stop_producing.is_set():
+            if not self._may_produce.is_set():
+                producer.flush(PATIENCE_SECONDS)
+                self._rests.set()
+                self._may_produce.wait()
             if sum(books.sent) - books.acknowledged_count() >= IN_FLIGHT_MAX:
                 producer.poll(0.01)
                 continue
@@ -136,17 +175,18 @@ class KillLoop:
                 books.sent[partition] += 1
                 producer.produce(
                     TOPIC,
-                    value=str(number).encode(),
                     partition=partition,
+                    **self._record(partition, number),
                     on_delivery=lambda error, message, n=number: delivered(n, error, message),
                 )
             producer.poll(0.0005)
+            time.sleep(self.pause_seconds)
         left = producer.flush(PATIENCE_SECONDS)
         if left:
             books.complaints.append(f"{left} records were never acknowledged")
 
     def _consume(self) -> None:
-        consumer = _consumer(self.node.bootstrap, "goes-on")
+        consumer = new_consumer(self.node.bootstrap, "goes-on")
         consumer.subscribe([TOPIC])
         since_commit = 0
         try:
@@ -190,23 +230,28 @@ class KillLoop:
 
     def _stored(self, partition: int) -> dict[int, int]:
         """Offset to number of everything in a partition."""
-        consumer = _consumer(self.node.bootstrap, "looks-once")
-        try:
-            place = TopicPartition(TOPIC, partition, 0)
-            consumer.assign([place])
-            _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)
-            stored: dict[int, int] = {}
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while len(stored) < end and time.monotonic() < deadline:
-                message = consumer.poll(0.1)
-                if message is not None and message.error() is None:
-                    stored[message.offset()] = int(message.value())
-            return stored
-        finally:
-            consumer.close()
+        return {each.offset(): int(each.value()) for each in read_all(self.node, partition)}
 
 
-def _consumer(bootstrap: str, group: str) -> Consumer:
+def read_all(node: OdradekNode, partition: int) -> list[Message]:
+    """What is in a partition, up to its end as it is now."""
+    consumer = new_consumer(node.bootstrap, "looks-once")
+    try:
+        place = TopicPartition(TOPIC, partition, 0)
+        consumer.assign([place])
+        _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_SECONDS)
+        found: list[Message] = []
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (not found or found[-1].offset() < end - 1) and time.monotonic() < deadline:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                found.append(message)
+        return found
+    finally:
+        consumer.close()
+
+
+def new_consumer(bootstrap: str, group: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,0 +1,132 @@
+"""Kills a node while it compacts what it is given, and looks at what is left each time.
+
+The topic is compacted, rolls many times a second, and is cleaned without a pause at a rate that
+keeps the cleaner at work; each kill waits until half-made segments lie there. After each start
+the producer rests, and everything is read: each record must be the one that was written at its
+offset, the last value of each key must be there, and no key whose last record deleted it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+from confluent_kafka import Message
+from tests.crash.kill_loop import PARTITIONS, PATIENCE_SECONDS, TOPIC, KillLoop, read_all
+
+KEYS = 100
+TOMBSTONES = 0.2
+"""The part of the records that deletes their key."""
+HALF_MADE = (".cleaned", ".swap")
+NODE_SETTINGS = {
+    "odradek.log.level": "info",
+    "log.cleaner.backoff.ms": "10",
+    "log.cleaner.io.max.bytes.per.second": "1000000",
+}
+TOPIC_SETTINGS = {
+    "cleanup.policy": "compact",
+    "segment.ms": "200",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "1000",
+    "file.delete.delay.ms": "100",
+}
+
+
+class CleaningLoop(KillLoop):
+    """See the module."""
+
+    node_settings = NODE_SETTINGS
+    topic_settings = TOPIC_SETTINGS
+    pause_seconds = 0.002
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        super().__init__(directory, seed)
+        self.written: list[list[tuple[bytes, bytes | None]]] = [[] for _ in range(PARTITIONS)]
+        """Per partition: key and value of each number."""
+        self.left_behind: Counter[str] = Counter()
+        """Kills after which half-made segments lay there, by what they were called."""
+        self._contents = random.Random(seed + 1)
+
+    @property
+    def rounds(self) -> int:
+        """Logs that were cleaned, as the node told it."""
+        return self.node.log.read_text(encoding="utf-8").count(" is compacted up to offset ")
+
+    def _record(self, partition: int, number: int) -> dict[str, bytes | None]:
+        draw = self._contents
+        value = None if draw.random() < TOMBSTONES else b"%d " % number * 30
+        key = b"%d" % draw.randrange(KEYS)
+        self.written[partition].append((key, value))
+        return {"key": key, "value": value}
+
+    def _half_made(self) -> set[str]:
+        found = self.node.data.glob(f"{TOPIC}-*/*")
+        return {path.suffix for path in found} & set(HALF_MADE)
+
+    def _wait_for_the_moment(self) -> None:
+        time.sleep(self._random.uniform(0.0, 1.0))
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._half_made():
+            assert time.monotonic() < deadline, f"nothing is cleaned: {self.node.last_words()}"
+            time.sleep(0.001)
+        time.sleep(self._random.uniform(0.0, 0.1))
+
+    def _on_killed(self) -> None:
+        self.left_behind.update(self._half_made() or {"nothing"})
+
+    def _on_started(self) -> None:
+        self._rests.clear()
+        self._may_produce.clear()
+        assert self._rests.wait(PATIENCE_SECONDS), f"not acknowledged: {self.node.last_words()}"
+        self._compare()
+        self._may_produce.set()
+
+    def _note(self, message: Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        self.books.seen[partition][offset] = offset
+        self._check(message)
+
+    def _check(self, message: Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        if (message.key(), message.value()) != self.written[partition][offset]:
+            where = f"{TOPIC}-{partition} at {offset}"
+            self.books.complaints.append(f"{where} is what was not written there")
+
+    def _unseen_count(self) -> int:
+        seen = self.books.seen
+        return sum(
+            sent - 1 - max(seen[partition], default=-1)
+            for partition, sent in enumerate(self.books.sent)
+        )
+
+    def _compare(self) -> None:
+        for partition, written in enumerate(self.written):
+            told = f"{TOPIC}-{partition}"
+            for number, offset in self.books.acknowledged[partition].items():
+                if number != offset:
+                    self.books.complaints.append(f"{told}: {number} was acknowledged at {offset}")
+                    return
+            expected = {key: value for key, value in dict(written).items() if value is not None}
+            found = self._state(partition)
+            if found != expected:  # perhaps it read for longer than delete.retention.ms
+                found = self._state(partition)
+            for key in expected.keys() | found.keys():
+                if found.get(key) != expected.get(key):
+                    self.books.complaints.append(
+                        f"{told}: {key!r} is {found.get(key)!r}, not {expected.get(key)!r}"
+                    )
+
+    def _state(self, partition: int) -> dict[bytes, bytes]:
+        """The last value of each key that was not deleted."""
+        state: dict[bytes, bytes] = {}
+        for message in read_all(self.node, partition):
+            self._check(message)
+            key, value = message.key(), message.value()
+            assert key is not None
+            if value is None:
+                state.pop(key, None)
+            else:
+                state[key] = value
+        return state
