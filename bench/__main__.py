@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,14 +11,10 @@ from compat.lab.broker import BrokerFailed
 from compat.lab.toolchain import Missing
 
 from bench.environment import BROKERS, Environment
-from bench.figures import Figure, table
-from bench.machine import commit, facts
+from bench.machine import facts
 from bench.measures import MEASURES
+from bench.results import conclude
 from bench.warm_up import warm_up
-
-RESULTS = Path(__file__).parent / "results"
-LOCAL = RESULTS / "local"
-"""Of quick runs and trials; not kept with the code."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -37,16 +32,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except (BrokerFailed, Missing) as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
         return 2
-    print(f"\n{table(figures, names)}")
     trial = options.quick or options.ours != "odradek"
-    path = options.output or _result_path(str(machine["time"]), trial=trial)
-    _store(path, [machine, setup, *(figure.as_json() for figure in figures)])
-    print(f"\nstored in {path.name}")
-    return 1 if any(_missed(figure) for figure in figures) else 0
-
-
-def _missed(figure: Figure) -> bool:
-    return figure.verdict == "MISSED"
+    return conclude(figures, names, machine, setup, is_trial=trial, output=options.output)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,18 +52,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
     return parser
-
-
-def _result_path(time: str, *, trial: bool) -> Path:
-    stamp = time[:16].replace(":", "").replace("-", "").replace("T", "-")
-    directory = LOCAL if trial else RESULTS
-    return directory / f"{stamp}-{commit().rstrip('+')}.jsonl"
-
-
-def _store(path: Path, lines: Sequence[dict[str, object]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

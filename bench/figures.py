@@ -21,12 +21,22 @@ class Quantity:
     higher_is_better: bool = False
     primary: bool = True
     """False for what is only told along."""
+    most: float | None = None
+    """The largest value of ours that is right, whatever the other one needs."""
 
     def holds(self, ratio: float) -> bool:
         """Whether a ratio keeps the limit."""
         if self.limit is None:
             return True
         return ratio >= self.limit if self.higher_is_better else ratio <= self.limit
+
+    @property
+    def limits(self) -> str:
+        """The limits in words; empty if there is none."""
+        sign = "≥" if self.higher_is_better else "≤"
+        told = [] if self.limit is None else [f"{sign} {self.limit:.3g}"]
+        told += [] if self.most is None else [f"≤ {self.most:g} {self.unit}"]
+        return ", ".join(told)
 
 
 @dataclass
@@ -52,10 +62,14 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """Whether the limit is kept, in a word; empty where there is none."""
-        if self.quantity.limit is None or self.ratio is None:
-            return ""
-        return "kept" if self.quantity.holds(self.ratio) else "MISSED"
+        """Whether the limits are kept, in a word; empty where there is none."""
+        ours, most = self.median(OURS), self.quantity.most
+        kept = []
+        if self.quantity.limit is not None and self.ratio is not None:
+            kept.append(self.quantity.holds(self.ratio))
+        if most is not None and ours is not None:
+            kept.append(ours <= most)
+        return ("kept" if all(kept) else "MISSED") if kept else ""
 
     def spread(self, contender: str) -> float:
         """The distance of the extremes over the median: the noise of the rounds."""
@@ -74,6 +88,7 @@ class Figure:
             "theirs": self.median(THEIRS),
             "ratio": self.ratio,
             "limit": self.quantity.limit,
+            "most": self.quantity.most,
             "higher_is_better": self.quantity.higher_is_better,
             "rounds": self.values,
         }
@@ -85,7 +100,6 @@ def table(figures: Sequence[Figure], names: dict[str, str]) -> str:
     rows = [head]
     for figure in figures:
         quantity = figure.quantity
-        sign = "≥" if quantity.higher_is_better else "≤"
         rows.append(
             [
                 figure.bench,
@@ -94,7 +108,7 @@ def table(figures: Sequence[Figure], names: dict[str, str]) -> str:
                 _shown(figure.median(OURS)),
                 _shown(figure.median(THEIRS)),
                 _shown(figure.ratio),
-                "" if quantity.limit is None else f"{sign} {quantity.limit:g}",
+                quantity.limits,
                 figure.verdict,
                 f"{figure.spread(OURS):.0%} {figure.spread(THEIRS):.0%}",
             ]

@@ -119,6 +119,10 @@ class WireClient:
 
     def serving(self, topic: str, partitions: int) -> int:
         """How many of the topic's partitions the broker serves as their leader already."""
+        return len(self.end_offsets(topic, partitions))
+
+    def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
+        """The end of each of the topic's partitions that the broker serves."""
         wanted = [
             ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)
         ]
@@ -126,7 +130,11 @@ class WireClient:
             replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=wanted)]
         )
         response = self.call("ListOffsets", 1, request, ListOffsetsResponse)
-        return sum(partition.error_code == 0 for partition in response.topics[0].partitions)
+        return {
+            each.partition_index: each.offset
+            for each in response.topics[0].partitions
+            if not each.error_code
+        }
 
     def batches(self, topic: str, partition: int, offset: int = 0) -> list[Batch]:
         """The headers of the whole batches from `offset` on, as stored (Fetch version 4)."""

@@ -1,0 +1,235 @@
+"""How long a start takes, after a crash and after a stop: `python -m bench.recovery`.
+
+A producer with default settings fills a topic through our node, which is killed then. Nothing
+was flushed, so recovery begins at offset 0: whoever starts next has to go through every batch.
+Both brokers do so in turns on the same files, each time from the device, and are killed again,
+which leaves the files as they were. In the end the node is stopped in good order, and both are
+started and stopped in turns on what is there.
+
+The clock runs from the start of the process until all partitions are served. Their end offsets
+must add up to the records that were acknowledged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compat.lab import java, maven
+from compat.lab.apache_kafka import ApacheKafka
+from compat.lab.broker import Broker, BrokerFailed
+from compat.lab.dialogue import Dialogue
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.toolchain import Missing
+from compat.lab.wire_client import WireClient
+
+from bench.environment import JAVA_SOURCES, JVM_OPTIONS
+from bench.figures import OURS, THEIRS, Figure, Quantity
+from bench.machine import facts
+from bench.results import conclude
+from odradek.log import names
+
+TOPIC = "recovered"
+RECORD_SIZE = 1000
+PATIENCE_SECONDS = 1800.0
+POLL_SECONDS = 0.02
+CHUNK_RECORDS = 2_000_000
+"""Records in one order to the producer, which answers once all are acknowledged."""
+NEEDED = 1.3
+"""Free bytes of the disk that are wanted for each byte of records."""
+
+UNCLEAN = Quantity("unclean start", "s", 1.0)
+UNCLEAN_CPU = Quantity("unclean start, CPU", "s")
+MEMORY = Quantity("memory after it", "MB")
+CLEAN = Quantity("clean start", "s", 1 / 3)
+CLEAN_CPU = Quantity("clean start, CPU", "s")
+
+
+class Experiment:
+    """Both brokers, of which one at a time runs on the one data directory."""
+
+    def __init__(self, directory: Path, partitions: int, gigabytes: float) -> None:
+        self.brokers: dict[str, Broker] = {
+            OURS: OdradekNode(directory=directory),
+            THEIRS: ApacheKafka(directory=directory),
+        }
+        self.partitions = partitions
+        self.records = int(gigabytes * 1e9) // RECORD_SIZE
+        self.figures = {
+            each.name: Figure("recovery", each)
+            for each in (UNCLEAN, UNCLEAN_CPU, MEMORY, CLEAN, CLEAN_CPU)
+        }
+        for broker in self.brokers.values():
+            broker.start_seconds_max = PATIENCE_SECONDS
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether an earlier run has left its data here."""
+        return (self.brokers[OURS].data / f"{TOPIC}-{self.partitions - 1}").exists()
+
+    def fill(self) -> None:
+        """Write the records through our node, and kill it."""
+        broker = self.brokers[OURS].start()
+        started = time.monotonic()
+        with _producer() as producer:
+            words: dict[str, Any] = {"bootstrap": broker.bootstrap, "topic": TOPIC}
+            producer.ask("create_topic", partitions=self.partitions, **words)
+            for sent in range(0, self.records, CHUNK_RECORDS):
+                count = min(CHUNK_RECORDS, self.records - sent)
+                producer.ask("produce", PATIENCE_SECONDS, records=count, size=RECORD_SIZE,
+                             properties={}, **words)  # fmt: skip
+                _say(f"{(sent + count) * RECORD_SIZE / 1e9:.1f} GB are written")
+        broker.kill()
+        _say(f"made in {time.monotonic() - started:.0f} s")
+
+    def start(self, role: str) -> float:
+        """Start a broker and wait until it serves all that was written; the seconds."""
+        broker = self.brokers[role].start()
+        with WireClient(broker.port, timeout=PATIENCE_SECONDS) as client:
+            while len(ends := client.end_offsets(TOPIC, self.partitions)) < self.partitions:
+                time.sleep(POLL_SECONDS)
+        seconds = time.monotonic() - broker.started_at
+        served = sum(ends.values())
+        assert served == self.records, f"{broker.name} serves {served} of {self.records} records"
+        return seconds
+
+    def unclean(self, role: str) -> None:
+        """One start after a crash, of files that no memory holds; then another crash."""
+        broker = self.brokers[role]
+        forget(broker.data)
+        seconds = self.start(role)
+        memory = broker.rss_bytes() / 1e6
+        self._note(role, {UNCLEAN: seconds, UNCLEAN_CPU: broker.cpu_seconds(), MEMORY: memory})
+        broker.kill()
+
+    def clean(self, role: str) -> None:
+        """One start after a stop; then another stop."""
+        broker = self.brokers[role]
+        self._note(role, {CLEAN: self.start(role), CLEAN_CPU: broker.cpu_seconds()})
+        self.stop(role)
+
+    def stop(self, role: str) -> None:
+        """Stop a broker in good order."""
+        broker = self.brokers[role]
+        started = time.monotonic()
+        broker.stop(PATIENCE_SECONDS)
+        assert (broker.data / names.CLEAN_SHUTDOWN).exists(), broker.last_words()
+        _say(f"{broker.name} stopped in {time.monotonic() - started:.1f} s")
+
+    def _note(self, role: str, values: Mapping[Quantity, float]) -> None:
+        for quantity, value in values.items():
+            self.figures[quantity.name].values.setdefault(role, []).append(value)
+        told = ", ".join(f"{each.name} {value:.4g} {each.unit}" for each, value in values.items())
+        _say(f"{self.brokers[role].name:20} {told}")
+
+
+@contextlib.contextmanager
+def _producer() -> Iterator[Dialogue]:
+    jars = maven.kafka_jars()
+    classes = java.compiled(jars, JAVA_SOURCES)
+    with tempfile.TemporaryDirectory() as directory:
+        words = java.command("Load", jars, classes, options=JVM_OPTIONS)
+        dialogue = Dialogue(words, log=Path(directory) / "load.log")
+        try:
+            yield dialogue
+        finally:
+            dialogue.close()
+
+
+def forget(directory: Path) -> None:
+    """As after a power cut, nothing having been flushed; all files are on the device only."""
+    for name in (names.CLEAN_SHUTDOWN, names.RECOVERY_POINT_CHECKPOINT):
+        (directory / name).unlink(missing_ok=True)
+    os.sync()
+    for path in directory.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+
+
+def in_turns(rounds: int) -> Iterator[str]:
+    """Both roles in each round, the other one first in every second round."""
+    for index in range(rounds):
+        yield from (OURS, THEIRS) if index % 2 == 0 else (THEIRS, OURS)
+
+
+def run(experiment: Experiment, rounds: int) -> list[Figure]:
+    """All rounds of both kinds."""
+    if not experiment.is_filled:
+        experiment.fill()
+    for role in in_turns(rounds):
+        experiment.unclean(role)
+    experiment.start(OURS)
+    experiment.stop(OURS)
+    for role in in_turns(max(rounds, 3)):
+        experiment.clean(role)
+    return list(experiment.figures.values())
+
+
+def _say(what: str) -> None:
+    print(f"recovery  {what}", flush=True)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run; 0 when no limit was missed, 1 when one was, 2 where it cannot run."""
+    options = _parser().parse_args(words)
+    if options.quick:
+        options.partitions, options.gigabytes = options.partitions // 10, options.gigabytes / 50
+    machine = facts()
+    with contextlib.ExitStack() as stack:
+        try:
+            path = options.keep or stack.enter_context(_room_for(options.gigabytes))
+            experiment = Experiment(path, options.partitions, options.gigabytes)
+            for broker in experiment.brokers.values():
+                stack.callback(broker.close)
+            figures = run(experiment, options.rounds)
+        except (BrokerFailed, Missing) as reason:
+            print(f"cannot run: {reason}", file=sys.stderr)
+            return 2
+    brokers = experiment.brokers
+    setup = {
+        "kind": "setup",
+        **{role: broker.described() for role, broker in brokers.items()},
+        **{name: getattr(options, name) for name in ("partitions", "gigabytes", "rounds")},
+    }
+    called = {role: broker.name for role, broker in brokers.items()}
+    return conclude(figures, called, machine, setup, is_trial=options.quick, output=options.output)
+
+
+@contextlib.contextmanager
+def _room_for(gigabytes: float) -> Iterator[Path]:
+    free = shutil.disk_usage(tempfile.gettempdir()).free / 1e9
+    if free < gigabytes * NEEDED:
+        raise Missing(f"{free:.0f} GB of disk are free, not {gigabytes * NEEDED:.0f}")
+    with tempfile.TemporaryDirectory(prefix="odradek-recovery-") as path:
+        yield Path(path)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.recovery", description=__doc__)
+    parser.add_argument("--partitions", type=int, default=1000)
+    parser.add_argument(
+        "--gigabytes", type=float, default=20, help="of record values (default: 20)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="of each kind (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="0.4 GB in 100 partitions; to try it")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="make the data there, or use what is there already"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""Where the results of a run are kept: a file of JSON lines, one for each figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.figures import Figure, table
+from bench.machine import commit
+
+RESULTS = Path(__file__).parent / "results"
+LOCAL = RESULTS / "local"
+"""Of quick runs and trials; not kept with the code."""
+
+
+def conclude(
+    figures: Sequence[Figure],
+    names: dict[str, str],
+    machine: Mapping[str, object],
+    setup: Mapping[str, object],
+    *,
+    is_trial: bool,
+    output: Path | None = None,
+) -> int:
+    """Print the table and store it; the exit code: 1 when a limit was missed, else 0.
+
+    `names`: role to the broker's name. `machine` and `setup` are the first lines that are stored.
+    """
+    print(f"\n{table(figures, names)}")
+    path = output or _result_path(str(machine["time"]), is_trial=is_trial)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [machine, setup, *(figure.as_json() for figure in figures)]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    path.write_text(text, encoding="utf-8")
+    print(f"\nstored in {path.name}")
+    return 1 if any(figure.verdict == "MISSED" for figure in figures) else 0
+
+
+def _result_path(time: str, *, is_trial: bool) -> Path:
+    stamp = time[:16].replace(":", "").replace("-", "").replace("T", "-")
+    directory = LOCAL if is_trial else RESULTS
+    return directory / f"{stamp}-{commit().rstrip('+')}.jsonl"
