@@ -1,0 +1,373 @@
+"""What ten thousand partitions cost a node: `python -m bench.scale`.
+
+Once as one topic, once as a thousand topics of ten partitions, once as ten thousand topics. Each
+time they are made in a fresh node with a few requests, the node is stopped in good order and
+started again, all of them are asked for, and every one gets a record. Apache Kafka does the same
+with the second form.
+
+The pause of the loop is what the node itself has measured; a bystander on a connection of its own
+asks one thing after the other meanwhile, and tells how long it had to wait at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Self, TypeVar
+
+from compat.lab.apache_kafka import ApacheKafka
+from compat.lab.broker import Broker, BrokerFailed
+from compat.lab.odradek_node import OdradekNode, metric
+from compat.lab.toolchain import Missing, free_port
+from compat.lab.wire_client import WireClient, decode_response
+
+from bench.figures import OURS, THEIRS, Figure, Quantity
+from bench.machine import facts
+from bench.measures.loop_pause import METRIC
+from bench.results import conclude
+from odradek.records.builder import RecordBatchBuilder
+from odradek.wire.generated.api_versions_request import ApiVersionsRequest
+from odradek.wire.generated.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from odradek.wire.generated.create_partitions_response import CreatePartitionsResponse
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.generated.create_topics_response import CreateTopicsResponse
+from odradek.wire.generated.describe_topic_partitions_request import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+)
+from odradek.wire.generated.describe_topic_partitions_response import (
+    DescribeTopicPartitionsResponse,
+)
+from odradek.wire.generated.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from odradek.wire.generated.list_offsets_response import ListOffsetsResponse
+from odradek.wire.generated.metadata_request import MetadataRequest
+from odradek.wire.generated.metadata_response import MetadataResponse
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.wire.generated.produce_response import ProduceResponse
+
+PARTITIONS = 10_000
+AT_ONCE = 1000
+"""Partitions in one request to create or to produce, where there are several."""
+CREATED_MAX = 9999
+"""Partitions that one request can create: their records, and the topic's, are one batch."""
+PATIENCE_SECONDS = 300.0
+POLL_SECONDS = 0.02
+
+START_SECONDS_MAX = 3.0
+MEMORY_MB_MAX = 300.0
+PAUSE_MS_MAX = 50.0
+OPEN_FILES_MAX = 40_000 - 1
+STEPS = ("create", "list offsets", "metadata", "describe")
+
+Item = TypeVar("Item")
+Topics = dict[str, int]
+"""Name to number of partitions."""
+
+
+def quantities(form: str) -> dict[str, Quantity]:
+    """What is measured of a form, by its short name."""
+    aims = {
+        "create": ("s", None),
+        "start": ("s", START_SECONDS_MAX),
+        "memory": ("MB", MEMORY_MB_MAX),
+        "metadata": ("ms", None),
+        "metadata, pause": ("ms", PAUSE_MS_MAX),
+        "describe, pause": ("ms", PAUSE_MS_MAX),
+        "list offsets, pause": ("ms", None),
+        "create, pause": ("ms", None),
+        **{f"{step}, bystander": ("ms", None) for step in STEPS},
+        "memory, all written to": ("MB", MEMORY_MB_MAX),
+        "open files, all written to": ("", OPEN_FILES_MAX),
+        "stop": ("s", None),
+    }
+    return {
+        name: Quantity(f"{form}: {name}", unit, most=most) for name, (unit, most) in aims.items()
+    }
+
+
+class Trial:
+    """One broker with all topics of a form."""
+
+    def __init__(self, role: str, topics: Topics) -> None:
+        self.topics = topics
+        self.partitions = sum(topics.values())
+        self.metrics_port = free_port() if role == OURS else None
+        settings = {"odradek.metrics.port": str(self.metrics_port)} if role == OURS else {}
+        self.broker: Broker = (OdradekNode if role == OURS else ApacheKafka)(settings=settings)
+        self.broker.start_seconds_max = PATIENCE_SECONDS
+        self.values: dict[str, float] = {}
+
+    def run(self) -> dict[str, float]:
+        """Everything, in order; values by the names of `quantities`."""
+        with self.broker:
+            with self.watched("create"):
+                started = time.monotonic()
+                self.create()
+                self.values["create"] = time.monotonic() - started
+            self.wait_until_served()
+            self.stop()
+            self.start()
+            self.values["memory"] = self.broker.rss_bytes() / 1e6
+            with self.watched("list offsets"):
+                self.wait_until_served()
+            with self.watched("metadata"):
+                self.values["metadata"] = self.ask_for_all()
+            with self.watched("describe"):
+                self.describe_all()
+            self.write_to_all()
+            self.values["memory, all written to"] = self.broker.rss_bytes() / 1e6
+            self.values["open files, all written to"] = self.broker.process.num_fds()
+            self.stop()
+            return self.values
+
+    def start(self) -> None:
+        """Start, until every partition is served."""
+        self.broker.start()
+        self.wait_until_served()
+        self.values["start"] = time.monotonic() - self.broker.started_at
+
+    def stop(self) -> None:
+        """Stop in good order."""
+        started = time.monotonic()
+        self.broker.stop(PATIENCE_SECONDS)
+        self.values["stop"] = time.monotonic() - started
+
+    def client(self) -> WireClient:
+        """A connection."""
+        return WireClient(self.broker.port, timeout=PATIENCE_SECONDS)
+
+    @contextlib.contextmanager
+    def watched(self, step: str) -> Iterator[None]:
+        """Note the longest pause of the loop meanwhile, and the longest wait of a bystander."""
+        self.longest_pause_ms()
+        with self.client() as client, _Bystander(client) as bystander:
+            yield
+        self.values[f"{step}, bystander"] = bystander.longest_seconds * 1000
+        if self.metrics_port is not None:
+            self.values[f"{step}, pause"] = self.longest_pause_ms()
+
+    def longest_pause_ms(self) -> float:
+        """The longest pause of the loop since it was last asked; 0 where there is no loop."""
+        pause = None if self.metrics_port is None else metric(self.metrics_port, METRIC)
+        return 0.0 if pause is None else pause * 1000
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Create all topics, with as many in a request as one may hold, or a thousand."""
+        with self.client() as client:
+            for part in in_pieces(list(self.topics.items()), AT_ONCE, lambda each: each[1]):
+                wanted = [
+                    CreatableTopic(
+                        name=name, num_partitions=min(count, CREATED_MAX), replication_factor=1
+                    )
+                    for name, count in part
+                ]
+                request = CreateTopicsRequest(topics=wanted, timeout_ms=60_000)
+                answer = client.call("CreateTopics", 7, request, CreateTopicsResponse)
+                check(each.error_code for each in answer.topics)
+            for name, count in self.topics.items():
+                if count > CREATED_MAX:
+                    grown = CreatePartitionsTopic(name=name, count=count, assignments=None)
+                    more = CreatePartitionsRequest(topics=[grown], timeout_ms=60_000)
+                    done = client.call("CreatePartitions", 3, more, CreatePartitionsResponse)
+                    check(each.error_code for each in done.results)
+
+    def wait_until_served(self) -> None:
+        """Wait until the broker leads every partition."""
+        wanted = [
+            ListOffsetsTopic(
+                name=name,
+                partitions=[
+                    ListOffsetsPartition(partition_index=index, timestamp=-1)
+                    for index in range(count)
+                ],
+            )
+            for name, count in self.topics.items()
+        ]
+        request = ListOffsetsRequest(replica_id=-1, topics=wanted)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        with self.client() as client:
+            frame = client.frame("ListOffsets", 1, request)
+            while time.monotonic() < deadline:
+                client.send(frame)
+                answer = decode_response("ListOffsets", 1, client.receive(), ListOffsetsResponse)
+                if not any(each.error_code for t in answer.topics for each in t.partitions):
+                    return
+                time.sleep(POLL_SECONDS)
+        raise BrokerFailed(f"{self.broker.name} does not serve all partitions")
+
+    def ask_for_all(self) -> float:
+        """Metadata of all topics; milliseconds until the answer is here."""
+        with self.client() as client:
+            frame = client.frame("Metadata", 12, MetadataRequest(topics=None))
+            started = time.monotonic()
+            client.send(frame)
+            received = client.receive()
+            elapsed = time.monotonic() - started
+        answer = decode_response("Metadata", 12, received, MetadataResponse)
+        leaders = [each.leader_id >= 0 for t in answer.topics for each in t.partitions]
+        assert len(leaders) == self.partitions, f"{len(leaders)} partitions are told of"
+        assert all(leaders), "there are partitions without a leader"
+        return elapsed * 1000
+
+    def describe_all(self) -> None:
+        """DescribeTopicPartitions, page after page."""
+        told = 0
+        cursor: Cursor | None = None
+        with self.client() as client:
+            while True:
+                request = DescribeTopicPartitionsRequest(topics=[], cursor=cursor)
+                answer = client.call(
+                    "DescribeTopicPartitions", 0, request, DescribeTopicPartitionsResponse
+                )
+                told += sum(len(topic.partitions) for topic in answer.topics)
+                end = answer.next_cursor
+                if end is None:
+                    break
+                cursor = Cursor(topic_name=end.topic_name, partition_index=end.partition_index)
+        assert told == self.partitions, f"{told} partitions are told of"
+
+    def write_to_all(self) -> None:
+        """A record for each partition."""
+        builder = RecordBatchBuilder()
+        builder.append(time.time_ns() // 1_000_000, None, b"x" * 100)
+        batch = bytes(builder.build())
+        places = [(name, index) for name, count in self.topics.items() for index in range(count)]
+        with self.client() as client:
+            for part in in_pieces(places, AT_ONCE, lambda _: 1):
+                indexes: dict[str, list[int]] = {}
+                for name, index in part:
+                    indexes.setdefault(name, []).append(index)
+                data = [
+                    TopicProduceData(
+                        name=name,
+                        partition_data=[PartitionProduceData(index=i, records=batch) for i in each],
+                    )
+                    for name, each in indexes.items()
+                ]
+                request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=data)
+                answer = client.call("Produce", 9, request, ProduceResponse)
+                check(e.error_code for t in answer.responses for e in t.partition_responses)
+
+
+class _Bystander:
+    """Asks for ApiVersions again and again, in a thread."""
+
+    def __init__(self, client: WireClient) -> None:
+        self._client = client
+        self._frame = client.frame("ApiVersions", 0, ApiVersionsRequest())
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+        self.longest_seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        while not self._ended.is_set():
+            asked = time.monotonic()
+            self._client.send(self._frame)
+            self._client.receive()
+            self.longest_seconds = max(self.longest_seconds, time.monotonic() - asked)
+            time.sleep(0.001)
+
+
+def in_pieces(
+    items: Sequence[Item], size: int, weigh: Callable[[Item], int]
+) -> Iterator[list[Item]]:
+    """Consecutive items that weigh `size` together, or the first alone if it is heavier."""
+    piece: list[Item] = []
+    weight = 0
+    for item in items:
+        if piece and weight + weigh(item) > size:
+            yield piece
+            piece, weight = [], 0
+        piece.append(item)
+        weight += weigh(item)
+    yield piece
+
+
+def check(codes: Iterator[int]) -> None:
+    """All must be 0."""
+    wrong = {code for code in codes if code}
+    assert not wrong, f"there were errors: {sorted(wrong)}"
+
+
+def forms(partitions: int) -> dict[str, Topics]:
+    """The partitions as one topic, in tens, and as topics of one."""
+    return {
+        f"1 × {partitions}": {"one": partitions},
+        f"{partitions // 10} × 10": {f"ten-{i:05}": 10 for i in range(partitions // 10)},
+        f"{partitions} × 1": {f"each-{i:05}": 1 for i in range(partitions)},
+    }
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run; 0 when no limit was missed, 1 when one was, 2 where it cannot run."""
+    options = _parser().parse_args(words)
+    machine = facts()
+    figures: dict[str, Figure] = {}
+    brokers: dict[str, Broker] = {}
+    try:
+        for number, (form, topics) in enumerate(forms(options.partitions).items()):
+            known = quantities(form)
+            roles = (OURS, THEIRS) if number == 1 and not options.alone else (OURS,)
+            for role in roles * options.rounds:
+                trial = Trial(role, topics)
+                brokers[role] = trial.broker
+                values = trial.run()
+                told = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+                print(f"scale  {form}  {trial.broker.name}: {told}", flush=True)
+                for name, value in values.items():
+                    figure = figures.setdefault(known[name].name, Figure("scale", known[name]))
+                    figure.values.setdefault(role, []).append(value)
+    except (BrokerFailed, Missing) as reason:
+        print(f"cannot run: {reason}", file=sys.stderr)
+        return 2
+    setup = {
+        "kind": "setup",
+        **{role: broker.described() for role, broker in brokers.items()},
+        "partitions": options.partitions, "rounds": options.rounds,
+    }
+    names = {OURS: OdradekNode.name, THEIRS: ApacheKafka.name}
+    trial_run = options.partitions != PARTITIONS
+    return conclude(
+        [*figures.values()], names, machine, setup, is_trial=trial_run, output=options.output
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
+    parser.add_argument(
+        "--partitions", type=int, default=PARTITIONS, help="fewer to try it (default: 10000)"
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="of each form (default: 1)")
+    parser.add_argument("--alone", action="store_true", help="without Apache Kafka beside it")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
