@@ -349,7 +349,8 @@ def main(words: Sequence[str] | None = None) -> int:
     setup = {
         "kind": "setup",
         **{role: broker.described() for role, broker in brokers.items()},
-        "partitions": options.partitions, "rounds": options.rounds,
+        "partitions": options.partitions,
+        "rounds": options.rounds,
     }
     names = {OURS: OdradekNode.name, THEIRS: ApacheKafka.name}
     trial_run = options.partitions != PARTITIONS
