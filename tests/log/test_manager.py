@@ -376,3 +376,24 @@ def test_group_commit(room):
     done(OSError(errno.EIO, "I/O error"))
     assert isinstance(flushed[-1], LogDirectoryOffline)
     assert manager.online_directories == []
+
+
+def test_a_new_log_has_nothing_of_the_one_of_its_name_that_was_deleted():
+    room = LogRoom("/logs", LossyFileSystem())
+    manager = started(room)
+    log = manager.get_or_create(partition(0), TOPIC_ID)
+    for _ in range(5):
+        append(log, b"old")
+    log.delete_records_before(3)
+    log.flush()
+    room.clock.ms += 60_000
+    manager.tick()
+    assert "topic 0 3" in read_file(room.file_system, "/logs/log-start-offset-checkpoint").decode()
+    manager.delete(partition(0))
+    log = manager.get_or_create(partition(0), OTHER_ID)
+    append(log, b"new")
+    manager = started(room)  # after a crash
+    log = manager.get(partition(0))
+    log.high_watermark = log.log_end_offset
+    assert values(log) == [b"new"]
+    assert (log.log_start_offset, log.topic_id) == (0, OTHER_ID)

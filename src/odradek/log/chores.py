@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from odradek.env.file_system import remove_tree
-from odradek.log.checkpoints import write_offsets
+from odradek.log import names
+from odradek.log.checkpoint_file import CheckpointFile
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.log.flushing import checkpoint_offset
@@ -46,21 +48,24 @@ class Chores:
         self._removals: list[tuple[int, int, Sequence[str], bool]] = []
         self._removal_number = 0
         self._rounds: list[Iterator[None]] = []
-        self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._files: dict[str, CheckpointFile] = {}
         config = manager.config
         start = manager.storage.clock.monotonic_ms() + config.log_initial_task_delay_ms
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         """(when, how often, what)"""
         for interval_ms, chore in (
             (config.log_retention_check_interval_ms, self._begin_retention),
-            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_recovery_points),
+            (
+                config.log_flush_offset_checkpoint_interval_ms,
+                partial(self._checkpoint, names.RECOVERY_POINT_CHECKPOINT),
+            ),
             (
                 config.log_flush_start_offset_checkpoint_interval_ms,
-                self._checkpoint_log_start_offsets,
+                partial(self._checkpoint, names.LOG_START_OFFSET_CHECKPOINT),
             ),
             (
                 config.replica_high_watermark_checkpoint_interval_ms,
-                self._checkpoint_high_watermarks,
+                partial(self._checkpoint, names.HIGH_WATERMARK_CHECKPOINT),
             ),
             (config.producer_id_expiration_check_interval_ms, self._begin_expiry),
             (TICK_MAX_MS, self._begin_flush),
@@ -133,41 +138,19 @@ class Chores:
 
     # -- checkpoints --------------------------------------------------------------------------
 
-    def _checkpoint_recovery_points(self) -> None:
-        self._checkpoint(lambda directory: directory.recovery_points, _recovery_points)
-
-    def _checkpoint_log_start_offsets(self) -> None:
-        self._checkpoint(lambda directory: directory.log_start_offsets, _log_start_offsets)
-
-    def _checkpoint_high_watermarks(self) -> None:
-        self._checkpoint(lambda directory: directory.high_watermarks, _high_watermarks)
-
-    def _checkpoint(
-        self,
-        path_in: Callable[[LogDirectory], str],
-        offsets_of: Callable[[Collection[PartitionLog]], dict[TopicPartition, int]],
-    ) -> None:
+    def _checkpoint(self, name: str) -> None:
         """Write a checkpoint of each directory, if it has changed."""
         for directory in self._manager.online_directories:
-            path = path_in(directory)
-            offsets = offsets_of(self._manager.logs_in(directory))
-            if self._written.get(path) == offsets:
-                continue
-            self._written[path] = offsets
-            self._write(directory, path, offsets)
+            self._file(directory, name).write_later(self._offsets(directory, name))
 
-    def _write(
-        self, directory: LogDirectory, path: str, offsets: dict[TopicPartition, int]
-    ) -> None:
-        def work() -> None:
-            write_offsets(self._storage.file_system, path, offsets)
+    def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
+        return _CHECKPOINTS[name](self._manager.logs_in(directory))
 
-        def done(error: OSError | None) -> None:
-            if error is not None:
-                directory.refuse("could not write a checkpoint", error)
-                self._written.pop(path, None)
-
-        self._storage.background(work, done)
+    def _file(self, directory: LogDirectory, name: str) -> CheckpointFile:
+        path = directory.file(name)
+        if path not in self._files:
+            self._files[path] = CheckpointFile(self._storage, directory, name)
+        return self._files[path]
 
     def write_recovery_points(self, directory: LogDirectory) -> None:
         """Write the recovery points of a directory, now.
@@ -175,9 +158,8 @@ class Chores:
         Raises:
             OSError: the device failed.
         """
-        offsets = _recovery_points(self._manager.logs_in(directory))
-        write_offsets(self._storage.file_system, directory.recovery_points, offsets)
-        self._written[directory.recovery_points] = offsets
+        name = names.RECOVERY_POINT_CHECKPOINT
+        self._file(directory, name).write(self._offsets(directory, name))
 
     def write_checkpoints(self, directory: LogDirectory, logs: Collection[PartitionLog]) -> None:
         """Write all checkpoints of a directory, now.
@@ -185,10 +167,17 @@ class Chores:
         Raises:
             OSError: the device failed.
         """
-        file_system = self._storage.file_system
-        write_offsets(file_system, directory.recovery_points, _recovery_points(logs))
-        write_offsets(file_system, directory.log_start_offsets, _log_start_offsets(logs))
-        write_offsets(file_system, directory.high_watermarks, _high_watermarks(logs))
+        for name, offsets_of in _CHECKPOINTS.items():
+            self._file(directory, name).write(offsets_of(logs))
+
+    def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """A new log begins: what the checkpoints may say is of one of its name that was deleted.
+
+        Raises:
+            OSError: the device failed.
+        """
+        for name in _CHECKPOINTS:
+            self._file(directory, name).forget(partition, partial(self._offsets, directory, name))
 
     # -- removals -----------------------------------------------------------------------------
 
@@ -246,3 +235,11 @@ def _log_start_offsets(logs: Collection[PartitionLog]) -> dict[TopicPartition, i
 
 def _high_watermarks(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
     return {log.topic_partition: log.high_watermark for log in logs}
+
+
+_CHECKPOINTS = {
+    names.RECOVERY_POINT_CHECKPOINT: _recovery_points,
+    names.LOG_START_OFFSET_CHECKPOINT: _log_start_offsets,
+    names.HIGH_WATERMARK_CHECKPOINT: _high_watermarks,
+}
+"""Their names, and what is in them."""

@@ -8,12 +8,17 @@ The indexes of the active segment are not synced: it is always recovered. But it
 right after, and then the recovery point, which lies at its end, would say too much. So there is
 a second mark, `sealed_offset`, the base offset of the first segment of which the indexes may be
 lost; what goes into the checkpoint is the lower of both.
+
+Flushes of one log may overlap, and be run in another order than they were begun: a group commit
+beside the flush after a roll. So each does also what those before it have not completed yet, and
+when its turn comes after one that was begun later, nothing is left for it to do.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import threading
 from typing import TYPE_CHECKING
 
 from odradek.env.file_system import READ_ONLY, FileSystem, replace_file
@@ -29,6 +34,23 @@ NEVER = 2**63
 _LONG_MAX = 2**63 - 1
 
 
+class FlushOrder:
+    """The flushes of one log, numbered as they are begun."""
+
+    __slots__ = ("begun", "is_in_background", "lock", "run", "under_way")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        """Held while one is run."""
+        self.begun = 0
+        self.run = 0
+        """The highest number that was run."""
+        self.under_way: list[FlushWork] = []
+        """Those that were neither completed nor have failed."""
+        self.is_in_background = False
+        """Whether `flush_in_background` has one under way."""
+
+
 class FlushWork:
     """One flush of one log: `run` in any thread, then `complete` on the loop's."""
 
@@ -39,6 +61,8 @@ class FlushWork:
         "_files",
         "_generation",
         "_log",
+        "_number",
+        "_order",
         "_paths",
         "_sealed_offset",
         "offset",
@@ -62,6 +86,9 @@ class FlushWork:
         self._paths: list[str] = []
         self._directories: list[str] = []
         self._epochs: bytes | None = None
+        self._order = order = log.flushes
+        for earlier in order.under_way:
+            earlier._put_back()
         first = max(0, log.segment_of(checkpoint_offset(log)))
         for segment in log.segments[first:]:
             self._files.append(segment.file or segment.open_file())
@@ -83,6 +110,17 @@ class FlushWork:
         if log.is_new:
             self._directories.append(os.path.dirname(log.path))
             log.is_new = False
+        order.under_way.append(self)
+        order.begun += 1
+        self._number = order.begun
+
+    def _put_back(self) -> None:
+        """What it was to do may not have been done: who flushes next does it."""
+        log = self._log
+        log.is_unsynced = log.is_unsynced or bool(self._directories)
+        log.is_new = log.is_new or os.path.dirname(log.path) in self._directories
+        if self._epochs is not None:
+            log.leader_epochs.on_lost()
 
     def run(self) -> None:
         """Sync. Thread-safe.
@@ -91,6 +129,12 @@ class FlushWork:
             OSError: the device failed: what is on it is not known any more. Or there was no
                 room for the leader epochs, and nothing is lost.
         """
+        with self._order.lock:
+            if self._order.run < self._number:
+                self._run()
+                self._order.run = self._number
+
+    def _run(self) -> None:
         file_system = self._file_system
         try:
             self._sync()
@@ -101,7 +145,9 @@ class FlushWork:
                 raise  # the sync was not even tried
             # Whatever the reason: what was to be synced may be dropped now.
             raise OSError(errno.EIO, f"a sync failed: {error}") from error
-        if self._epochs is not None:
+        if (
+            self._epochs is not None and not self._log.is_deleted
+        ):  # else another's file may lie there
             replace_file(
                 file_system, f"{self._log.path}/{names.LEADER_EPOCH_CHECKPOINT}", self._epochs
             )
@@ -123,6 +169,7 @@ class FlushWork:
     def complete(self) -> None:
         """The work is done: the recovery point moves up, unless the log was truncated since."""
         log = self._log
+        self._order.under_way.remove(self)
         if self._generation == log.generation:
             log.recovery_point = max(log.recovery_point, self.offset)
             log.sealed_offset = max(log.sealed_offset, self._sealed_offset)
@@ -135,11 +182,9 @@ class FlushWork:
         If there is only no room, the recovery point stays where it is. Otherwise the log
         directory goes offline.
         """
-        log = self._log
-        if self._epochs is not None:
-            log.leader_epochs.on_lost()
-        log.is_unsynced = log.is_unsynced or bool(self._directories)
-        return log.refuse("flush", error)
+        self._order.under_way.remove(self)
+        self._put_back()
+        return self._log.refuse("flush", error)
 
 
 def checkpoint_offset(log: PartitionLog) -> int:
@@ -178,7 +223,7 @@ def set_flush_offset(log: PartitionLog) -> None:
 
 def flush_in_background(log: PartitionLog) -> None:
     """Begin a flush, unless one is under way; that one is followed by another if need be."""
-    if log.is_flushing:
+    if log.flushes.is_in_background:
         return
     try:
         work = flush_work(log, log.log_end_offset)
@@ -186,10 +231,10 @@ def flush_in_background(log: PartitionLog) -> None:
         return  # what was appended stays appended; the next append or tick tries again
     if work is None:
         return
-    log.is_flushing = True
+    log.flushes.is_in_background = True
 
     def done(error: OSError | None) -> None:
-        log.is_flushing = False
+        log.flushes.is_in_background = False
         if log.is_deleted:
             return
         if error is not None:

@@ -53,7 +53,7 @@ class LeaderEpochs:
         self._written = entries
 
     def on_lost(self) -> None:
-        """The checkpoint file could not be written."""
+        """What the checkpoint file holds is not known any more."""
         self._written = None
         self._is_dirty = True
 

@@ -242,6 +242,9 @@ class LogManager:
             return log
         directory = self._directory_for(is_new, directory_id)
         try:
+            self._chores.forget(directory, partition)
+            if self.cleaner is not None:
+                self.cleaner.forget(directory, partition)
             log = open_log(
                 self.storage,
                 directory,

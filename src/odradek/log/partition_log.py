@@ -97,11 +97,11 @@ class PartitionLog:
         "first_dirty_offset",
         "first_unstable_offset",
         "flush_offset",
+        "flushes",
         "generation",
         "is_cleaning",
         "is_deleted",
         "is_flushed_before_ack",
-        "is_flushing",
         "is_new",
         "is_unsynced",
         "last_flush_ms",
@@ -173,7 +173,7 @@ class PartitionLog:
         self.is_cleaning = False
         """Compaction copies old segments: they are to stay until it has ended."""
         self.is_deleted = False
-        self.is_flushing = False
+        self.flushes = flushing.FlushOrder()
         self.is_new = loaded.is_new
         """Whether the name of the partition's directory may be lost in a crash."""
         self.is_unsynced = loaded.is_new

@@ -1,18 +1,41 @@
-"""Power is lost at every change that cleaning makes to the disk."""
+"""Power is lost at every change that cleaning makes to the disk, and at any of a node that cleans.
+
+The second takes its seeds from `ODRADEK_POWER_LOSSES`, as the table of `tests/log` does.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import random
+from collections import Counter
 
-from tests.log.cleaner.support import COMPACTED, clean, clean_wholly
+import pytest
+from tests.log.cleaner.support import COMPACTED, InlineChild, clean, clean_wholly
 from tests.log.lossy_file_system import LossyFileSystem, PowerLoss
-from tests.log.support import LogRoom, batch, end_transaction, read_batches, read_records
+from tests.log.support import (
+    NOW_MS,
+    PARTITION,
+    TOPIC_ID,
+    LogRoom,
+    batch,
+    end_transaction,
+    read_batches,
+    read_records,
+    topic_config,
+)
 
-from odradek.log import PartitionLog
+from odradek.log import LogManager, PartitionLog
+from odradek.log.cleaner.work import Message, WorkItem
+from odradek.log.storage import Done, Work, run_now
 from odradek.records.control import control_type
 from odradek.records.record import Record, iterate_records
 
 DRAWS = 3
+SEEDS = int(os.environ.get("ODRADEK_POWER_LOSSES", "300")) // 3
+SHARDS = 4
+
+logger = logging.getLogger(__name__)
 
 
 def _room(files: LossyFileSystem) -> LogRoom:
@@ -121,3 +144,145 @@ def _check(files, cut, cleaned_to, before, after, end, aborted_before) -> None:
     clean_wholly(log, room)
     assert _data(log) == after
     assert not [name for name in room.files() if name.endswith((".cleaned", ".swap"))]
+
+
+class World:
+    """A node that compacts one log, and what that log has to hold after the power was lost."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.files = LossyFileSystem()
+        self.files.draw = random.Random(seed + 1)
+        self.ms = NOW_MS
+        self.history: dict[int, tuple[bytes, bytes | None]] = {}
+        """Offset to key and value of all that was appended."""
+        self.promised = 0
+        """All below survives."""
+        self.now = "start"
+        self.cuts: Counter[str] = Counter()
+        self.rounds = 0
+        self.background: list[tuple[Work, Done]] = []
+        self.manager = self.start()
+
+    def start(self) -> LogManager:
+        world = self
+
+        class Child(InlineChild):
+            def work(self, item: WorkItem) -> list[Message]:
+                world.now = "clean"
+                world.rounds += 1
+                return super().work(item)
+
+        self.room = LogRoom("/data", self.files)
+        self.room.clock.ms = self.ms
+        manager = self.room.manager(
+            overrides={"num.recovery.threads.per.data.dir": "1"},
+            topic_configs=lambda _: topic_config(**COMPACTED | {"segment_bytes": 600}),
+            background=self.later,
+            start_cleaner=lambda: Child(self.files),
+        )
+        manager.start()
+        return manager
+
+    def later(self, work: Work, done: Done) -> None:
+        if self.draw.random() < 0.5:
+            run_now(work, done)
+        else:
+            self.background.append((work, done))
+
+    # -- what happens -------------------------------------------------------------------------
+
+    def run(self, changes: int) -> None:
+        self.files.stop_after = changes
+        try:
+            while True:
+                self.now = "create"
+                log = self.manager.get_or_create(PARTITION, TOPIC_ID, is_new=True)
+                happening = self.draw.choices(
+                    (self.append, self.flush, self.roll, self.tick, self.catch_up, self.restart),
+                    (30, 2, 3, 8, 2, 0.3),
+                )[0]
+                self.now = happening.__name__
+                happening(log)
+                self.promised = max(self.promised, log.recovery_point)
+        except PowerLoss:
+            self.cuts[self.now] += 1
+            self.background.clear()
+
+    def append(self, log: PartitionLog) -> None:
+        records = []
+        for _ in range(self.draw.choice([1, 2, 5])):
+            value = self.draw.choice([None, self.draw.randbytes(self.draw.randrange(60))])
+            records.append((b"key-%d" % self.draw.randrange(8), value))
+        for number, record in enumerate(records):
+            self.history[log.log_end_offset + number] = record
+        log.append_as_leader(batch(*records), 0)
+        log.high_watermark = log.log_end_offset
+
+    def flush(self, log: PartitionLog) -> None:
+        log.flush()
+
+    def roll(self, log: PartitionLog) -> None:
+        log.roll()
+
+    def tick(self, _: PartitionLog) -> None:
+        self.ms += self.draw.choice([100, 15_000, 60_000])
+        self.room.clock.ms = self.ms
+        for _ in range(6):
+            self.manager.tick()
+
+    def catch_up(self, _: PartitionLog | None = None) -> None:
+        while self.background:
+            run_now(*self.background.pop(0))
+
+    def restart(self, log: PartitionLog) -> None:
+        self.catch_up()
+        self.manager.shutdown()
+        self.promised = log.log_end_offset
+        self.manager = self.start()
+
+    # -- what has to hold ---------------------------------------------------------------------
+
+    def lose_power_and_check(self) -> None:
+        self.files = self.files.crash(self.draw)
+        self.manager = self.start()
+        log = self.manager.get(PARTITION)
+        if log is None:
+            assert self.promised == 0, "a flushed log is gone"
+            self.history.clear()
+            return
+        log.high_watermark = log.log_end_offset
+        assert log.log_end_offset >= self.promised, "flushed records are gone"
+        found = {offset: (each.key, each.value) for offset, each in _data(log).items()}
+        assert found.items() <= self.history.items(), "records nobody appended"
+        promised = {at: each for at, each in self.history.items() if at < self.promised}
+        assert _state(found) == _state(promised | found)
+        assert not [name for name in self.room.files() if name.endswith((".cleaned", ".swap"))]
+        self.history = promised | found
+        self.promised = log.log_end_offset
+
+
+def _state(records: dict[int, tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
+    """The last value of each key that was not deleted."""
+    last = dict(records[offset] for offset in sorted(records))
+    return {key: value for key, value in last.items() if value is not None}
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_the_last_value_of_each_key_survives(shard):
+    cuts: Counter[str] = Counter()
+    rounds = 0
+    for seed in range(shard, SEEDS, SHARDS):
+        world = World(seed)
+        try:
+            for _ in range(3):
+                world.run(world.draw.randrange(400))
+                world.lose_power_and_check()
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+        cuts += world.cuts
+        rounds += world.rounds
+    assert rounds > 2 * SEEDS // SHARDS
+    told = f"{cuts.total()} cuts: {dict(cuts)}"
+    logger.info("shard %d: %d rounds of cleaning, %s", shard, rounds, told)

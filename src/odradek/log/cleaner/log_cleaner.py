@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.log import names
-from odradek.log.checkpoints import read_offsets, write_offsets
+from odradek.log.checkpoint_file import CheckpointFile
+from odradek.log.checkpoints import read_offsets
 from odradek.log.cleaner.child import Child, ProcessChild
 from odradek.log.cleaner.cleaned_files import remove_cleaned
 from odradek.log.cleaner.facts import facts_of, work_item
@@ -40,7 +42,8 @@ from odradek.log.cleaner.work import (
     encode_stop,
 )
 from odradek.log.directory import LogDirectory
-from odradek.log.errors import DamagedFile
+from odradek.log.errors import DamagedFile, LogDirectoryOffline
+from odradek.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from odradek.log.log_manager import LogManager
@@ -108,7 +111,7 @@ class LogCleaner:
         self._has_cleaned = False
         self._rate = 0.0
         self._unwritten: set[LogDirectory] = set()
-        self._writing: set[LogDirectory] = set()
+        self._files: dict[str, CheckpointFile] = {}
         self.statistics = CleanerStatistics(manager.storage.clock.now_ms())
 
     # -- life ---------------------------------------------------------------------------------
@@ -246,8 +249,20 @@ class LogCleaner:
                 continue
             cleanable = self._examine(log)
             if cleanable is not None and cleanable.is_due(log.config.min_cleanable_dirty_ratio):
-                return log, cleanable
+                if log.recovery_point >= cleanable.end_offset:
+                    return log, cleanable
+                self._flush(log)
         return None
+
+    def _flush(self, log: PartitionLog) -> None:
+        """Begin a flush: the log has its turn in a later round.
+
+        Records that a crash might take must not replace others that would have survived it.
+        """
+        try:
+            log.flush_in_background()
+        except LogDirectoryOffline:
+            logger.debug("%s went offline meanwhile", log)
 
     def _give_work(self, slot: Slot, now_ms: int) -> None:
         found = self._next()
@@ -396,25 +411,35 @@ class LogCleaner:
     # -- checkpoints --------------------------------------------------------------------------
 
     def _write_checkpoints(self) -> None:
-        for directory in [each for each in self._unwritten if each not in self._writing]:
-            self._unwritten.discard(directory)
+        unwritten, self._unwritten = self._unwritten, set()
+        for directory in unwritten:
             if not directory.is_offline:
-                self._write_checkpoint(directory)
+                self._file(directory).write_later(
+                    self._offsets(directory), partial(self._has_changed, directory)
+                )
 
-    def _write_checkpoint(self, directory: LogDirectory) -> None:
-        path = directory.file(names.CLEANER_CHECKPOINT)
-        file_system = self._manager.storage.file_system
-        offsets = {
+    def _has_changed(self, directory: LogDirectory) -> None:
+        """The checkpoint is to be written, or to be tried again."""
+        self._unwritten.add(directory)
+
+    def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """A new log begins: what the checkpoint may say is of one of its name that was deleted.
+
+        Raises:
+            OSError: the device failed.
+        """
+        self._file(directory).forget(partition, lambda: self._offsets(directory))
+
+    def _file(self, directory: LogDirectory) -> CheckpointFile:
+        if directory.path not in self._files:
+            self._files[directory.path] = CheckpointFile(
+                self._manager.storage, directory, names.CLEANER_CHECKPOINT
+            )
+        return self._files[directory.path]
+
+    def _offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        return {
             log.topic_partition: log.first_dirty_offset
             for log in self._manager.logs_in(directory)
             if log.first_dirty_offset >= 0
         }
-        self._writing.add(directory)
-
-        def done(error: OSError | None) -> None:
-            self._writing.discard(directory)
-            if error is not None:
-                directory.refuse("could not write a checkpoint", error)
-                self._unwritten.add(directory)
-
-        self._manager.storage.background(lambda: write_offsets(file_system, path, offsets), done)

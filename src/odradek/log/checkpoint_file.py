@@ -1,0 +1,85 @@
+"""One checkpoint of a log directory: offsets of its logs, written here and there in threads.
+
+Two promises: what was handed in later is never overtaken by what was handed in before, and a log
+that begins does so with no word about it in the file. The name of a log says nothing of which log
+it is: after a crash, a new one would be taken for the one of that name that was deleted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from odradek.log.checkpoints import read_offsets, write_offsets
+from odradek.log.directory import LogDirectory
+from odradek.log.errors import DamagedFile
+from odradek.log.storage import Storage
+from odradek.model.topic_partition import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class CheckpointFile:
+    """See the module. Called on the loop's thread."""
+
+    def __init__(self, storage: Storage, directory: LogDirectory, name: str) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._path = directory.file(name)
+        self._lock = threading.Lock()
+        """Held while the file is written."""
+        self._number = 0
+        """Of the newest offsets."""
+        self._offsets: Offsets | None = None
+        """What is in the file, or will be; None if that is not known."""
+
+    def write_later(self, offsets: Offsets, failed: Callable[[], None] = lambda: None) -> None:
+        """Write in the background, if something has changed; `failed` is called if it cannot be."""
+        if self._offsets == offsets:
+            return
+        self._offsets = offsets
+        self._number += 1
+        number = self._number
+
+        def work() -> None:
+            with self._lock:
+                if self._number == number:
+                    write_offsets(self._storage.file_system, self._path, offsets)
+
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                self._directory.refuse("could not write a checkpoint", error)
+                self._offsets = None
+                failed()
+
+        self._storage.background(work, done)
+
+    def write(self, offsets: Offsets) -> None:
+        """Write now.
+
+        Raises:
+            OSError: the device failed or is full.
+        """
+        self._number += 1
+        self._offsets = None
+        with self._lock:
+            write_offsets(self._storage.file_system, self._path, offsets)
+        self._offsets = offsets
+
+    def forget(self, partition: TopicPartition, others: Callable[[], Offsets]) -> None:
+        """A log begins: if the file may name one like it, write only what is known of `others`.
+
+        Raises:
+            OSError: the device failed or is full.
+        """
+        if self._offsets is None:
+            self._offsets = self._read()
+        if self._offsets is None or partition in self._offsets:
+            self.write(others())
+
+    def _read(self) -> Offsets | None:
+        with self._lock:
+            try:
+                return read_offsets(self._storage.file_system, self._path)
+            except DamagedFile:
+                return None
