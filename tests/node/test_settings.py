@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
+from compat.lab.wire_client import WireClient
 
 from odradek.client.admin.configs import (
     Change,
@@ -48,3 +50,19 @@ def test_a_topic_takes_its_new_settings_at_once() -> None:
         alter_configs(cluster, {TOPIC: [Change("max.message.bytes", "1234")]})
         partition = broker.node.broker.replicas.by_name["orders"][0]
         assert partition.log.config.max_message_bytes == 1234
+
+
+def test_logs_are_loaded_with_the_settings_of_their_topics() -> None:
+    """An index that is made anew has an entry for each batch, where the topic wants that."""
+    with Broker(topics={"orders": 1}) as broker:
+        with Cluster(broker.bootstrap_servers) as cluster:
+            alter_configs(cluster, {TOPIC: [Change("index.interval.bytes", "1")]})
+        with WireClient(broker.port) as client:
+            assert [client.produce_one("orders", b"x") for _ in range(5)] == [0] * 5
+        index = Path(broker.data, "orders-0", f"{0:020}.index")
+        broker.stop()
+        before = index.read_bytes()
+        index.unlink()
+        broker.start()
+        broker.stop()
+        assert index.read_bytes() == before != b""

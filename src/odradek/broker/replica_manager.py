@@ -4,12 +4,16 @@ The metadata publisher tells which replicas live here (`publish`); handlers and 
 them here. What waits for data is woken here: `wake` notes the fetches that an append may have
 satisfied, `run_woken` answers them after the requests of one wake-up were served, so that a burst
 of appends costs a waiting fetch one look.
+
+A request may create ten thousand partitions, whose files take seconds. They are made a few in a
+turn of the loop; who has asked for them is answered when they are there (`opened`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -32,6 +36,10 @@ log = logging.getLogger("odradek.replicas")
 
 ROOM_RETRY_SECONDS = 5.0
 """After so long a partition is made that had no room on the disk."""
+OPENED_AT_ONCE = 20
+"""New partitions that are opened without a pause, however long it takes."""
+OPENING_SECONDS = 0.01
+"""In each turn of the loop more are opened until so much time has passed."""
 
 
 class LeadershipListener(Protocol):
@@ -63,6 +71,10 @@ class ReplicaManager:
         self._loop = loop
         self._woken: dict[DelayedFetch, None] = {}
         self._run_scheduled = False
+        self._to_open: deque[tuple[bytes, int, bool]] = deque()
+        """Topic id, index, whether the topic is new: replicas that `publish` has found."""
+        self._all_open = asyncio.Event()
+        self._all_open.set()
 
     @property
     def offline_count(self) -> int:
@@ -141,7 +153,9 @@ class ReplicaManager:
             waiter.expire()
 
     def expire_all(self) -> None:
-        """Shut-down: answer every waiting fetch with what there is."""
+        """Shut-down: answer every waiting fetch with what there is, and open nothing more."""
+        self._to_open.clear()
+        self._all_open.set()
         for partition in self:
             self.expire_waiting(partition)
 
@@ -180,13 +194,15 @@ class ReplicaManager:
             topic = image.topics.by_id.get(topic_id)
             if topic is not None:
                 self._change_topic(topic, topic_delta)
+        if self._all_open.is_set():
+            self._open_some(OPENED_AT_ONCE)
 
     def _change_topic(self, topic: TopicImage, delta: TopicDelta) -> None:
         for index, registration in delta.partitions.items():
             here = self.node_id in registration.replicas
             known = self.by_id.get(topic.id, {}).get(index)
             if known is None and here:
-                self._open(topic, index, registration, is_new=delta.image_before is None)
+                self._to_open.append((topic.id, index, delta.image_before is None))
             elif known is not None and here:
                 self._update(known, registration)
             elif known is not None:
@@ -211,7 +227,7 @@ class ReplicaManager:
             log.error("partition %s is offline: %s", name, error.message)
             self._offline.add(name)
             if isinstance(error, DiskFull):
-                self._loop.call_later(ROOM_RETRY_SECONDS, self._open_again, topic.id, index)
+                self._loop.call_later(ROOM_RETRY_SECONDS, self._open_known, topic.id, index, True)
             return
         self._offline.discard(name)
         if registration.leader == self.node_id:
@@ -236,14 +252,35 @@ class ReplicaManager:
         if partition.is_leader:
             self._elected(partition)
 
-    def _open_again(self, topic_id: bytes, index: int) -> None:
-        """There may be room for the partition by now."""
+    def _open_some(self, at_once: int = 1) -> None:
+        """Open partitions that wait for it: at least so many, and more if that is quick."""
+        deadline = self._loop.time() + OPENING_SECONDS
+        while self._to_open and (at_once > 0 or self._loop.time() < deadline):
+            at_once -= 1
+            self._open_known(*self._to_open.popleft())
+        if self._to_open:
+            self._all_open.clear()
+            self._loop.call_soon(self._open_some)
+        else:
+            self._all_open.set()
+
+    async def opened(self, timeout_ms: int) -> bool:
+        """Wait until every partition that was published is open; False if that takes longer."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._all_open.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _open_known(self, topic_id: bytes, index: int, is_new: bool) -> None:
+        """Open a partition if it is still to be here."""
         topic = self._image.topics.by_id.get(topic_id)
         registration = None if topic is None else topic.partitions.get(index)
         if topic is None or registration is None or self.node_id not in registration.replicas:
             return
         if index not in self.by_id.get(topic_id, {}):
-            self._open(topic, index, registration, is_new=True)
+            self._open(topic, index, registration, is_new)
 
     def _elected(self, partition: Partition) -> None:
         listener = self.leadership_listeners.get(partition.topic)

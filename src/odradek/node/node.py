@@ -119,6 +119,7 @@ class Node:
         self._metadata = MetadataCache()
         self._publishers = PublisherChain(self._metadata)
         await self._start_controller(formatter)
+        self._topic_configs.image = self._metadata.image
         await asyncio.to_thread(self._logs.load)
         self._compose(loop)
         self._bind()
@@ -161,8 +162,8 @@ class Node:
 
     def _compose(self, loop: asyncio.AbstractEventLoop) -> None:
         config = self.config
-        channel = LocalControllerChannel(self.controller)
         replicas = ReplicaManager(config.node_id, self._logs, loop)
+        channel = LocalControllerChannel(self.controller, replicas.opened)
         coordinators = compose(
             config,
             lambda: self.broker.config,

@@ -59,8 +59,9 @@ class SettingsPublisher:
         for resource, settings in delta.configs.changed.items():
             _warn_of(resource, settings or {})
             if resource.type == ResourceType.TOPIC:
-                logs = self._broker.logs
-                logs.update_topic_config(resource.name, self._topic_configs(resource.name))
+                if resource.name in self._broker.replicas.by_name:  # else it has no logs yet
+                    config = self._topic_configs(resource.name)
+                    self._broker.logs.update_topic_config(resource.name, config)
             elif resource.type == ResourceType.CLIENT_METRICS:
                 self.configure_client_metrics(resource.name, dict(settings or {}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.broker.context import RequestContext
@@ -25,13 +26,27 @@ class ControllerChannel(Protocol):
         ...
 
 
-class LocalControllerChannel:
-    """The controller is in this process."""
+CREATING = frozenset((19, 37))
+"""CreateTopics and CreatePartitions, by API key."""
 
-    def __init__(self, controller: ControllerNode) -> None:
+
+class LocalControllerChannel:
+    """The controller is in this process.
+
+    `opened(timeout_ms)` waits until the partitions that were created are served here: who has
+    created some may write to them when the answer comes.
+    """
+
+    def __init__(
+        self, controller: ControllerNode, opened: Callable[[int], Awaitable[bool]] | None = None
+    ) -> None:
         self._controller = controller
+        self._opened = opened
 
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
         """See `ControllerChannel`."""
         version = request.VERSION_MAX if context is None else context.api_version
-        return await self._controller.submit(request, version)
+        answer = await self._controller.submit(request, version)
+        if self._opened is not None and request.API_KEY in CREATING:
+            await self._opened(request.timeout_ms)
+        return answer

@@ -1,0 +1,74 @@
+"""Many partitions at once are made a few in a turn of the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from compat.lab.wire_client import WireClient
+
+from odradek.broker import replica_manager
+from odradek.model.errors import ErrorCode
+from odradek.testing import Broker
+from odradek.wire.generated.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from odradek.wire.generated.create_partitions_response import CreatePartitionsResponse
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.generated.create_topics_response import CreateTopicsResponse
+from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest
+from odradek.wire.generated.delete_topics_response import DeleteTopicsResponse
+
+COUNT = 200
+FOR_EVER_MS = 60_000
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """A broker with a disk on which one partition takes all the time of a turn."""
+    monkeypatch.setattr(replica_manager, "OPENING_SECONDS", 0)
+    with Broker() as broker:
+        yield broker
+
+
+def create(client: WireClient, count: int, timeout_ms: int = FOR_EVER_MS) -> int:
+    """Create the topic; the error code, which may be REQUEST_TIMED_OUT: it is done all the same."""
+    topic = CreatableTopic(name="many", num_partitions=count, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms)
+    answer = client.call("CreateTopics", 7, request, CreateTopicsResponse)
+    code: int = answer.topics[0].error_code
+    return code
+
+
+def test_who_has_created_them_may_use_them_all(broker: Broker) -> None:
+    with WireClient(broker.port) as client:
+        turns = broker.node.selector.turns
+        assert create(client, COUNT) == 0
+        assert broker.node.selector.turns - turns >= COUNT - replica_manager.OPENED_AT_ONCE
+        assert len(client.end_offsets("many", COUNT)) == COUNT
+        grown = CreatePartitionsTopic(name="many", count=2 * COUNT, assignments=None)
+        request = CreatePartitionsRequest(topics=[grown], timeout_ms=FOR_EVER_MS)
+        answer = client.call("CreatePartitions", 3, request, CreatePartitionsResponse)
+        assert answer.results[0].error_code == 0
+        assert len(client.end_offsets("many", 2 * COUNT)) == 2 * COUNT
+
+
+def test_what_is_deleted_meanwhile_is_not_made(broker: Broker) -> None:
+    with WireClient(broker.port) as client:
+        assert create(client, 5 * COUNT, timeout_ms=1) in (0, ErrorCode.REQUEST_TIMED_OUT)
+        assert len(client.end_offsets("many", 5 * COUNT)) < 5 * COUNT
+        request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=FOR_EVER_MS)
+        answer = client.call("DeleteTopics", 5, request, DeleteTopicsResponse)
+        assert answer.responses[0].error_code == 0
+        assert create(client, 1) == 0
+        assert len(client.end_offsets("many", 2)) == 1
+        assert len(broker.node.broker.logs) == 1
+
+
+def test_a_stop_does_not_wait_for_them(broker: Broker) -> None:
+    with WireClient(broker.port) as client:
+        assert create(client, 5 * COUNT, timeout_ms=1) in (0, ErrorCode.REQUEST_TIMED_OUT)
+    broker.restart()
+    with WireClient(broker.port) as client:
+        assert len(client.end_offsets("many", 5 * COUNT)) == 5 * COUNT
