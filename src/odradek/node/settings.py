@@ -60,8 +60,8 @@ class SettingsPublisher:
             _warn_of(resource, settings or {})
             if resource.type == ResourceType.TOPIC:
                 if resource.name in self._broker.replicas.by_name:  # else it has no logs yet
-                    config = self._topic_configs(resource.name)
-                    self._broker.logs.update_topic_config(resource.name, config)
+                    topic_config = self._topic_configs(resource.name)
+                    self._broker.logs.update_topic_config(resource.name, topic_config)
             elif resource.type == ResourceType.CLIENT_METRICS:
                 self.configure_client_metrics(resource.name, dict(settings or {}))
 
