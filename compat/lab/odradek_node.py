@@ -11,7 +11,7 @@ import odradek
 from compat.lab.broker import Broker
 from compat.lab.toolchain import Missing
 
-METRICS_TIMEOUT_SECONDS = 5.0
+METRICS_TIMEOUT_SECONDS = 60.0
 
 
 class OdradekNode(Broker):

@@ -53,6 +53,20 @@ class Batch(NamedTuple):
     is_control: bool
 
 
+def request_frame(name: str, version: int, request: Message, correlation_id: int) -> bytes:
+    """A whole request of the API `name` as it goes over the wire, its length in front."""
+    api = BY_NAME[name]
+    header = RequestHeader(
+        request_api_key=api.key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id="compat",
+    )
+    head = header.encode(api.request_header_version(version))
+    body = request.encode(version)
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
 def decode_response(name: str, version: int, frame: bytes, response: type[Response]) -> Response:
     """The body of a response frame (without its length) of the API `name`."""
     header_version = BY_NAME[name].response_header_version(version)
@@ -85,17 +99,8 @@ class WireClient:
 
     def frame(self, name: str, version: int, request: Message) -> bytes:
         """A whole request as it goes over the wire, its length in front."""
-        api = BY_NAME[name]
         self._correlation_id += 1
-        header = RequestHeader(
-            request_api_key=api.key,
-            request_api_version=version,
-            correlation_id=self._correlation_id,
-            client_id="compat",
-        )
-        head = header.encode(api.request_header_version(version))
-        body = request.encode(version)
-        return struct.pack(">i", len(head) + len(body)) + head + body
+        return request_frame(name, version, request, self._correlation_id)
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""

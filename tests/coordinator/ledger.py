@@ -24,6 +24,7 @@ class Ledger:
         self.timers = TimerTable(clock.monotonic_ms)
         self.effects = Effects()
         self.messages = messages()
+        self.quick_replay = None
         self.numbers: dict[str, int] = {}
         self.pending: dict[int, dict[str, int]] = {}
         self.offsets: list[int] = []

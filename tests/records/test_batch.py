@@ -20,7 +20,7 @@ from odradek.records.batch import (
 from odradek.records.builder import RecordBatchBuilder, record_size
 from odradek.records.compression import Codec
 from odradek.records.errors import CorruptBatch, InvalidRecords
-from odradek.records.record import Record, iterate_records
+from odradek.records.record import Record, iterate_fields, iterate_records
 
 
 def one_record_batch(**fields):
@@ -64,6 +64,33 @@ def test_what_is_built_is_read(builder, fields):
         )
         for index, (timestamp, key, value, headers) in enumerate(fields)
     ]
+
+
+@given(builders(), st.lists(record_fields, max_size=200))
+def test_offsets_keys_and_values_alone(builder, fields):
+    for timestamp, key, value, headers in fields:
+        builder.append(timestamp, key, value, headers)
+    batch = RecordBatch(builder.build())
+    expected = [(each.offset, each.key, each.value) for each in iterate_records(batch)]
+    assert list(iterate_fields(batch)) == expected
+
+
+@given(st.data())
+def test_keys_and_values_of_broken_records(data):
+    builder = data.draw(builders(codec=st.just(Codec.NONE)))
+    for timestamp, key, value, headers in data.draw(st.lists(record_fields, max_size=5)):
+        builder.append(timestamp, key, value, headers)
+    broken = builder.build()
+    if len(broken) > HEADER_SIZE:
+        broken[data.draw(st.integers(HEADER_SIZE, len(broken) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
+    batch = RecordBatch(broken)
+    try:
+        read = list(iterate_fields(batch))
+    except InvalidRecords:
+        return
+    assert len(read) == batch.count
 
 
 @given(builders(codec=st.just(Codec.NONE)), st.lists(record_fields, max_size=10))

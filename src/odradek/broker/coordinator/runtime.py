@@ -43,6 +43,8 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._epochs: dict[int, int] = {}
         """The leader epoch of each partition for which there is a shard."""
         self._loads: dict[int, asyncio.Task[None]] = {}
+        self._load_turn = asyncio.Lock()
+        """One partition is loaded after the other: together they took many slices of each turn."""
         self._image: MetadataImage = EMPTY_IMAGE
 
     # -- questions ----------------------------------------------------------------------------
@@ -128,8 +130,9 @@ class CoordinatorRuntime(Generic[MachineT]):
     ) -> None:
         loader = Loader(replica, shard.machine, self._means.clock, self._load_buffer_bytes)
         try:
-            loaded = await loader.load()
-            self._activate(shard, loaded.end_offset)
+            async with self._load_turn:
+                loaded = await loader.load()
+                self._activate(shard, loaded.end_offset)
             log.info(
                 "loaded %s: %d records, %d bytes in %d ms",
                 shard.name,

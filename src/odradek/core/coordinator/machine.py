@@ -12,6 +12,10 @@ from odradek.core.coordinator.timers import TimerTable
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
 
+QuickReplay = Callable[[int, int, bytes | None, bytes | None], bool]
+"""(offset, producer id, key, value) of a record while a log is loaded: whether it was replayed.
+What was not is decoded, and given to `replay`."""
+
 
 class Answer(NamedTuple):
     """An answer for someone who was kept waiting. `ticket` is what came with the question."""
@@ -55,6 +59,8 @@ class CoordinatorMachine(Protocol):
     effects: Effects
     messages: KeyMessages
     """The types of records in its log."""
+    quick_replay: QuickReplay | None
+    """Takes records of the commonest form as they are in the log; None: there is no such form."""
 
     def replay(
         self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord

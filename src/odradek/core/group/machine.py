@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from odradek.core.coordinator.machine import QuickReplay
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.group.classic.answers import join_failed
@@ -21,7 +22,8 @@ from odradek.core.group.listing import Listing
 from odradek.core.group.offsets.commit import Commit
 from odradek.core.group.offsets.deletion import Deletion
 from odradek.core.group.offsets.fetch import Fetch
-from odradek.core.group.offsets.store import CommittedOffset, OffsetStore
+from odradek.core.group.offsets.quick_commits import QuickCommits
+from odradek.core.group.offsets.store import CommittedOffset, OffsetStore, PartitionOffsets
 from odradek.core.group.records import messages
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.delta import MetadataDelta
@@ -66,6 +68,8 @@ class GroupMachine:
         self._sync = Sync(state, self.rebalance)
         self._presence = Presence(state, self.rebalance)
         self._consumer = ConsumerProtocol(state, self.rebalance)
+        self._quick = QuickCommits(self._place)
+        self.quick_replay: QuickReplay | None = self._quick.take
         self.consumer_heartbeat = self._consumer.heartbeat
         self.commit = Commit(state, self.rebalance)
         self.fetch = Fetch(state, self.offsets)
@@ -145,6 +149,7 @@ class GroupMachine:
     def on_loaded(self, image: MetadataImage) -> None:
         """See `CoordinatorMachine`. Members of the last generation have to show themselves."""
         self.state.image = image
+        self._quick.forget()
         for group in list(self.state.groups.values()):
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
@@ -200,14 +205,22 @@ class GroupMachine:
         if value is None:
             self.offsets.forget(group_id, key.topic, key.partition)
             return
-        if group_id not in self.state.groups:
-            group = ClassicGroup(group_id, self.state.clock.now_ms())
-            self.journal.put(self.state.groups, group_id, group)
+        self._make_room(group_id)
         committed = CommittedOffset.from_record(offset, value)
         if producer_id < 0:
             self.offsets.commit(group_id, key.topic, key.partition, committed)
         else:
             self.offsets.commit_pending(producer_id, group_id, key.topic, key.partition, committed)
+
+    def _make_room(self, group_id: str) -> None:
+        """A commit makes a group that only stores offsets, if there is none."""
+        if group_id not in self.state.groups:
+            group = ClassicGroup(group_id, self.state.clock.now_ms())
+            self.journal.put(self.state.groups, group_id, group)
+
+    def _place(self, group_id: str, topic: str) -> PartitionOffsets:
+        self._make_room(group_id)
+        return self.offsets.place(group_id, topic)
 
     def _replay_legacy_offset_commit(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from odradek.core.coordinator.machine import QuickReplay
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
@@ -28,6 +29,7 @@ class TransactionMachine:
         self.timers = state.timers
         self.effects = state.effects
         self.messages = MESSAGES
+        self.quick_replay: QuickReplay | None = None
         self.completion = Completion(state)
         self.ending = Ending(state, self.completion.on_prepared)
         self.initialization = Initialization(state, self.ending)

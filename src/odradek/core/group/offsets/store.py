@@ -132,6 +132,10 @@ class OffsetStore:
         if known is None or value.record_offset > known.record_offset:
             self._put(self.committed, group_id, topic, partition, value)
 
+    def place(self, group_id: str, topic: str) -> PartitionOffsets:
+        """Where the offsets of a group in a topic are kept: made if need be, until one is forgotten."""
+        return self._place(self.committed, group_id, topic)
+
     def _put(
         self,
         offsets: GroupOffsets,
@@ -140,6 +144,9 @@ class OffsetStore:
         partition: int,
         value: CommittedOffset,
     ) -> None:
+        self._journal.put(self._place(offsets, group_id, topic), partition, value)
+
+    def _place(self, offsets: GroupOffsets, group_id: str, topic: str) -> PartitionOffsets:
         topics = offsets.get(group_id)
         if topics is None:
             topics = {}
@@ -148,7 +155,7 @@ class OffsetStore:
         if partitions is None:
             partitions = {}
             self._journal.put(topics, topic, partitions)
-        self._journal.put(partitions, partition, value)
+        return partitions
 
     def _remove(self, offsets: GroupOffsets, group_id: str, topic: str, partition: int) -> None:
         """Remove an offset, and what is empty without it."""
