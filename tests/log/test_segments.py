@@ -14,6 +14,7 @@ from tests.log.support import (
 )
 
 from odradek.log import OffsetOutOfRange
+from odradek.records.compression import Codec
 
 DAY_MS = 86_400_000
 
@@ -110,6 +111,24 @@ def test_offsets_too_far_from_the_base_roll(room):
     assert bases(log) == [10, 10 + 2**31]
     log.high_watermark = log.log_end_offset
     assert values(log, 10) == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_leader_rolls_before_an_offset_is_too_far_from_the_base(room, compressed):
+    log = room.open()
+    last = 2**31 - 1
+    log.append_as_follower(batch(b"a", base_offset=0), 0)
+    log.append_as_follower(batch(b"b", base_offset=last - 2), 0)
+    codec = Codec.LZ4 if compressed else Codec.NONE
+    append(log, b"c", b"d", codec=codec)
+    assert bases(log) == [0]
+    append(log, b"e", b"f", codec=codec)
+    assert bases(log) == [0, last + 1]
+    assert values(log) == [b"a", b"b", b"c", b"d", b"e", b"f"]
+    log.close()
+    reopened = room.open()
+    assert bases(reopened) == [0, last + 1]
+    assert values(reopened, last - 2) == [b"b", b"c", b"d", b"e", b"f"]
 
 
 def test_roll_by_hand(room):

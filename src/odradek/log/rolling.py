@@ -31,11 +31,18 @@ def set_limits(log: PartitionLog, segment: Segment) -> None:
     """Compute the limits of the active segment anew."""
     config = log.config
     log.roll_size = -1 if _index_is_full(log, segment) else config.segment_bytes
+    _watch_offsets(log, segment, log.log_end_offset)
     first = segment.first_timestamp
     if first >= 0:
         segment.roll_timestamp = first + config.segment_age_max_ms - _jitter_ms(log, segment)
     else:
         segment.roll_timestamp = UNKNOWN  # every batch asks `roll_if_due`
+
+
+def _watch_offsets(log: PartitionLog, segment: Segment, last_offset: int) -> None:
+    """Halfway to the last offset that an index entry can have, every batch asks `roll_if_due`."""
+    if last_offset - segment.base_offset > OFFSET_DELTA_MAX // 2:
+        log.roll_size = min(log.roll_size, 0)
 
 
 def _jitter_ms(log: PartitionLog, segment: Segment) -> int:
@@ -61,6 +68,7 @@ def roll_if_due(
         _load_times(log, segment)
     if _is_due(log, segment, size, max_timestamp, last_offset):
         segment = roll(log, first_offset)
+    _watch_offsets(log, segment, last_offset)
     return segment
 
 
@@ -175,6 +183,7 @@ def add_index_entries(log: PartitionLog, segment: Segment, last_offset: int, pos
         if not isinstance(refusal, DiskFull):
             raise refusal from error
         # The entries stay in memory, and are written with the next ones.
+    _watch_offsets(log, segment, last_offset)
     if _index_is_full(log, segment):
         log.roll_size = -1
 
