@@ -9,7 +9,8 @@ from pathlib import Path
 from odradek.config.load import load
 from odradek.config.topic_config import TopicConfig
 from odradek.env.file_system import FileSystem, OsFileSystem
-from odradek.log import AppendOrigin, LogDirectory, LogManager, PartitionLog, Storage, open_log
+from odradek.log import LogDirectory, LogManager, PartitionLog, Storage, open_log
+from odradek.log.marking import append_marker
 from odradek.log.storage import run_now
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch, iterate_batches
@@ -140,7 +141,7 @@ def end_transaction(
         coordinator_epoch=coordinator_epoch,
         timestamp=NOW_MS,
     )
-    info = log.append_as_leader(marker, log.leader_epoch, AppendOrigin.COORDINATOR)
+    info = append_marker(log, marker, log.leader_epoch, 0)
     if replicated:
         log.high_watermark = log.log_end_offset
     return info

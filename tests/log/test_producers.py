@@ -257,7 +257,7 @@ def test_a_transaction_begins_with_the_coordinators_consent(strict_log):
         verification_guard=guard + 1,
     )
     log.append_as_leader(payload, 0, verification_guard=guard)
-    assert log.has_ongoing_transaction(7, 0)
+    assert log.producers.has_ongoing(7, 0)
     assert log.start_verification(7, 1, 0, supports_epoch_bump=False) == 0
     begin(log, 1)
     end_transaction(log, True, 7)

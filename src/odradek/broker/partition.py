@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
-from odradek.log.origin import AppendOrigin
+from odradek.log.marking import append_marker
 from odradek.log.partition_log import PartitionLog
 from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
@@ -128,12 +128,7 @@ class Partition:
         log = self.log
         if len(self.registration.isr) < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        log.append_as_leader(
-            batch,
-            self.registration.leader_epoch,
-            AppendOrigin.COORDINATOR,
-            transaction_version=transaction_version,
-        )
+        append_marker(log, batch, self.registration.leader_epoch, transaction_version)
         self.on_appended(len(batch))
 
     def on_appended(self, appended_bytes: int) -> None:

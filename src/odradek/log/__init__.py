@@ -10,6 +10,8 @@ on_directory_failure=...)`: all logs of a node.
     update_topic_config(topic, config) · update_all_configs()
     when_flushed(log, offset, callback): group commit
 
+`append_marker(log, batch, leader_epoch, transaction_version)`: the end of a transaction.
+
 `PartitionLog`: one partition.
     topic_partition, topic_id, config, directory
     log_start_offset, log_end_offset, last_stable_offset, high_watermark (settable), leader_epoch
@@ -23,7 +25,7 @@ on_directory_failure=...)`: all logs of a node.
     on_leader_epoch(epoch) · end_offset_for_epoch(epoch) -> (epoch, end offset)
     delete_records_before(offset) -> log start offset · delete_old_segments()
     truncate_to(offset) · truncate_fully_and_start_at(offset)
-    start_verification(...) -> guard · active_producers() · has_ongoing_transaction(...)
+    start_verification(...) -> guard · active_producers()
     roll() · flush() · flush_work() -> FlushWork(run in a thread, then complete) | None · close()
     size, segments
 

@@ -19,7 +19,7 @@ from odradek.log import names, rolling, validation
 from odradek.log.descriptors import OpenFile
 from odradek.log.errors import DiskFull, LogDirectoryOffline, RecordsRefused
 from odradek.log.origin import AppendOrigin
-from odradek.log.producer_state import CompletedTransaction, ProducerUpdates
+from odradek.log.producer_state import CompletedTransaction, ProducerEntry, ProducerUpdates
 from odradek.log.results import AppendInfo
 from odradek.log.segment import Segment
 from odradek.log.transaction_index import AbortedTransaction, append_aborted, truncate_aborted
@@ -83,6 +83,13 @@ def append(
     return AppendInfo(offset, last_offset, log.log_start_offset, accepted.log_append_time_ms)
 
 
+def begin_transaction(log: PartitionLog, entry: ProducerEntry, offset: int) -> None:
+    """The first batch of the producer's transaction was written, at the end of the log."""
+    log.producer_state().begin(entry, offset)
+    if log.first_unstable_offset < 0:
+        log.first_unstable_offset = offset
+
+
 def check_online(log: PartitionLog) -> None:
     """Refuse work on a failed disk.
 
@@ -118,11 +125,9 @@ def _find_duplicate(
 
 def _check_verified(log: PartitionLog, batch: RecordBatch, guard: int) -> None:
     """The coordinator has to know of a transaction before its first batch is written."""
-    if not batch.is_transactional or log.has_ongoing_transaction(
-        batch.producer_id, batch.producer_epoch
-    ):
-        return
     state = log.producer_state()
+    if not batch.is_transactional or state.has_ongoing(batch.producer_id, batch.producer_epoch):
+        return
     entry = state.entries.get(batch.producer_id)
     if entry is not None and batch.producer_epoch < entry.epoch:
         raise RecordsRefused(

@@ -48,13 +48,16 @@ from odradek.log.results import AppendInfo, FetchData, ProducerDescription, Time
 from odradek.log.segment import Segment
 from odradek.log.storage import Storage
 from odradek.log.transaction_index import AbortedTransaction
+from odradek.log.validation import attributes_in_place
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
+    CODEC_MASK,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
     SEQUENCE_MAX,
+    TRANSACTIONAL_FLAG,
     Buffer,
 )
 from odradek.records.checksum import crc32c
@@ -65,7 +68,6 @@ if TYPE_CHECKING:
 
 _RECENT_MAX = 32
 """Batches of which the position is remembered: between this and twice as many."""
-_CODEC_MAX = 4
 _ORIGINS = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
 """Who may append in place; first the one whose records some topics have walked."""
 
@@ -82,8 +84,8 @@ class PartitionLog:
     """See the module. Made by `LogManager`."""
 
     __slots__ = (
+        "_attributes",
         "_high_watermark",
-        "_in_place",
         "_index_interval",
         "_needs_keys",
         "_older",
@@ -99,6 +101,7 @@ class PartitionLog:
         "flush_offset",
         "flushes",
         "generation",
+        "in_place",
         "is_cleaning",
         "is_deleted",
         "is_flushed_before_ack",
@@ -192,8 +195,8 @@ class PartitionLog:
         self.config = config
         walks = config.message_timestamp_before_max_ms < 2**62
         self._needs_keys = config.is_compacted
-        plain = config.compression_type == "producer" and not config.is_log_append_time
-        self._in_place = _ORIGINS[walks:] if plain else ()
+        self.in_place = () if config.is_log_append_time else _ORIGINS[walks:]
+        self._attributes = attributes_in_place(config.compression_type)
         self._size_max = min(config.max_message_bytes, config.segment_bytes)
         self._index_interval = config.index_interval_bytes
         self.timestamp_limit = -1
@@ -221,36 +224,33 @@ class PartitionLog:
             DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
         """
         size = len(records)
-        if origin not in self._in_place or size < HEADER_SIZE:
+        if origin not in self.in_place or size < HEADER_SIZE:
             return appending.append(
                 self, records, leader_epoch, origin, verification_guard, transaction_version
             )
         base_offset, length, magic, crc, attributes, delta, base_timestamp = _unpack_front(records)
         max_timestamp, producer_id, epoch, sequence, count = _unpack_back(records)
+        codec, time_span = attributes & CODEC_MASK, max_timestamp - base_timestamp
         entry = None
+        is_transactional = attributes & TRANSACTIONAL_FLAG
         if producer_id >= 0 and self.producers is not None:
-            entry = self.producers.entries.get(producer_id)
+            entry = self.producers.continued(
+                producer_id, epoch, sequence, is_transactional, verification_guard
+            )
         if (
             length + LOG_OVERHEAD != size
             or size > self._size_max
             or magic != MAGIC
             or base_offset
-            or not 0 <= attributes <= _CODEC_MAX
+            or attributes not in self._attributes
             or not 0 < count == delta + 1
             or max_timestamp > self.timestamp_limit
             or leader_epoch != self.leader_epoch
-            or (
-                producer_id >= 0
-                and (
-                    entry is None
-                    or entry.next_sequence != sequence
-                    or entry.epoch != epoch
-                    or entry.transaction_first_offset >= 0
-                )
-            )
+            or (entry is None and (producer_id >= 0 or is_transactional))
             or crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc
-            or not has_plain_records(
-                records, attributes, count, max_timestamp - base_timestamp, self._needs_keys
+            or (
+                origin is AppendOrigin.CLIENT
+                and not has_plain_records(records, codec, count, time_span, self._needs_keys)
             )
         ):
             return appending.append(
@@ -270,6 +270,8 @@ class PartitionLog:
         if entry is not None:
             last_sequence = (sequence + delta) & SEQUENCE_MAX
             entry.add_batch(epoch, last_sequence, last_offset, delta, max_timestamp)
+            if is_transactional and entry.transaction_first_offset < 0:
+                appending.begin_transaction(self, entry, offset)
         return AppendInfo(offset, last_offset, self.log_start_offset)
 
     def write(
@@ -466,10 +468,6 @@ class PartitionLog:
         """What DescribeProducers tells."""
         return listing.active_producers(self)
 
-    def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has an open transaction here in that epoch."""
-        return self.producers is not None and self.producers.has_ongoing(producer_id, epoch)
-
     def expire_producers(self) -> None:
         """Forget producers that have been idle for `producer.id.expiration.ms`."""
         if self.producers is not None:
@@ -565,7 +563,7 @@ class PartitionLog:
 
     def go_offline(self) -> None:
         """The log directory has failed: serve nothing any more."""
-        self._in_place = ()
+        self.in_place = ()
         self.forget_positions()
         for segment in self.segments:
             segment.close_file()

@@ -105,6 +105,15 @@ class ProducerEntry:
         self.next_sequence = (last_sequence + 1) & SEQUENCE_MAX if last_sequence >= 0 else NONE
         self.last_timestamp = timestamp
 
+    def end_transaction(self, epoch: int, coordinator_epoch: int, timestamp: int) -> int:
+        """A marker was appended; where the transaction began, -1 if none was open."""
+        self.set_epoch(epoch)
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = timestamp
+        first_offset = self.transaction_first_offset
+        self.transaction_first_offset = NONE
+        return first_offset
+
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
         """The remembered batch with the same epoch and sequences."""
         if batch.producer_epoch != self.epoch:
@@ -191,6 +200,36 @@ class ProducerState:
             if producer_id != completed.producer_id
         )
         return min(others, default=completed.last_offset + 1)
+
+    def continued(
+        self, producer_id: int, epoch: int, sequence: int, is_transactional: int, guard: int
+    ) -> ProducerEntry | None:
+        """The producer that a batch plainly is the next one of; else `ProducerUpdates` is to judge.
+
+        That is the next sequence number, in the open transaction if it is in one, or the first
+        batch of a transaction, with the guard of its verification.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None or sequence < 0:
+            return None
+        is_next = epoch == entry.epoch and sequence == max(entry.next_sequence, 0)
+        if (entry.transaction_first_offset >= 0) == bool(is_transactional):
+            return entry if is_next and producer_id not in self.verifications else None
+        verification = self.verifications.get(producer_id)
+        begins = (
+            is_transactional
+            and verification is not None
+            and verification.guard == guard
+            and sequence <= verification.lowest_sequence
+            and (is_next or (sequence == 0 and epoch > entry.epoch))
+        )
+        return entry if begins else None
+
+    def begin(self, entry: ProducerEntry, offset: int) -> None:
+        """The first batch of a transaction was appended at `offset`."""
+        entry.transaction_first_offset = offset
+        self.ongoing[offset] = entry.producer_id
+        del self.verifications[entry.producer_id]
 
     def complete(self, completed: CompletedTransaction) -> None:
         """The transaction has its marker."""
@@ -396,11 +435,9 @@ class ProducerUpdates:
                 f"a marker of producer {entry.producer_id} comes from coordinator epoch "
                 f"{marker.coordinator_epoch}; {entry.coordinator_epoch} was seen",
             )
-        first_offset = entry.transaction_first_offset
-        entry.set_epoch(batch.producer_epoch)
-        entry.coordinator_epoch = marker.coordinator_epoch
-        entry.last_timestamp = batch.max_timestamp
-        entry.transaction_first_offset = NONE
+        first_offset = entry.end_transaction(
+            batch.producer_epoch, marker.coordinator_epoch, batch.max_timestamp
+        )
         if first_offset < 0:
             return None  # nothing was written here: the last stable offset does not care
         return CompletedTransaction(entry.producer_id, first_offset, offset, not marker.committed)

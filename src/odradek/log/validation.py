@@ -36,6 +36,7 @@ from odradek.records.batch import (
     NO_TIMESTAMP,
     SIZE,
     TIMESTAMP,
+    TRANSACTIONAL_FLAG,
     Buffer,
     RecordBatch,
 )
@@ -163,6 +164,12 @@ def _accept(log: PartitionLog, batch: RecordBatch, origin: AppendOrigin) -> Acce
     elif batch.is_log_append_time or max_timestamp != batch.max_timestamp:
         batch = _restamped(batch, batch.attributes & ~LOG_APPEND_TIME_FLAG, max_timestamp)
     return Accepted(batch, append_time)
+
+
+def attributes_in_place(compression_type: str) -> frozenset[int]:
+    """Of the batches that the topic stores as they come, whether in a transaction or not."""
+    codecs = Codec if compression_type == "producer" else (codec_named(compression_type),)
+    return frozenset(codec | flag for codec in codecs for flag in (0, TRANSACTIONAL_FLAG))
 
 
 def _target_codec(compression_type: str, batch: RecordBatch) -> int:

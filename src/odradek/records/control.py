@@ -12,13 +12,24 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from odradek.records.batch import NO_LEADER_EPOCH, RecordBatch
+from odradek.records.batch import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    HEADER_SIZE,
+    NO_LEADER_EPOCH,
+    Buffer,
+    RecordBatch,
+)
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.errors import InvalidRecords
 from odradek.records.record import Record, iterate_records
 
 CONTROL_KEY = Struct(">hh")
 END_TRANSACTION_VALUE = Struct(">hi")
+_PLAIN_END = Struct(">5shhBhiB")
+"""The one record: lengths and deltas, key, length of the value, value, number of headers."""
+_PLAIN_END_FRONT = bytes((16 << 1, 0, 0, 0, CONTROL_KEY.size << 1))
+_PLAIN_END_SIZE = HEADER_SIZE + _PLAIN_END.size
 
 
 class ControlType(IntEnum):
@@ -108,6 +119,9 @@ def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
     Raises:
         InvalidRecords: there is something else.
     """
+    plain = plain_end_of_transaction(batch.data)
+    if plain is not None:
+        return plain
     record = next(iterate_records(batch), None)
     if record is None:
         return None
@@ -121,3 +135,23 @@ def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
     if version < 0:
         raise InvalidRecords(f"the end of a transaction has version {version}")
     return EndOfTransaction(kind is ControlType.COMMIT, epoch)
+
+
+def plain_end_of_transaction(batch: Buffer) -> EndOfTransaction | None:
+    """The marker in a control batch that looks as brokers write it; None is no verdict."""
+    if len(batch) != _PLAIN_END_SIZE or batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK:
+        return None
+    front, version, kind, length, value_version, epoch, headers = _PLAIN_END.unpack_from(
+        batch, HEADER_SIZE
+    )
+    if (
+        front != _PLAIN_END_FRONT
+        or version < 0
+        or length != END_TRANSACTION_VALUE.size << 1
+        or value_version < 0
+        or headers
+    ):
+        return None
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    return EndOfTransaction(kind == ControlType.COMMIT, epoch)

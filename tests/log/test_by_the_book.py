@@ -1,0 +1,142 @@
+"""The usual case and the one by the book: whatever is appended, the same comes of it."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.log.support import NOW_MS, LogRoom, batch, read_bytes
+
+from odradek.log import AppendOrigin, RecordsRefused
+from odradek.log.marking import append_marker
+from odradek.records.compression import Codec
+from odradek.records.control import end_of_transaction_batch
+
+PRODUCERS = st.integers(7, 8)
+EPOCHS = st.integers(0, 3)
+SEND = st.fixed_dictionaries(
+    {
+        "producer_id": PRODUCERS,
+        "producer_epoch": EPOCHS,
+        "base_sequence": st.integers(-1, 3),
+        "is_transactional": st.booleans(),
+        "count": st.integers(1, 2),
+        "codec": st.sampled_from((Codec.NONE, Codec.GZIP)),
+        "verified": st.booleans(),
+        "bumps": st.booleans(),
+    }
+)
+END = st.fixed_dictionaries(
+    {
+        "committed": st.booleans(),
+        "producer_id": PRODUCERS,
+        "producer_epoch": EPOCHS,
+        "coordinator_epoch": st.integers(0, 1),
+        "transaction_version": st.sampled_from((0, 2)),
+    }
+)
+COMPRESSION = st.sampled_from(("producer", "uncompressed", "gzip"))
+
+
+def next_sequence(log, step):
+    """That of the producer, or as many away from it as the step says."""
+    entry = None if log.producers is None else log.producers.entries.get(step["producer_id"])
+    known = 0 if entry is None or entry.epoch != step["producer_epoch"] else entry.next_sequence
+    return max(-1, known + step["base_sequence"]) if step["base_sequence"] > 1 else max(known, 0)
+
+
+def send(log, step):
+    fields = dict(step)
+    values = [b"x"] * fields.pop("count")
+    verified, bumps = fields.pop("verified"), fields.pop("bumps")
+    fields["base_sequence"] = next_sequence(log, step)
+    guard = 0
+    if verified and step["is_transactional"]:
+        guard = log.start_verification(
+            step["producer_id"], fields["base_sequence"], step["producer_epoch"], bumps
+        )
+    return log.append_as_leader(batch(*values, **fields), 0, verification_guard=guard)
+
+
+def end(log, step):
+    fields = dict(step)
+    version = fields.pop("transaction_version")
+    marker = end_of_transaction_batch(**fields, timestamp=NOW_MS)
+    return append_marker(log, marker, 0, version)
+
+
+def take(log, step):
+    """What is answered."""
+    try:
+        info = (send if "base_sequence" in step else end)(log, step)
+    except RecordsRefused as error:
+        return error.code, error.message, error.record_errors
+    finally:
+        log.high_watermark = log.log_end_offset
+    return info.base_offset, info.last_offset, info.is_duplicate
+
+
+def seen(log):
+    """All that an append may change."""
+    state = log.producer_state()
+    return (
+        {
+            entry.producer_id: (
+                entry.epoch,
+                entry.batches,
+                entry.next_sequence,
+                entry.coordinator_epoch,
+                entry.last_timestamp,
+                entry.transaction_first_offset,
+            )
+            for entry in state.entries.values()
+        },
+        state.ongoing,
+        state.unreplicated,
+        {key: (each.guard, each.epoch) for key, each in state.verifications.items()},
+        (log.log_end_offset, log.first_unstable_offset, log.last_stable_offset),
+        [segment.aborted for segment in log.segments],
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(COMPRESSION, st.lists(SEND | SEND | END, max_size=24))
+def test_the_usual_case_does_what_the_book_says(tmp_path_factory, compression, steps):
+    path = tmp_path_factory.mktemp("logs")
+    usual = LogRoom(path / "usual").open(compression_type=compression)
+    book = LogRoom(path / "book").open(compression_type=compression)
+    book.in_place = ()
+    assert AppendOrigin.CLIENT in usual.in_place
+    for step in steps:
+        assert take(usual, step) == take(book, step)
+        assert seen(usual) == seen(book)
+    assert read_bytes(usual, 0) == read_bytes(book, 0)
+    usual.close()
+    book.close()
+
+
+def test_a_transaction_of_the_usual_kind_is_not_appended_by_the_book(room, monkeypatch):
+    log = room.open()
+    step = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "base_sequence": 0,
+        "is_transactional": True,
+        "count": 1,
+        "codec": Codec.NONE,
+        "verified": True,
+        "bumps": True,
+    }
+    done = {
+        "committed": True,
+        "producer_id": 7,
+        "producer_epoch": 1,
+        "coordinator_epoch": 0,
+        "transaction_version": 2,
+    }
+    take(log, step)
+    take(log, done)
+    monkeypatch.setattr("odradek.log.appending.append", None)
+    assert take(log, step | {"producer_epoch": 1}) == (2, 2, False)
+    assert log.last_stable_offset == 2
+    assert take(log, done | {"producer_epoch": 2}) == (3, 3, False)
+    assert log.last_stable_offset == 4
