@@ -7,9 +7,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.broker import loggers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.config_resources import answers_in_order, check_own_id
 from odradek.handlers.handler import Handler
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
@@ -27,21 +30,22 @@ async def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """What concerns this node alone is done here, the rest by the controller."""
-    responses: dict[int, AlterConfigsResourceResponse] = {}
-    for number, resource in enumerate(request.resources):
-        error = _alter_here(broker, resource, request)
-        if error is not None:
-            responses[number] = _response(resource, error)
-    remaining = [each for each in range(len(request.resources)) if each not in responses]
-    if remaining:
+
+    def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
+        outcome = _alter_here(broker, resource, request)
+        return None if outcome is None else _response(resource, outcome)
+
+    async def by_controller(
+        left: list[AlterConfigsResource],
+    ) -> Sequence[AlterConfigsResourceResponse]:
         forwarded = IncrementalAlterConfigsRequest(
-            resources=[request.resources[each] for each in remaining],
-            validate_only=request.validate_only,
+            resources=left, validate_only=request.validate_only
         )
-        answer = await broker.controller.submit(context, forwarded)
-        responses.update(zip(remaining, answer.responses, strict=True))
+        answer: IncrementalAlterConfigsResponse = await broker.controller.submit(context, forwarded)
+        return answer.responses
+
     return IncrementalAlterConfigsResponse(
-        responses=[responses[each] for each in sorted(responses)]
+        responses=await answers_in_order(request.resources, here, by_controller)
     )
 
 
@@ -65,19 +69,6 @@ def _alter_here(
     except ApiError as error:
         return error
     return _DONE
-
-
-def check_own_id(broker: Broker, name: str) -> None:
-    """Refuse to change the settings of another broker.
-
-    Raises:
-        ApiError: INVALID_REQUEST.
-    """
-    if name != str(broker.node_id):
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.node_id}, but received {name}",
-        )
 
 
 def _name(resource: AlterConfigsResource) -> tuple[int, str]:

@@ -1,0 +1,40 @@
+"""What AlterConfigs (33) and IncrementalAlterConfigs (44) share: who decides about a resource."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from odradek.broker.broker import Broker
+from odradek.model.errors import ApiError, ErrorCode
+
+Resource = TypeVar("Resource")
+Answer = TypeVar("Answer")
+
+
+async def answers_in_order(
+    resources: Sequence[Resource],
+    here: Callable[[Resource], Answer | None],
+    by_controller: Callable[[list[Resource]], Awaitable[Sequence[Answer]]],
+) -> list[Answer]:
+    """One answer for each resource: this node's, or the controller's where `here` has none.
+
+    The controller is asked once, for all that is left to it.
+    """
+    answers = [here(resource) for resource in resources]
+    left = [each for each, answer in zip(resources, answers, strict=True) if answer is None]
+    decided = iter(await by_controller(left) if left else ())
+    return [next(decided) if answer is None else answer for answer in answers]
+
+
+def check_own_id(broker: Broker, name: str) -> None:
+    """Refuse to change the settings of another broker.
+
+    Raises:
+        ApiError: INVALID_REQUEST.
+    """
+    if name != str(broker.node_id):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {broker.node_id}, but received {name}",
+        )
