@@ -21,6 +21,44 @@ def test_all_of_a_turn_goes_into_one_batch(bench):
     assert {record.timestamp for record in records} == {EPOCH_MS}
 
 
+def test_who_asks_alone_is_answered_at_once(bench):
+    bench.run(1)
+    assert bench.ask("put", "a", 1) == "a=1", "no future"
+    assert bench.log.appends == 1
+    others = [bench.ask("put", name, 2) for name in "bc"]
+    assert bench.log.appends == 1
+    bench.run()
+    assert bench.log.appends == 2, "they share a batch"
+    assert [each.result() for each in others] == ["b=2", "c=2"]
+    bench.run(1)
+    assert bench.ask("put_all", {"d": 4, "e": 5}) == 2
+    assert bench.machine.heard[-1] is None
+    assert bench.machine.offsets == [0, 1, 2, 3, 4]
+
+
+def test_who_asks_alone_waits_for_the_high_watermark(replicated):
+    replicated.run(1)
+    answer = replicated.ask("put", "a", 1)
+    assert replicated.log.appends == 1
+    assert not answer.done()
+    replicated.log.commit()
+    assert answer.result() == "a=1"
+
+
+def test_who_asks_alone_is_refused_at_once(bench):
+    bench.run(1)
+    bench.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    with pytest.raises(ApiError) as refused:
+        bench.ask("put_all", {"a": 1})
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.machine.numbers == {}
+    assert bench.machine.heard[-1].code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.log.refusal = None
+    bench.run(1)
+    assert bench.ask("put", "b", 2) == "b=2"
+    assert bench.machine.offsets[-1] == 0
+
+
 def test_the_next_question_sees_what_is_not_written_yet(bench):
     bench.ask("put", "a", 1)
     look = bench.ask("look", "a")

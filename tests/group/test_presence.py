@@ -43,8 +43,8 @@ def test_members_that_wait_need_not_send_heartbeats(coordinator):
     generation = Generation(coordinator, "g", 2)
     joining = coordinator.join("g", generation.leader, session_timeout_ms=6000)
     for _ in range(4):
-        coordinator.run(6000)
         coordinator.heartbeat("g", generation.follower, 1)
+        coordinator.run(6000)
     assert not joining.done()
     coordinator.join("g", generation.follower)
     assert coordinator.get(joining).generation_id == 2

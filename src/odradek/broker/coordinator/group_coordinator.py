@@ -155,7 +155,12 @@ class GroupCoordinator:
     ) -> Answer:
         """Ask what is answered when the machine says so, not when its records are committed."""
         ticket: asyncio.Future[Any] = self._loop.create_future()
-        stored = shard.ask(question, *arguments, ticket)
+        try:
+            stored = shard.ask(question, *arguments, ticket)
+        except ApiError:
+            if not ticket.done():  # else the machine has said it in its own way
+                raise
+            return ticket
         if isinstance(stored, asyncio.Future):
             stored.add_done_callback(partial(_fail_ticket, ticket))
         return ticket
