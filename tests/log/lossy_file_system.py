@@ -193,6 +193,14 @@ class LossyFileSystem:
             raise error
         return bytes(self.descriptors[descriptor].now[position : position + length])
 
+    def open_direct(self, path: str) -> int | None:
+        return None
+
+    def read_into(self, descriptor: int, buffer, position: int) -> int:
+        data = self.pread(descriptor, len(buffer), position)
+        buffer[: len(data)] = data
+        return len(data)
+
     def pwrite(self, descriptor: int, data, position: int) -> int:
         file = self.descriptors[descriptor]
         try:

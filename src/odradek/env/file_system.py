@@ -16,6 +16,7 @@ What a caller may rely on, and a double must honour:
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -35,6 +36,10 @@ FILE_MODE = 0o666
 RESIDENCY_STEP = 524_288
 """Linux reads ahead, and drops what was read long ago, in runs: a page of each piece of this size,
 and the last one, tell about the range."""
+
+
+DIRECT_STEP = 4096
+"""Reads past the page cache begin at multiples of it, in the file and in memory, and are as long."""
 
 
 class FileStatus(NamedTuple):
@@ -65,6 +70,14 @@ class FileSystem(Protocol):
 
     def pread(self, descriptor: int, length: int, position: int) -> bytes:
         """At most `length` bytes; fewer only at the end of the file."""
+        ...
+
+    def open_direct(self, path: str) -> int | None:
+        """A descriptor for `read_into` past the page cache; None where there is no such thing."""
+        ...
+
+    def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """Bytes read into the buffer; fewer than it has only at the end of the file."""
         ...
 
     def pwrite(self, descriptor: int, data: Buffer, position: int) -> int:
@@ -155,6 +168,22 @@ class OsFileSystem:
     def open(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
         """See `FileSystem`."""
         return os.open(path, flags, mode)
+
+    def open_direct(self, path: str) -> int | None:
+        """See `FileSystem`."""
+        flag = getattr(os, "O_DIRECT", None)
+        if flag is None:
+            return None
+        try:
+            return os.open(path, READ_ONLY | flag)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return None
+
+    def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """See `FileSystem`."""
+        return os.preadv(descriptor, [buffer], position)
 
     def size(self, descriptor: int) -> int:
         """See `FileSystem`."""

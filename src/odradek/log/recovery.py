@@ -12,6 +12,7 @@ from odradek.log.index import OffsetIndex, TimeIndex
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.producer_state import ProducerState
 from odradek.log.segment import OFFSET_DELTA_MAX, Segment
+from odradek.log.sequential_reader import SequentialReader
 from odradek.log.transaction_index import (
     AbortedTransaction,
     append_aborted,
@@ -74,23 +75,25 @@ def recover_segment(
     """
     segment.size = file_size
     _reset(segment)
-    walker = _Walker(segment, file_size)
-    try:
-        _take_in(walker, producers, leader_epochs, index_interval_bytes)
-    except (DamagedFile, RecordsError) as error:
-        logger.error("%s: %s", segment.path(names.LOG), error)
+    file_system = segment.storage.file_system
+    file = segment.file or segment.open_file()
+    path = segment.path(names.LOG)
+    with SequentialReader(file_system, path, file.descriptor, file_size) as reader:
+        walker = _Walker(segment, reader, file_size)
+        try:
+            _take_in(walker, producers, leader_epochs, index_interval_bytes)
+        except (DamagedFile, RecordsError) as error:
+            logger.error("%s: %s", path, error)
     cut = file_size - walker.position
     if cut:
         logger.warning(
             "%s: cut off %d bytes from byte %d on; the log goes on at offset %d",
-            segment.path(names.LOG),
+            path,
             cut,
             walker.position,
             walker.next_offset,
         )
         before_cut()
-        file = segment.file or segment.open_file()
-        file_system = segment.storage.file_system
         file_system.truncate(file.descriptor, walker.position)
         # Else another crash could put what is appended next together with what was cut off.
         file_system.fdatasync(file.descriptor)
@@ -198,13 +201,13 @@ def _replay(segment: Segment, producers: ProducerState, batch: RecordBatch) -> N
 class _Walker:
     """Reads a file piece by piece and hands out its batches, checksums checked."""
 
-    __slots__ = ("_data", "_end", "_start", "_view", "next_offset", "position", "segment")
+    __slots__ = ("_data", "_end", "_reader", "_start", "next_offset", "position", "segment")
 
-    def __init__(self, segment: Segment, end: int) -> None:
+    def __init__(self, segment: Segment, reader: SequentialReader, end: int) -> None:
         self.segment = segment
+        self._reader = reader
         self._end = end
-        self._data = b""
-        self._view = memoryview(b"")
+        self._data = memoryview(b"")
         self._start = 0  # where `_data` begins in the file
         self.position = 0
         """Of the batch that was handed out last; who took it in moves it on."""
@@ -239,7 +242,7 @@ class _Walker:
                 base, _, epoch, _, crc, attributes, delta, _, timestamp,
                 producer_id, producer_epoch, sequence, _,
             ) = _unpack_header(self._data, inner)  # fmt: skip
-            if crc32c(self._view[inner + ATTRIBUTES_POSITION : inner + size]) != crc:
+            if crc32c(self._data[inner + ATTRIBUTES_POSITION : inner + size]) != crc:
                 raise DamagedFile(
                     f"the batch at byte {position}, offset {base}, has a wrong checksum"
                 )
@@ -249,7 +252,7 @@ class _Walker:
             )  # fmt: skip
 
     def _legacy(self, inner: int, size: int) -> _Valid:
-        message = LegacyMessage(self._view[inner : inner + size])
+        message = LegacyMessage(self._data[inner : inner + size])
         last = message.last_offset
         if not message.is_valid:
             raise DamagedFile(
@@ -259,15 +262,12 @@ class _Walker:
 
     def batch(self) -> RecordBatch:
         """The batch that was handed out last."""
-        return RecordBatch(self._view[self.position - self._start :])
+        return RecordBatch(self._data[self.position - self._start :])
 
     def _have(self, size: int) -> int:
         """Have that many bytes from `position` on in memory; where in `_data` they begin."""
         length = min(max(_PIECE, size), self._end - self.position)
-        file = self.segment.file or self.segment.open_file()
-        file_system = self.segment.storage.file_system
-        self._data = file_system.pread(file.descriptor, length, self.position)
-        self._view = memoryview(self._data)
+        self._data = self._reader.read(self.position, length)
         self._start = self.position
         if len(self._data) < size:
             raise DamagedFile(f"the file ends inside the batch at byte {self.position}")

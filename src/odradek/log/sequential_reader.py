@@ -1,0 +1,74 @@
+"""Reads a file from its front to its end in pieces, as recovery does.
+
+What the page cache does not hold is read past it, straight into one buffer. Tens of gigabytes that
+are looked at once would push everything else out of the cache, and to find a page for each 4 KB
+takes the kernel longer than the checksum takes us.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+from types import TracebackType
+from typing import Self
+
+from odradek.env.file_system import DIRECT_STEP, FileSystem
+
+WORTHWHILE_BYTES = 1 << 20
+"""A smaller file is read in the usual way."""
+
+
+class SequentialReader:
+    """See the module. A context manager; used by one thread."""
+
+    __slots__ = ("_buffer", "_descriptor", "_direct", "_file_system")
+
+    def __init__(self, file_system: FileSystem, path: str, descriptor: int, size: int) -> None:
+        """`descriptor` is the open file's, and stays the caller's."""
+        self._file_system = file_system
+        self._descriptor = descriptor
+        self._buffer = memoryview(b"")
+        self._direct: int | None = None
+        if size >= WORTHWHILE_BYTES and not file_system.is_resident(descriptor, 0, size):
+            self._direct = file_system.open_direct(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._direct is not None:
+            self._file_system.close(self._direct)
+            self._direct = None
+
+    def read(self, position: int, length: int) -> memoryview:
+        """At least `length` bytes from `position` on, if the file has them; valid until the next
+        call.
+
+        Raises:
+            OSError: the device failed.
+        """
+        if self._direct is not None:
+            try:
+                return self._read_direct(self._direct, position, length)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                self._close()  # the file system wants more than DIRECT_STEP, or none of it
+        return memoryview(self._file_system.pread(self._descriptor, length, position))
+
+    def _read_direct(self, descriptor: int, position: int, length: int) -> memoryview:
+        before = position % DIRECT_STEP
+        size = -(-(before + length) // DIRECT_STEP) * DIRECT_STEP
+        if size > len(self._buffer):
+            self._buffer = memoryview(mmap.mmap(-1, size))
+        buffer = self._buffer[:size]
+        count = self._file_system.read_into(descriptor, buffer, position - before)
+        return buffer[before:count]
