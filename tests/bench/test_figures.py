@@ -24,6 +24,16 @@ def test_a_limit_is_missed_in_its_own_direction() -> None:
     assert figure(None, [5.0], [4.0]).verdict == ""
 
 
+def test_a_limit_may_be_one_for_us_alone() -> None:
+    alone = Figure("bench", Quantity("figure", "s", most=3), {OURS: [2.0, 3.0, 9.0]})
+    assert alone.verdict == "kept"
+    alone.values[OURS].append(4.0)
+    assert alone.verdict == "MISSED"
+    assert "≤ 3 s" in table([alone], {OURS: "we", THEIRS: "they"})
+    both = Figure("bench", Quantity("figure", "s", 0.5, most=3), {OURS: [2.0], THEIRS: [3.0]})
+    assert both.verdict == "MISSED"
+
+
 def test_without_the_other_there_is_no_ratio() -> None:
     alone = Figure("bench", Quantity("figure", "ms", 1.0), {OURS: [3.0]})
     assert alone.ratio is None
