@@ -1,0 +1,225 @@
+"""Finds anomalies in a history. The names are those of Jepsen's workload for Kafka.
+
+Offsets give each partition an order of values, with gaps where markers and aborted records are.
+The order of read_committed consumers holds what such a consumer has seen or a committed operation
+has had acknowledged; that of the others, what anybody has seen.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.anomalies.cycles import Graph, cycles, united
+from tests.anomalies.history import History, Moved, Operation, Outcome, Read, Send
+
+ALLOWED = {
+    "int-send-skip": "transactions of several producers interleave in a partition",
+    "G0": "writes are not isolated from each other: each partition orders them for itself",
+    "G1c": "as G0, where the cycle leads through somebody who read",
+}
+"""What Kafka's protocol allows, and why; everything else is a fault."""
+KINDS = (
+    "lost-write",
+    "unseen",
+    "duplicate",
+    "inconsistent-offsets",
+    "G1a",
+    "torn-transaction",
+    "precommitted-read",
+    "int-poll-skip",
+    "int-nonmonotonic-poll",
+    "poll-skip",
+    "nonmonotonic-poll",
+    "int-send-skip",
+    "int-nonmonotonic-send",
+    "nonmonotonic-send",
+    "G0",
+    "G1c",
+    "G1c-wr",
+)
+"""All that are looked for. Sends of others between two transactions are no anomaly at all."""
+
+Place = tuple[int, int]
+"""Partition and offset."""
+Ranks = dict[tuple[bool, int], int]
+"""The place in its partition's order of what was last read (True) or sent, by partition."""
+
+
+class Anomaly(NamedTuple):
+    """One that was found: which, and between what."""
+
+    kind: str
+    details: str
+
+
+def anomalies(history: History) -> list[Anomaly]:
+    """All that can be found."""
+    return list(_Checker(history).run())
+
+
+class _Checker:
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.writer: dict[int, int] = {}
+        """The operation that sent a value, by its place in the history."""
+        self.places: dict[int, set[Place]] = defaultdict(set)
+        self.values: dict[Place, set[int]] = defaultdict(set)
+        self.seen: dict[bool, set[int]] = {True: set(), False: set()}
+        """Values that consumers have seen: those of read_committed, and the others."""
+        self.read_to: dict[int, int] = defaultdict(lambda: -1)
+        """The highest offset that a read_committed consumer has seen, by partition."""
+        for number, operation in enumerate(history):
+            self._note(number, operation)
+        self.rank = {True: self._ranks(True), False: self._ranks(False)}
+        """The place of each value in its partition's order."""
+
+    def _note(self, number: int, operation: Operation) -> None:
+        for send in operation.sends:
+            self.writer[send.value] = number
+            if send.offset is not None and operation.outcome is Outcome.COMMITTED:
+                self._place(send.partition, send.offset, send.value)
+        for read in operation.reads:
+            self._place(read.partition, read.offset, read.value)
+            self.seen[operation.is_committed_reader].add(read.value)
+            if operation.is_committed_reader:
+                self.read_to[read.partition] = max(self.read_to[read.partition], read.offset)
+
+    def _place(self, partition: int, offset: int, value: int) -> None:
+        self.places[value].add((partition, offset))
+        self.values[partition, offset].add(value)
+
+    def _counts(self, value: int) -> bool:
+        number = self.writer.get(value)
+        committed = number is not None and self.history[number].outcome is Outcome.COMMITTED
+        return committed or value in self.seen[True]
+
+    def _ranks(self, is_committed: bool) -> dict[int, int]:
+        ranks: dict[int, int] = {}
+        last: dict[int, int] = defaultdict(int)
+        for (partition, _), values in sorted(self.values.items()):
+            for value in sorted(values):
+                if not is_committed or self._counts(value):
+                    last[partition] += 1
+                    ranks[value] = last[partition]
+        return ranks
+
+    def run(self) -> Iterator[Anomaly]:
+        yield from self._offsets()
+        yield from self._writes()
+        yield from self._orders()
+        yield from self._cycles()
+
+    # -- single values ------------------------------------------------------------------------
+
+    def _offsets(self) -> Iterator[Anomaly]:
+        for value, places in self.places.items():
+            if len(places) > 1:
+                yield Anomaly("duplicate", f"{value} at {sorted(places)}")
+        for place, values in self.values.items():
+            if len(values) > 1:
+                yield Anomaly("inconsistent-offsets", f"{sorted(values)} at {place}")
+
+    def _writes(self) -> Iterator[Anomaly]:
+        for operation in self.history:
+            sent = {send.value for send in operation.sends}
+            seen = sent & self.seen[True]
+            own = sent.intersection(read.value for read in operation.reads)
+            if operation.is_committed_reader and own:
+                yield Anomaly("precommitted-read", f"{sorted(own)} by {operation.process}")
+            if operation.outcome is Outcome.ABORTED and seen:
+                yield Anomaly("G1a", f"{sorted(seen)} of {operation.process} was aborted")
+            elif operation.outcome is Outcome.UNKNOWN and seen and seen != sent:
+                yield Anomaly("torn-transaction", f"of {sorted(sent)} only {sorted(seen)}")
+            elif operation.outcome is Outcome.COMMITTED:
+                for send in operation.sends:
+                    if send.value not in seen:
+                        yield self._missing(send)
+
+    def _missing(self, send: Send) -> Anomaly:
+        is_passed = send.offset is not None and send.offset <= self.read_to[send.partition]
+        return Anomaly("lost-write" if is_passed else "unseen", str(send))
+
+    # -- the order of one process -------------------------------------------------------------
+
+    def _orders(self) -> Iterator[Anomaly]:
+        """From one value of a partition to the next one of the same process and transaction
+        ("int-"), or of the same process."""
+        across: dict[str, Ranks] = defaultdict(dict)
+        for operation in self.history:
+            within: Ranks = {}
+            before = across[operation.process]
+            for step in operation.steps:
+                if isinstance(step, Moved):
+                    _forget_reads(within)
+                    _forget_reads(before)
+                    continue
+                is_read = isinstance(step, Read)
+                rank = self.rank[operation.is_committed_reader or not is_read].get(step.value)
+                if rank is None:
+                    continue
+                key = (is_read, step.partition)
+                earlier, prefix = (within, "int-") if key in within else (before, "")
+                kind = prefix + _step(earlier.get(key, rank - 1), rank, is_read)
+                if kind in KINDS:
+                    yield Anomaly(kind, f"{operation.process}: {earlier[key]} to {rank}, {step}")
+                within[key] = before[key] = rank
+
+    # -- between transactions -----------------------------------------------------------------
+
+    def _cycles(self) -> Iterator[Anomaly]:
+        wrote, read = self._write_edges(), self._read_edges()
+        for found in cycles(wrote):
+            yield Anomaly("G0", self._cycle(found))
+        for found in cycles(read):
+            yield Anomaly("G1c-wr", self._cycle(found))
+        alone = {frozenset(found) for graph in (wrote, read) for found in cycles(graph)}
+        for found in cycles(united(wrote, read)):
+            if frozenset(found) not in alone:
+                yield Anomaly("G1c", self._cycle(found))
+
+    def _cycle(self, found: list[int]) -> str:
+        return " ".join(f"{number}:{self.history[number].process}" for number in sorted(found))
+
+    def _write_edges(self) -> Graph:
+        """Whose value comes right before whose in a partition."""
+        edges: dict[int, set[int]] = defaultdict(set)
+        before: dict[int, int] = {}
+        for (partition, _), values in sorted(self.values.items()):
+            for value in sorted(values & self.rank[True].keys() & self.writer.keys()):
+                writer = self.writer[value]
+                if before.get(partition, writer) != writer:
+                    edges[before[partition]].add(writer)
+                before[partition] = writer
+        return edges
+
+    def _read_edges(self) -> Graph:
+        """Whose value was the last that a committed operation saw of a partition."""
+        edges: dict[int, set[int]] = defaultdict(set)
+        for number, operation in enumerate(self.history):
+            if operation.outcome is not Outcome.COMMITTED or not operation.is_committed_reader:
+                continue
+            highest: dict[int, Read] = {}
+            for read in operation.reads:
+                known = highest.get(read.partition)
+                if known is None or known.offset < read.offset:
+                    highest[read.partition] = read
+            for read in highest.values():
+                writer = self.writer.get(read.value, number)
+                if writer != number:
+                    edges[writer].add(number)
+        return edges
+
+
+def _step(before: int, rank: int, is_read: bool) -> str:
+    """What a step in a partition's order is called, if it is not to the next value."""
+    what = "poll" if is_read else "send"
+    if rank > before + 1:
+        return f"{what}-skip"
+    return f"nonmonotonic-{what}" if rank <= before else ""
+
+
+def _forget_reads(ranks: Ranks) -> None:
+    for key in [each for each in ranks if each[0]]:
+        del ranks[key]

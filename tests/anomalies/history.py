@@ -1,0 +1,70 @@
+"""What clients did and saw.
+
+A history is a list of operations. One operation is one transaction of one process (or one write
+without a transaction): sends and polls in the order in which they happened, and how it ended. The
+operations of a process are in the list in their order. Values are numbers that are sent only once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Outcome(Enum):
+    """How an operation ended, as far as its process knows."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+    """It asked for the commit and did not get to know. Then all of it counts, or nothing."""
+
+
+@dataclass(slots=True)
+class Send:
+    """A value for a partition, and its offset where the broker has told it."""
+
+    partition: int
+    value: int
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A value that a poll returned."""
+
+    partition: int
+    offset: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """From here on the process reads elsewhere: by its own choice, or after a rebalance."""
+
+
+Step = Send | Read | Moved
+
+
+@dataclass(slots=True)
+class Operation:
+    """One transaction of a process."""
+
+    process: str
+    steps: list[Step] = field(default_factory=list)
+    outcome: Outcome = Outcome.COMMITTED
+    is_committed_reader: bool = True
+    """Whether its reads are those of a read_committed consumer."""
+
+    @property
+    def sends(self) -> list[Send]:
+        """What it sent."""
+        return [step for step in self.steps if isinstance(step, Send)]
+
+    @property
+    def reads(self) -> list[Read]:
+        """What it saw."""
+        return [step for step in self.steps if isinstance(step, Read)]
+
+
+History = list[Operation]

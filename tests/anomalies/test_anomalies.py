@@ -1,0 +1,49 @@
+"""What concurrent clients see while the node is killed and paused: only what Kafka allows.
+
+A few seconds by default; `ODRADEK_ANOMALY_SECONDS=600 pytest -s tests/anomalies` for the full run,
+which prints how often each anomaly was seen. ODRADEK_SEED sets the faults.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.anomalies.checker import ALLOWED, KINDS, anomalies
+from tests.anomalies.history import Outcome
+from tests.anomalies.workload import Workload
+
+SECONDS = float(os.environ.get("ODRADEK_ANOMALY_SECONDS", "4"))
+SEED = int(os.environ.get("ODRADEK_SEED", "1"))
+TABLE = Path(__file__).parents[2] / "docs" / "decisions" / "transaction-anomalies.md"
+
+
+@pytest.mark.timeout(300 + 2 * SECONDS)
+def test_only_what_is_allowed() -> None:
+    workload = Workload(SEED)
+    workload.run(SECONDS)
+    history = workload.history
+    found = anomalies(history)
+    counts = Counter(each.kind for each in found)
+    outcomes = Counter(each.outcome for each in history if each.sends)
+    reads = sum(len(each.reads) for each in history)
+    sends = sum(len(each.sends) for each in history)
+    for figures in (
+        {"operations": len(history), "sends": sends, "reads": reads, **workload.faults},
+        {outcome.value: outcomes[outcome] for outcome in Outcome},
+        {kind: counts[kind] for kind in KINDS},
+    ):
+        sys.stdout.write(f"{figures}\n")
+    assert not [each for each in found if each.kind not in ALLOWED], f"seed {SEED}"
+    assert outcomes[Outcome.COMMITTED] > 5 * SECONDS
+    assert outcomes[Outcome.ABORTED]
+    assert sum(workload.faults.values())
+
+
+def test_the_table_in_the_docs_is_that_of_the_checker() -> None:
+    rows = re.findall(r"^\| `([\w-]+)` \|.*?\| (yes|no)\b", TABLE.read_text(), re.MULTILINE)
+    assert rows == [(kind, "yes" if kind in ALLOWED else "no") for kind in KINDS]
