@@ -142,6 +142,6 @@ def test_metadata_is_passed_on(bench):
 
 def test_all_can_be_asked(bench):
     bench.runtime.elect(1, 0)
-    bench.runtime.ask_all(lambda machine: machine.put("a", 1))
+    bench.runtime.ask_all(pytest.fail, lambda machine: machine.put("a", 1))
     bench.run()
     assert [machine.numbers for machine in bench.runtime.machines()] == [{"a": 1}] * 2

@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any
 
 from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.coordinator import Coordinator, settled
 from odradek.broker.coordinator.log import CoordinatorTopic
-from odradek.broker.coordinator.runtime import CoordinatorRuntime
 from odradek.broker.coordinator.shard import Answer, Means, Shard
 from odradek.config.broker_config import BrokerConfig
-from odradek.core.coordinator.placement import partition_for
 from odradek.core.group.consumer.heartbeat import validate
 from odradek.core.group.group import GroupType, Requester
 from odradek.core.group.machine import GroupMachine
@@ -48,7 +47,7 @@ from odradek.wire.generated.sync_group_request import SyncGroupRequest
 log = logging.getLogger("odradek.group")
 
 
-class GroupCoordinator:
+class GroupCoordinator(Coordinator[GroupMachine]):
     """See the module. Lives on the loop's thread.
 
     Methods that stand for an API return its response, or a future of it, and raise `ApiError`;
@@ -63,69 +62,27 @@ class GroupCoordinator:
         topic: CoordinatorTopic,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._config = config
-        self._clock = clock
         self._random_bytes = random_bytes
-        self._loop = loop
-        self._partition_count = config.offsets_topic_num_partitions
-        self._is_running = False
         codec = Codec(config.offsets_topic_compression_codec)
-        means = Means(loop, clock, config.offsets_commit_timeout_ms, codec)
-        self.runtime: CoordinatorRuntime[GroupMachine] = CoordinatorRuntime(
-            OFFSETS_TOPIC, topic, self._make_machine, means, config.offsets_load_buffer_size
+        super().__init__(
+            OFFSETS_TOPIC,
+            topic,
+            config.offsets_topic_num_partitions,
+            config,
+            Means(loop, clock, config.offsets_commit_timeout_ms, codec),
+            config.offsets_load_buffer_size,
         )
 
     def _make_machine(self, partition: int) -> GroupMachine:
         state = GroupState(self._config, self._clock, self._random_bytes, _note)
         return GroupMachine(state)
 
-    # -- life ---------------------------------------------------------------------------------
-
-    def startup(self) -> None:
-        """Questions may be asked from now on."""
-        self._is_running = True
-
-    def shutdown(self) -> None:
-        """Send everyone away."""
-        self._is_running = False
-        self.runtime.close()
-
-    def update_config(self, config: BrokerConfig) -> None:
-        """Settings have changed while the node runs."""
-        self._config = config
-        for machine in self.runtime.machines():
-            machine.state.config = config
-
-    def on_election(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads a partition of `__consumer_offsets` now."""
-        self.runtime.elect(partition, leader_epoch)
-
-    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """It does so no longer: since `leader_epoch`, or because the replica is gone (None)."""
-        self.runtime.resign(partition, leader_epoch)
-
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """The cluster has changed. To be called before elections that come of the same change."""
-        topic = image.topics.by_name.get(OFFSETS_TOPIC)
-        if topic is not None:
-            self._partition_count = len(topic.partitions)
-        self.runtime.on_metadata(delta, image)
+        """See `Coordinator`. Offsets of deleted topics are forgotten."""
+        super().on_metadata(delta, image)
         deleted = list(delta.topics.deleted)
         if deleted:
-            for answer in self.runtime.ask_all(lambda each: each.on_topics_deleted(deleted)):
-                if isinstance(answer, asyncio.Future):
-                    answer.add_done_callback(_log_failure)
-
-    # -- placement ----------------------------------------------------------------------------
-
-    def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that a group belongs to."""
-        return partition_for(group_id, self._partition_count)
-
-    def _shard(self, group_id: str) -> Shard[GroupMachine]:
-        if not self._is_running:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self.runtime.shard(partition_for(group_id, self._partition_count))
+            self.runtime.ask_all(_log_failure, lambda each: each.on_topics_deleted(deleted))
 
     # -- members ------------------------------------------------------------------------------
 
@@ -219,20 +176,11 @@ class GroupCoordinator:
         """ListGroups: the groups that this broker coordinates.
 
         Raises:
-            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while some of
-                them are not known yet.
+            ApiError: see `_listed`.
         """
-        if not self._is_running:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if self.runtime.is_loading:
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        found: list[ListedGroup] = []
-        for shard in self.runtime.active():
-            groups = shard.machine.listing.list_groups(states_filter, types_filter)
-            if groups:
-                found += await _settled(shard.when_committed(groups))
-                await asyncio.sleep(0)  # thousands of groups take a while: let others in between
-        return found
+        return await self._listed(
+            lambda machine: machine.listing.list_groups(states_filter, types_filter)
+        )
 
     async def describe_groups(
         self, context: RequestContext, group_ids: Iterable[str]
@@ -243,7 +191,7 @@ class GroupCoordinator:
             try:
                 shard = self._shard(group_id)
                 described = shard.machine.listing.describe((group_id,), context.api_version)
-                found += await _settled(shard.when_committed(described))
+                found += await settled(shard.when_committed(described))
             except ApiError as error:
                 found.append(DescribedGroup(group_id=group_id, error_code=error.code))
         return found
@@ -259,7 +207,7 @@ class GroupCoordinator:
                     raise ApiError(ErrorCode.INVALID_GROUP_ID)
                 shard = self._shard(group_id)
                 described = shard.machine.describe_consumer_groups((group_id,))
-                found += await _settled(shard.when_committed(described))
+                found += await settled(shard.when_committed(described))
             except ApiError as error:
                 found.append(DescribedConsumerGroup(group_id=group_id, error_code=error.code))
         return found
@@ -276,7 +224,7 @@ class GroupCoordinator:
         """Delete groups of one partition."""
         try:
             shard = self._shard(group_ids[0])
-            results: list[DeletableGroupResult] = await _settled(
+            results: list[DeletableGroupResult] = await settled(
                 shard.ask(shard.machine.listing.delete, group_ids)
             )
         except ApiError as error:
@@ -319,11 +267,6 @@ def _requester(context: RequestContext) -> Requester:
     return Requester(context.client_id or "", f"/{context.peer.host}", context.api_version)
 
 
-async def _settled(answer: Answer) -> Any:
-    """The response, now or later."""
-    return await answer if isinstance(answer, asyncio.Future) else answer
-
-
 def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> None:
     """The records of a question were lost; whoever the machine did not answer has to know."""
     if stored.cancelled():
@@ -333,9 +276,8 @@ def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> No
         ticket.set_exception(error)
 
 
-def _log_failure(answer: asyncio.Future[Any]) -> None:
-    if not answer.cancelled() and (error := answer.exception()) is not None:
-        log.warning("offsets of deleted topics could not be removed: %s", error)
+def _log_failure(error: ApiError) -> None:
+    log.warning("offsets of deleted topics could not be removed: %s", error)
 
 
 def _note(group_id: str, text: str) -> None:

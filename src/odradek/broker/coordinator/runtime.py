@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from odradek.broker.coordinator.loading import Loader
 from odradek.broker.coordinator.log import CoordinatorPartition, CoordinatorTopic
-from odradek.broker.coordinator.shard import Answer, Means, Shard, ShardState
+from odradek.broker.coordinator.shard import Means, Shard, ShardState
 from odradek.core.coordinator.machine import CoordinatorMachine
 from odradek.core.coordinator.record import MalformedRecord
 from odradek.core.coordinator.result import CoordinatorResult
@@ -79,9 +79,14 @@ class CoordinatorRuntime(Generic[MachineT]):
         """The machines of the active shards."""
         return (each.machine for each in self.active())
 
-    def ask_all(self, question: Callable[[MachineT], CoordinatorResult[Any]]) -> list[Answer]:
-        """Ask every active shard; see `Shard.ask`."""
-        return [shard.ask(question, shard.machine) for shard in self.active()]
+    def ask_all(
+        self,
+        on_error: Callable[[ApiError], None],
+        question: Callable[[MachineT], CoordinatorResult[Any]],
+    ) -> None:
+        """Ask every active shard where nobody waits for a response."""
+        for shard in self.active():
+            shard.ask_unheard(on_error, question, shard.machine)
 
     # -- elections ----------------------------------------------------------------------------
 

@@ -454,7 +454,7 @@ class Shard(Generic[MachineT]):
 
     def _run_timer(self, timer: Timer) -> None:
         on_error = partial(self._on_timer_failed, timer)
-        self._ask_unheard(on_error, timer.operation, *timer.arguments)
+        self.ask_unheard(on_error, timer.operation, *timer.arguments)
 
     def _on_timer_failed(self, timer: Timer, error: ApiError) -> None:
         log.warning("%s: timer %s failed: %s", self.name, timer.key, error)
@@ -467,7 +467,7 @@ class Shard(Generic[MachineT]):
                 retry_ms=timer.retry_ms,
             )
 
-    def _ask_unheard(
+    def ask_unheard(
         self,
         on_error: Callable[[ApiError], None],
         question: Callable[..., CoordinatorResult[Any]],
@@ -527,7 +527,7 @@ class Shard(Generic[MachineT]):
             return
         del self._tasks[task.key]
         outcome = future.result() if error is None else error
-        self._ask_unheard(partial(self._on_task_failed, task), task.done, outcome)
+        self.ask_unheard(partial(self._on_task_failed, task), task.done, outcome)
 
     def _on_task_failed(self, task: Task, error: ApiError) -> None:
         log.warning("%s: the outcome of %s was lost: %s", self.name, task.key, error)

@@ -13,15 +13,12 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+from odradek.broker.coordinator.coordinator import Coordinator, settled
 from odradek.broker.coordinator.log import CoordinatorTopic
 from odradek.broker.coordinator.markers import Marker, MarkerWriter, Results
 from odradek.broker.coordinator.producer_ids import ProducerIds
-from odradek.broker.coordinator.runtime import CoordinatorRuntime
 from odradek.broker.coordinator.shard import Answer, Means, Shard, ShardState
 from odradek.config.broker_config import BrokerConfig
-from odradek.core.coordinator.placement import partition_for
-from odradek.core.metadata.delta import MetadataDelta
-from odradek.core.metadata.image import MetadataImage
 from odradek.core.transaction.completion import Order
 from odradek.core.transaction.initialization import validate
 from odradek.core.transaction.listing import Filter
@@ -43,7 +40,7 @@ from odradek.wire.generated.list_transactions_response import (
 log = logging.getLogger("odradek.transaction")
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(Coordinator[TransactionMachine]):
     """See the module. Lives on the loop's thread.
 
     Methods that stand for an API return what its handler needs, or a future of it, and raise
@@ -59,19 +56,14 @@ class TransactionCoordinator:
         markers: MarkerWriter,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._config = config
-        self._clock = clock
         self._producer_ids = producer_ids
         self._markers = markers
-        self._loop = loop
-        self._partition_count = config.transaction_state_log_num_partitions
-        self._is_running = False
-        means = Means(loop, clock, config.request_timeout_ms)
-        self.runtime: CoordinatorRuntime[TransactionMachine] = CoordinatorRuntime(
+        super().__init__(
             TRANSACTION_TOPIC,
             topic,
-            self._make_machine,
-            means,
+            config.transaction_state_log_num_partitions,
+            config,
+            Means(loop, clock, config.request_timeout_ms),
             config.transaction_state_log_load_buffer_size,
         )
 
@@ -81,46 +73,12 @@ class TransactionCoordinator:
         machine.completion.wake = partial(self._loop.call_soon, self._send, partition)
         return machine
 
-    # -- life ---------------------------------------------------------------------------------
-
-    def startup(self) -> None:
-        """Questions may be asked from now on."""
-        self._is_running = True
-
-    def shutdown(self) -> None:
-        """Send everyone away."""
-        self._is_running = False
-        self.runtime.close()
-
-    def update_config(self, config: BrokerConfig) -> None:
-        """Settings have changed while the node runs."""
-        self._config = config
-        for machine in self.runtime.machines():
-            machine.state.config = config
-
-    def on_election(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads a partition of `__transaction_state` now."""
-        self.runtime.elect(partition, leader_epoch)
-
-    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """It does so no longer: since `leader_epoch`, or because the replica is gone (None)."""
-        self.runtime.resign(partition, leader_epoch)
-
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """The cluster has changed. To be called before elections that come of the same change."""
-        topic = image.topics.by_name.get(TRANSACTION_TOPIC)
-        if topic is not None:
-            self._partition_count = len(topic.partitions)
-        self.runtime.on_metadata(delta, image)
-
     # -- questions ----------------------------------------------------------------------------
 
     def _shard(self, transactional_id: str) -> Shard[TransactionMachine]:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        if not self._is_running:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self.runtime.shard(partition_for(transactional_id, self._partition_count))
+        return super()._shard(transactional_id)
 
     def initialize(self, request: InitProducerIdRequest) -> Answer:
         """InitProducerId with a transactional id; a coroutine if no producer id is at hand."""
@@ -245,7 +203,7 @@ class TransactionCoordinator:
         try:
             shard = self._shard(transactional_id)
             described = shard.machine.listing.describe(transactional_id)
-            found: DescribedTransaction = await _settled(shard.when_committed(described))
+            found: DescribedTransaction = await settled(shard.when_committed(described))
         except ApiError as error:
             return DescribedTransaction(transactional_id=transactional_id, error_code=error.code)
         return found
@@ -254,20 +212,9 @@ class TransactionCoordinator:
         """ListTransactions: the transactional ids that this broker coordinates.
 
         Raises:
-            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while some of
-                them are not known yet.
+            ApiError: see `_listed`.
         """
-        if not self._is_running:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if self.runtime.is_loading:
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        found: list[ListedTransaction] = []
-        for shard in self.runtime.active():
-            listed = shard.machine.listing.list(wanted)
-            if listed:
-                found += await _settled(shard.when_committed(listed))
-                await asyncio.sleep(0)  # thousands of ids take a while: let others in between
-        return found
+        return await self._listed(lambda machine: machine.listing.list(wanted))
 
     def count_by_phase(self) -> Counter[str]:
         """How many transactional ids are in which phase."""
@@ -280,11 +227,6 @@ class TransactionCoordinator:
     def ending_count(self) -> int:
         """Transactions whose markers are on their way."""
         return sum(machine.completion.count for machine in self.runtime.machines())
-
-
-async def _settled(answer: Answer) -> Any:
-    """The response, now or later."""
-    return await answer if isinstance(answer, asyncio.Future) else answer
 
 
 def _take_note(done: asyncio.Future[Any]) -> None:

@@ -1,0 +1,142 @@
+"""What the coordinators of groups and of transactions have in common.
+
+A coordinator belongs to a topic. Keys (group ids, transactional ids) belong to its partitions by
+their hash (`placement`); which broker coordinates a key is a matter of who leads that partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from odradek.broker.coordinator.log import CoordinatorTopic
+from odradek.broker.coordinator.runtime import CoordinatorRuntime
+from odradek.broker.coordinator.shard import Answer, Means, Shard
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.coordinator.machine import CoordinatorMachine
+from odradek.core.coordinator.placement import partition_for
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+from odradek.model.errors import ApiError, ErrorCode
+
+ListedT = TypeVar("ListedT")
+
+
+class Configured(Protocol):
+    """State of a machine that reads settings."""
+
+    config: BrokerConfig
+
+
+class ConfiguredMachine(CoordinatorMachine, Protocol):
+    """A machine whose settings may change."""
+
+    @property
+    def state(self) -> Configured:
+        """Where it looks for them."""
+        ...
+
+
+MachineT = TypeVar("MachineT", bound=ConfiguredMachine)
+
+
+class Coordinator(ABC, Generic[MachineT]):
+    """See the module. Lives on the loop's thread."""
+
+    def __init__(
+        self,
+        topic_name: str,
+        topic: CoordinatorTopic,
+        partition_count: int,
+        config: BrokerConfig,
+        means: Means,
+        load_buffer_bytes: int,
+    ) -> None:
+        """`partition_count` counts until the topic is there."""
+        self._topic_name = topic_name
+        self._partition_count = partition_count
+        self._config = config
+        self._clock = means.clock
+        self._loop = means.loop
+        self._is_running = False
+        self.runtime: CoordinatorRuntime[MachineT] = CoordinatorRuntime(
+            topic_name, topic, self._make_machine, means, load_buffer_bytes
+        )
+
+    @abstractmethod
+    def _make_machine(self, partition: int) -> MachineT:
+        """An empty machine."""
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def startup(self) -> None:
+        """Questions may be asked from now on."""
+        self._is_running = True
+
+    def shutdown(self) -> None:
+        """Send everyone away."""
+        self._is_running = False
+        self.runtime.close()
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Settings have changed while the node runs."""
+        self._config = config
+        for machine in self.runtime.machines():
+            machine.state.config = config
+
+    def on_election(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads a partition of the topic now."""
+        self.runtime.elect(partition, leader_epoch)
+
+    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
+        """It does so no longer: since `leader_epoch`, or because the replica is gone (None)."""
+        self.runtime.resign(partition, leader_epoch)
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """The cluster has changed. To be called before elections that come of the same change."""
+        topic = image.topics.by_name.get(self._topic_name)
+        if topic is not None:
+            self._partition_count = len(topic.partitions)
+        self.runtime.on_metadata(delta, image)
+
+    # -- questions ----------------------------------------------------------------------------
+
+    def partition_for(self, key: str) -> int:
+        """The partition of the topic that a key belongs to."""
+        return partition_for(key, self._partition_count)
+
+    def _shard(self, key: str) -> Shard[MachineT]:
+        """The shard that answers for a key.
+
+        Raises:
+            ApiError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR.
+        """
+        if not self._is_running:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self.runtime.shard(partition_for(key, self._partition_count))
+
+    async def _listed(self, look: Callable[[MachineT], Sequence[ListedT]]) -> list[ListedT]:
+        """What `look` finds in all machines.
+
+        Raises:
+            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while some of
+                them are not known yet.
+        """
+        if not self._is_running:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if self.runtime.is_loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        found: list[ListedT] = []
+        for shard in self.runtime.active():
+            listed = look(shard.machine)
+            if listed:
+                found += await settled(shard.when_committed(listed))
+                await asyncio.sleep(0)  # thousands of keys take a while: let others in between
+        return found
+
+
+async def settled(answer: Answer) -> Any:
+    """The response, now or later."""
+    return await answer if isinstance(answer, asyncio.Future) else answer
