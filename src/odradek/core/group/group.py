@@ -33,6 +33,16 @@ class Requester(NamedTuple):
     api_version: int
 
 
+class Committer(NamedTuple):
+    """Who commits offsets, as the request says."""
+
+    member_id: str
+    group_instance_id: str | None
+    generation_or_epoch: int
+    is_transactional: bool
+    api_version: int
+
+
 ValidatePartition = Callable[[str, bytes, int], None]
 """(topic, topic id, partition): raises if a commit of it is stale."""
 ExpiryBase = Callable[["CommittedOffset"], int]
@@ -44,6 +54,9 @@ class Group(ABC):
 
     group_id: str
     type: GroupType
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.group_id!r}, {self.state_name})"
 
     @property
     @abstractmethod
@@ -61,14 +74,7 @@ class Group(ABC):
         """Whether the group has no members."""
 
     @abstractmethod
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_or_epoch: int,
-        is_transactional: bool,
-        api_version: int,
-    ) -> ValidatePartition | None:
+    def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
         """Refuse those who may not commit; else what each partition has to pass, if anything."""
 
     @abstractmethod

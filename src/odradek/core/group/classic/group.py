@@ -15,6 +15,7 @@ from odradek.core.group.classic.member import ClassicMember, Protocols
 from odradek.core.group.consumer_protocol import subscribed_topics
 from odradek.core.group.group import (
     CONSUMER_PROTOCOL_TYPE,
+    Committer,
     ExpiryBase,
     Group,
     GroupType,
@@ -118,12 +119,6 @@ class ClassicGroup(Group):
         group.refresh_subscribed_topics()
         return group
 
-    def __repr__(self) -> str:
-        return (
-            f"ClassicGroup({self.group_id!r}, {self.state.value}, generation {self.generation_id}, "
-            f"{len(self.members)} members)"
-        )
-
     # -- as every group -----------------------------------------------------------------------
 
     @property
@@ -151,23 +146,17 @@ class ClassicGroup(Group):
         """Whether the group only stores offsets and never had members."""
         return self.protocol_type is None and self.is_empty and not self.pending_join
 
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_or_epoch: int,
-        is_transactional: bool,
-        api_version: int,
-    ) -> ValidatePartition | None:
+    def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
         """See `Group`. Outside of the group one may commit while it is empty."""
+        member_id, instance_id, generation, is_transactional, _ = committer
         state = self.state
         if state is _DEAD:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if generation_or_epoch < 0 and state is _EMPTY:
+        if generation < 0 and state is _EMPTY:
             return None
-        if generation_or_epoch >= 0 or member_id or group_instance_id is not None:
-            self.validate_member(member_id, group_instance_id)
-            if generation_or_epoch != self.generation_id:
+        if generation >= 0 or member_id or instance_id is not None:
+            self.validate_member(member_id, instance_id)
+            if generation != self.generation_id:
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         elif not is_transactional and state is not _EMPTY:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)

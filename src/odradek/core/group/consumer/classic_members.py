@@ -16,20 +16,16 @@ from odradek.core.coordinator.result import NO_RECORDS, NOTHING, CoordinatorResu
 from odradek.core.group.classic.answers import join_failed
 from odradek.core.group.classic.join import KNOWN_MEMBER_ID_VERSION
 from odradek.core.group.consumer import keys
+from odradek.core.group.consumer.decider import Decider
 from odradek.core.group.consumer.group import ConsumerGroup
-from odradek.core.group.consumer.joining import Joining
-from odradek.core.group.consumer.leaving import Leaving, static_owner
+from odradek.core.group.consumer.leaving import static_owner
 from odradek.core.group.consumer.member import ConsumerMember, MemberState
-from odradek.core.group.consumer.migration import Migration
-from odradek.core.group.consumer.progress import Progress
-from odradek.core.group.consumer.targets import Targets
 from odradek.core.group.consumer_protocol import (
     MalformedSubscription,
     read_subscription,
     write_assignment,
 )
 from odradek.core.group.group import CONSUMER_PROTOCOL_TYPE, Requester
-from odradek.core.group.state import GroupState
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import TopicPartitions
@@ -50,24 +46,8 @@ from odradek.wire.generated.sync_group_response import SyncGroupResponse
 Result = CoordinatorResult[None]
 
 
-class ClassicMembers:
+class ClassicMembers(Decider):
     """Decides on JoinGroup, SyncGroup, Heartbeat and LeaveGroup in consumer groups."""
-
-    def __init__(
-        self,
-        state: GroupState,
-        migration: Migration,
-        joining: Joining,
-        targets: Targets,
-        progress: Progress,
-        leaving: Leaving,
-    ) -> None:
-        self._state = state
-        self._migration = migration
-        self._joining = joining
-        self._targets = targets
-        self._progress = progress
-        self._leaving = leaving
 
     # -- JoinGroup --------------------------------------------------------------------------------
 

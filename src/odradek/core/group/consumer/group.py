@@ -24,6 +24,7 @@ from odradek.core.group.consumer.subscriptions import (
 )
 from odradek.core.group.group import (
     CONSUMER_PROTOCOL_TYPE,
+    Committer,
     ExpiryBase,
     Group,
     GroupType,
@@ -78,12 +79,6 @@ class ConsumerGroup(Group):
         self._metadata_deadline_ms = 0
         self._metadata_deadline_epoch = 0
 
-    def __repr__(self) -> str:
-        return (
-            f"ConsumerGroup({self.group_id!r}, {self.state_name}, epoch {self.group_epoch}, "
-            f"{len(self.members)} members)"
-        )
-
     # -- as every group -----------------------------------------------------------------------
 
     @property
@@ -107,23 +102,16 @@ class ConsumerGroup(Group):
         """See `Group`."""
         return not self.members
 
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_or_epoch: int,
-        is_transactional: bool,
-        api_version: int,
-    ) -> ValidatePartition | None:
+    def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
         """See `Group`.
 
         A member commits in its epoch, or in an earlier one partitions that it has held since
         then. From outside one may commit while there are no members.
         """
-        epoch = generation_or_epoch
+        member_id, instance_id, epoch, is_transactional, api_version = committer
         if epoch < 0 and not self.members:
             return None
-        if is_transactional and epoch == -1 and not member_id and group_instance_id is None:
+        if is_transactional and epoch == -1 and not member_id and instance_id is None:
             return None  # TxnOffsetCommit need not say who commits
         member = self.member(member_id)
         if (

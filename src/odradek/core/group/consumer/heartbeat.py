@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import CoordinatorResult
 from odradek.core.group.consumer.assignors import configured_assignors
+from odradek.core.group.consumer.decider import Decider
 from odradek.core.group.consumer.group import ConsumerGroup
-from odradek.core.group.consumer.joining import Joining, check_epoch
-from odradek.core.group.consumer.leaving import Leaving
+from odradek.core.group.consumer.joining import check_epoch
 from odradek.core.group.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -17,12 +17,8 @@ from odradek.core.group.consumer.member import (
     ConsumerMember,
     HeldPartitions,
 )
-from odradek.core.group.consumer.migration import Migration
-from odradek.core.group.consumer.progress import Progress
 from odradek.core.group.consumer.settings import heartbeat_interval_ms
-from odradek.core.group.consumer.targets import Targets
 from odradek.core.group.group import Requester
-from odradek.core.group.state import GroupState
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -38,24 +34,8 @@ MEMBER_ID_VERSION = 1
 Result = CoordinatorResult[ConsumerGroupHeartbeatResponse]
 
 
-class Heartbeat:
+class Heartbeat(Decider):
     """Decides on heartbeats of members of the new protocol; see the package for the four steps."""
-
-    def __init__(
-        self,
-        state: GroupState,
-        migration: Migration,
-        joining: Joining,
-        targets: Targets,
-        progress: Progress,
-        leaving: Leaving,
-    ) -> None:
-        self._state = state
-        self._migration = migration
-        self._joining = joining
-        self._targets = targets
-        self._progress = progress
-        self._leaving = leaving
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> Result:
         """See the module. The request makes sense: `validate` has looked.

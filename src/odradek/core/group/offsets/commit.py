@@ -6,7 +6,7 @@ from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import CoordinatorResult
 from odradek.core.group.classic.group import ClassicGroup, ClassicState
 from odradek.core.group.classic.rebalance import Rebalance
-from odradek.core.group.group import ValidatePartition
+from odradek.core.group.group import Committer, ValidatePartition
 from odradek.core.group.records import offset_commit
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
@@ -92,7 +92,7 @@ class Commit:
                 raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         validate = group.validate_offset_commit(
-            request.member_id, request.group_instance_id, epoch, False, api_version
+            Committer(request.member_id, request.group_instance_id, epoch, False, api_version)
         )
         if isinstance(group, ClassicGroup) and group.state in (
             ClassicState.STABLE,
@@ -156,10 +156,7 @@ class Commit:
             if request.generation_id_or_member_epoch < 0:
                 return None
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        epoch = request.generation_id_or_member_epoch
         return group.validate_offset_commit(
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
-            True,
-            api_version,
+            Committer(request.member_id, request.group_instance_id, epoch, True, api_version)
         )
