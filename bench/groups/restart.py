@@ -1,7 +1,7 @@
 """Five million commits are in `__consumer_offsets` when the broker starts.
 
-They are committed over the wire before: a thousand groups, a thousand partitions, again and
-again. After the restart all partitions of the topic are asked for one group each until every
+They are committed over the wire before: ten thousand groups, a hundred partitions in a commit,
+again and again. After the restart all partitions of the topic are asked for one group each until every
 answer is there and tells the last commit. Meanwhile another topic is written to, a record at a
 time; the broker is stopped in good order before, and its files are in the page cache.
 """
@@ -32,8 +32,8 @@ from bench.groups.trial import (
 )
 
 RECORDS = 5_000_000
-GROUPS = 1000
-PARTITIONS = 1000
+GROUPS = 10_000
+PARTITIONS = 100
 COMMITTED, OTHER = "committed", "other"
 CONNECTIONS = 4
 OFFSETS_PARTITIONS = 50
