@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from bench.groups.connection import spread
 from bench.groups.trial import one_group_each
+
 from odradek.core.coordinator.placement import partition_for
 
 
