@@ -1,4 +1,4 @@
-"""`odradek group`: list, describe, delete; resetting offsets is in a file of its own."""
+"""`odradek group`: list, describe, delete; history and resetting offsets are in files of their own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import click
 
 from odradek.cli.arguments import group_argument
+from odradek.cli.group_history import history
 from odradek.cli.group_offsets import reset_offsets
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
@@ -42,6 +43,7 @@ def group() -> None:
     """
 
 
+group.add_command(history)
 group.add_command(reset_offsets)
 
 
