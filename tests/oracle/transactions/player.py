@@ -57,7 +57,6 @@ from odradek.wire.generated.txn_offset_commit_request import (
 )
 from odradek.wire.generated.txn_offset_commit_response import TxnOffsetCommitResponse
 
-TOPIC = "histories"
 PAUSE_SECONDS = 0.005
 TRIES = 2000
 TIMEOUT_MS = 20_000
@@ -67,17 +66,20 @@ PASSING = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
 }
+"""The last is how Produce tells that a coordinator could not be asked just now."""
 BATCHED_VERSION = 4
 FETCH_VERSION = 12
 
 
 class Player:
-    """Asks one broker."""
+    """Asks one broker. Its topic is its own, so that offsets can be compared."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
         self._cluster = Cluster(bootstrap)
-        create_topics(self._cluster, [NewTopic(TOPIC, PARTITIONS, 1, {})])
+        create_topics(self._cluster, [NewTopic(self._topic, PARTITIONS, 1, {})])
         for kind in (0, 1):
             self._cluster.coordinator("any", kind)
         self._connection = self._cluster.any()
@@ -135,7 +137,7 @@ class Player:
 
     def _add(self, question: Question) -> Answer:
         who = self._who(question)
-        topics = [AddPartitionsToTxnTopic(name=TOPIC, partitions=question["partitions"])]
+        topics = [AddPartitionsToTxnTopic(name=self._topic, partitions=question["partitions"])]
         if question["version"] >= BATCHED_VERSION:
             transaction = AddPartitionsToTxnTransaction(
                 transactional_id=question["name"],
@@ -201,7 +203,7 @@ class Player:
         if code is not ErrorCode.NONE:
             return (code.name,)
         topics = sorted(
-            (each.topic, sorted(each.partitions) if each.topic == TOPIC else [])
+            (each.topic, sorted(each.partitions) if each.topic == self._topic else [])
             for each in found.topics
         )
         producer = self._known(found.producer_id), found.producer_epoch
@@ -227,7 +229,7 @@ class Player:
             transactional_id=transactional_id,
             acks=-1,
             timeout_ms=TIMEOUT_MS,
-            topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
+            topic_data=[TopicProduceData(name=self._topic, partition_data=[data])],
         )
 
         def result(answer: ProduceResponse) -> Any:
@@ -248,7 +250,7 @@ class Player:
             transactional_id=question["name"],
             group_id=question["group"],
             member_id="",
-            topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+            topics=[TxnOffsetCommitRequestTopic(name=self._topic, partitions=[partition])],
             **self._who(question),
         )
         _, codes = self._patiently(
@@ -294,7 +296,7 @@ class Player:
             max_wait_ms=0,
             min_bytes=0,
             isolation_level=isolation,
-            topics=[FetchTopic(topic=TOPIC, partitions=places)],
+            topics=[FetchTopic(topic=self._topic, partitions=places)],
         )
         answer = self._request(request, FetchResponse, FETCH_VERSION)
         return sorted(answer.responses[0].partitions, key=lambda each: each.partition_index)
@@ -332,7 +334,9 @@ class Player:
         return tuple(self._committed(question["group"], stable) for stable in (False, True))
 
     def _committed(self, group: str, require_stable: bool) -> Answer:
-        topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=list(range(PARTITIONS + 1)))
+        topic = OffsetFetchRequestTopics(
+            name=self._topic, partition_indexes=list(range(PARTITIONS + 1))
+        )
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])],
             require_stable=require_stable,
