@@ -30,6 +30,8 @@ class CheckpointFile:
         """Held while the file is written."""
         self._number = 0
         """Of the newest offsets."""
+        self._stored = 0
+        """Of those that are in the file."""
         self._offsets: Offsets | None = None
         """What is in the file, or will be; None if that is not known."""
 
@@ -47,6 +49,7 @@ class CheckpointFile:
                     write_offsets(self._storage.file_system, self._path, offsets)
 
         def done(error: OSError | None) -> None:
+            self._stored = max(self._stored, number)
             if error is not None:
                 self._directory.refuse("could not write a checkpoint", error)
                 self._offsets = None
@@ -65,6 +68,7 @@ class CheckpointFile:
         with self._lock:
             write_offsets(self._storage.file_system, self._path, offsets)
         self._offsets = offsets
+        self._stored = self._number
 
     def forget(self, partition: TopicPartition, others: Callable[[], Offsets]) -> None:
         """A log begins: if the file may name one like it, write only what is known of `others`.
@@ -74,7 +78,8 @@ class CheckpointFile:
         """
         if self._offsets is None:
             self._offsets = self._read()
-        if self._offsets is None or partition in self._offsets:
+        is_stored = self._stored == self._number
+        if self._offsets is None or not is_stored or partition in self._offsets:
             self.write(others())
 
     def _read(self) -> Offsets | None:

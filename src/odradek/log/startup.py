@@ -258,6 +258,8 @@ def open_log(
     except DamagedFile as error:
         logger.error("the topic id is not known: %s", error)
     log = PartitionLog(storage, directory, path, partition, known_id, config, loaded)
+    if not was_clean:
+        log.is_unsynced = True  # recovery may have made files
     if known_id is None and topic_id is not None:
         assign_topic_id(log, topic_id)
     return log
