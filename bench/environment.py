@@ -46,9 +46,13 @@ class Contender:
 class Environment:
     """Both brokers running, and a warm client. A context manager: it ends what it started."""
 
-    def __init__(self, *, ours: str, rounds: int, quick: bool) -> None:
+    def __init__(
+        self, *, ours: str, rounds: int, quick: bool, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """`settings` are given to both brokers besides `SETTINGS`."""
         self.rounds = rounds
         self.quick = quick
+        self._settings = {**SETTINGS, **(settings or {})}
         self._kinds: dict[str, type[Broker]] = {OURS: BROKERS[ours], THEIRS: ApacheKafka}
         self._stack = contextlib.ExitStack()
         self._topics = itertools.count()
@@ -57,18 +61,23 @@ class Environment:
 
     def __enter__(self) -> Self:
         try:
-            jars = maven.kafka_jars()
-            classes = java.compiled(jars, JAVA_SOURCES)
             for role in (OURS, THEIRS):
                 self.contenders.append(self._stack.enter_context(self.fresh(role)))
-            directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
-            words = java.command("Load", jars, classes, options=JVM_OPTIONS)
-            self._load = Dialogue(words, log=directory / "load.log")
-            self._stack.callback(self._load.close)
+            self._load = self.another_client()
         except BaseException:
             self._stack.close()
             raise
         return self
+
+    def another_client(self, *before: str) -> Dialogue:
+        """A JVM with the load, for what is to go on at the same time; `before` its command."""
+        jars = maven.kafka_jars()
+        classes = java.compiled(jars, JAVA_SOURCES)
+        directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        words = java.command("Load", jars, classes, options=JVM_OPTIONS)
+        client = Dialogue([*before, *words], log=directory / "load.log")
+        self._stack.callback(client.close)
+        return client
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -81,7 +90,7 @@ class Environment:
     @contextlib.contextmanager
     def fresh(self, role: str, *, started: bool = True) -> Iterator[Contender]:
         """Another broker of that role with an empty data directory, ended at the end."""
-        settings = dict(SETTINGS)
+        settings = dict(self._settings)
         metrics_port = None
         if self._kinds[role] is OdradekNode:
             metrics_port = free_port()
@@ -137,14 +146,20 @@ class Environment:
         return out
 
     @contextlib.contextmanager
-    def topic(self, contender: Contender, partitions: int = 1) -> Iterator[str]:
+    def topic(
+        self,
+        contender: Contender,
+        partitions: int = 1,
+        settings: Mapping[str, str] | None = None,
+    ) -> Iterator[str]:
         """A new topic, served in all its partitions, deleted at the end.
 
         Apache Kafka answers before it serves all; an idempotent Java producer that comes in
         between can be stuck until its delivery timeout.
         """
         name = f"bench-{next(self._topics)}"
-        self.load(contender, "create_topic", topic=name, partitions=partitions)
+        made = {"partitions": partitions, "settings": dict(settings or {})}
+        self.load(contender, "create_topic", topic=name, **made)
         deadline = time.monotonic() + LOAD_SECONDS_MAX
         with WireClient(contender.broker.port) as wire:
             while wire.serving(name, partitions) < partitions:

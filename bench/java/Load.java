@@ -14,6 +14,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -21,6 +23,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -41,6 +44,7 @@ final class Load {
         Lines.serve(Map.of(
             "run", Tools::run,
             "create_topic", load::createTopic,
+            "configure_topic", load::configureTopic,
             "delete_topic", load::deleteTopic,
             "produce", load::produce,
             "consume", load::consume,
@@ -57,7 +61,16 @@ final class Load {
 
     private ObjectNode createTopic(JsonNode command) throws Exception {
         NewTopic topic = new NewTopic(command.get("topic").asText(), command.get("partitions").asInt(), (short) 1);
-        admin(command).createTopics(List.of(topic)).all().get();
+        admin(command).createTopics(List.of(topic.configs(texts(command, "settings")))).all().get();
+        return Lines.object();
+    }
+
+    private ObjectNode configureTopic(JsonNode command) throws Exception {
+        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, command.get("topic").asText());
+        List<AlterConfigOp> changes = new ArrayList<>();
+        texts(command, "settings").forEach((name, value) ->
+            changes.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET)));
+        admin(command).incrementalAlterConfigs(Map.of(topic, changes)).all().get();
         return Lines.object();
     }
 
@@ -66,10 +79,15 @@ final class Load {
         return Lines.object();
     }
 
+    private static Map<String, String> texts(JsonNode command, String field) {
+        Map<String, String> texts = new HashMap<>();
+        command.path(field).fields().forEachRemaining(each -> texts.put(each.getKey(), each.getValue().asText()));
+        return texts;
+    }
+
     private static Map<String, Object> properties(JsonNode command) {
-        Map<String, Object> properties = new HashMap<>();
+        Map<String, Object> properties = new HashMap<>(texts(command, "properties"));
         properties.put("bootstrap.servers", command.get("bootstrap").asText());
-        command.path("properties").fields().forEachRemaining(each -> properties.put(each.getKey(), each.getValue().asText()));
         return properties;
     }
 
@@ -104,11 +122,13 @@ final class Load {
         return (System.nanoTime() - startNs) / 1e9;
     }
 
-    private static void send(KafkaProducer<byte[], byte[]> producer, String topic, int records, int size) {
+    private static void send(KafkaProducer<byte[], byte[]> producer, String topic, int records, int size, int keys) {
+        SplittableRandom random = new SplittableRandom(SEED);
         byte[][] payloads = payloads(size);
         AtomicReference<Exception> failure = new AtomicReference<>();
         for (int i = 0; i < records; i++) {
-            producer.send(new ProducerRecord<>(topic, payloads[i % PAYLOADS]), (metadata, error) -> {
+            byte[] key = keys == 0 ? null : ByteBuffer.allocate(8).putLong(random.nextInt(keys)).array();
+            producer.send(new ProducerRecord<>(topic, key, payloads[i % PAYLOADS]), (metadata, error) -> {
                 if (error != null) {
                     failure.compareAndSet(null, error);
                 }
@@ -120,14 +140,17 @@ final class Load {
         }
     }
 
-    /** Sends `records` of `size` bytes as fast as they are taken; every one must be acknowledged. */
+    /**
+     * Sends `records` of `size` bytes as fast as they are taken; every one must be acknowledged.
+     * With `keys` each has one of so many keys.
+     */
     private ObjectNode produce(JsonNode command) {
         int records = command.get("records").asInt();
         int size = command.get("size").asInt();
         try (KafkaProducer<byte[], byte[]> producer = producer(command)) {
             producer.partitionsFor(command.get("topic").asText());
             long start = System.nanoTime();
-            send(producer, command.get("topic").asText(), records, size);
+            send(producer, command.get("topic").asText(), records, size, command.path("keys").asInt(0));
             return Lines.object().put("seconds", seconds(start)).put("bytes", (long) records * size);
         }
     }
@@ -138,13 +161,20 @@ final class Load {
         return partitions;
     }
 
-    /** Reads `records` from the beginning, in no group. */
-    private ObjectNode consume(JsonNode command) {
+    /**
+     * Reads `records` from `offset` of each partition (from its beginning if not given), in no group;
+     * as fast as they come, or at `rate` bytes a second.
+     */
+    private ObjectNode consume(JsonNode command) throws InterruptedException {
         int records = command.get("records").asInt();
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
             List<TopicPartition> partitions = partitions(consumer, command.get("topic").asText());
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);
+            if (command.has("offset")) {
+                partitions.forEach(each -> consumer.seek(each, command.get("offset").asLong()));
+            }
+            double rate = command.path("rate").asDouble(Double.POSITIVE_INFINITY);
             long start = System.nanoTime();
             int read = 0;
             long bytes = 0;
@@ -154,6 +184,7 @@ final class Load {
                     bytes += record.value().length;
                 }
                 read += polled.count();
+                Thread.sleep((long) Math.max(0, (bytes / rate - seconds(start)) * 1000));
                 demand(System.nanoTime() - start < PATIENCE_NS, "only " + read + " records came");
             }
             return Lines.object().put("seconds", seconds(start)).put("bytes", bytes);
@@ -198,13 +229,17 @@ final class Load {
         return percentiles(nanos);
     }
 
-    /** Records at a steady `rate` a second; the time of each from its due moment to its receipt. */
+    /**
+     * Records at a steady `rate` a second; the time of each from its due moment to its receipt, and,
+     * as `acknowledged`, to its acknowledgement.
+     */
     private ObjectNode paced(JsonNode command) throws Exception {
         int samples = command.get("samples").asInt();
         int rate = command.get("rate").asInt();
         String topic = command.get("topic").asText();
         byte[] filling = payloads(command.get("size").asInt())[0];
         long[] nanos = new long[samples];
+        long[] acknowledged = new long[samples];
         ExecutorService reader = Executors.newSingleThreadExecutor();
         try (KafkaProducer<byte[], byte[]> producer = producer(command);
                 KafkaConsumer<byte[], byte[]> consumer = atEnd(command)) {
@@ -217,13 +252,18 @@ final class Load {
                 }
                 byte[] value = filling.clone();
                 ByteBuffer.wrap(value).putLong(due);
-                producer.send(new ProducerRecord<>(topic, value));
+                int number = i;
+                producer.send(new ProducerRecord<>(topic, value), (metadata, error) ->
+                    acknowledged[number] = error == null ? System.nanoTime() - due : Long.MAX_VALUE);
             }
+            producer.flush();
             reading.get();
         } finally {
             reader.shutdownNow();
         }
-        return percentiles(nanos);
+        ObjectNode answer = percentiles(nanos);
+        answer.set("acknowledged", percentiles(acknowledged));
+        return answer;
     }
 
     private static void receive(KafkaConsumer<byte[], byte[]> consumer, long[] nanos) {

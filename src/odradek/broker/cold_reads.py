@@ -4,6 +4,11 @@
 client. So before an answer leaves, its ranges are looked at (a few microseconds), and those that
 are cold are read once in the background, which brings them into the page cache; `sendfile` then
 finds them there. Consumers at the tail never come this way.
+
+The kernel is told not to read ahead in such files: it would do so in whatever call comes across
+the end of what it has read, `sendfile` among them, and a device may be set to megabytes at a time,
+which is milliseconds of the kernel's work that nothing interrupts. The steps are small for the
+same reason.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from odradek.env.file_system import FileSystem
 from odradek.log.storage import Background
 from odradek.wire.generated.fetch_response import FetchResponse
 
-_STEP_BYTES = 1024 * 1024
+_STEP_BYTES = 128 * 1024
 
 
 class ColdReads:
@@ -28,6 +33,8 @@ class ColdReads:
         self._is_resident = file_system.is_resident
         self._background = background
         self._loop = loop
+        self._scratch = memoryview(bytearray(_STEP_BYTES))
+        """Where all threads read to at once: nobody looks at what comes."""
         self.answers = 0
         """Answers that had to wait for the disk."""
         self.bytes = 0
@@ -54,22 +61,20 @@ class ColdReads:
             if not future.done():
                 future.set_result(response)
 
-        self._background(lambda: _read(cold), done)
+        self._background(lambda: self._read(cold), done)
         return future
 
+    def _read(self, ranges: list[FileRange]) -> None:
+        """Read ranges and throw the bytes away; in a thread.
 
-def _read(ranges: list[FileRange]) -> None:
-    """Read ranges and throw the bytes away; in a thread.
-
-    Raises:
-        OSError: the device failed.
-    """
-    scratch = bytearray(min(_STEP_BYTES, max(map(len, ranges))))
-    view = memoryview(scratch)
-    for each in ranges:
-        position, end = each.position, each.position + each.length
-        while position < end:
-            count = os.preadv(each.descriptor, [view[: end - position]], position)
-            if not count:
-                break
-            position += count
+        Raises:
+            OSError: the device failed.
+        """
+        for each in ranges:
+            os.posix_fadvise(each.descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+            position, end = each.position, each.position + each.length
+            while position < end:
+                count = os.preadv(each.descriptor, [self._scratch[: end - position]], position)
+                if not count:
+                    break
+                position += count

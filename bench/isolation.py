@@ -1,0 +1,270 @@
+"""What others do to a producer at the tail: `python -m bench.isolation`, beside Apache Kafka.
+
+A thousand records a second are produced, alone at first ("quiet"); then while a consumer replays
+a topic that is not in the page cache and the broker compacts another topic of a gigabyte
+("beside"). Told is the 99th percentile of the time from the moment at which a record was due to
+its acknowledgement, and how much longer it is beside the others.
+
+The topic that is replayed is synced and dropped from the page cache before each pass; what the
+broker's process read from the device is told with the result. The consumer runs with low
+priority: it stands for a machine of its own, and must not win by taking the broker's processor.
+
+Beside all that a bare timer wakes up a thousand times a second and notes how late it was: where
+the device is emulated, reading from it can stop the whole machine for longer than a broker takes.
+No broker can be better than that timer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from compat.lab.broker import BrokerFailed
+from compat.lab.dialogue import Dialogue
+from compat.lab.toolchain import Missing
+
+from bench.environment import LOAD_SECONDS_MAX, Contender, Environment
+from bench.figures import OURS, Figure, Quantity
+from bench.machine import facts
+from bench.measures.latency import PROPERTIES as TAIL_PROPERTIES
+from bench.measures.latency import RATE
+from bench.measures.latency import SIZE as TAIL_SIZE
+from bench.measures.produce import PROPERTIES as BULK_PROPERTIES
+from bench.results import conclude
+from bench.warm_up import warm_up
+
+LIMIT = 2.0
+"""So many times the quiet p99 may ours be beside the others."""
+SAMPLES = 10_000
+COLD_BYTES = 2_000_000_000
+COLD_SIZE = 1000
+STEP_RECORDS = 200_000
+REPLAY_BYTES_PER_SECOND = 100_000_000
+"""What a gigabit of network takes."""
+KEYED_RECORDS, KEYED_SIZE, KEYS = 9_500_000, 100, 1_000_000
+"""A little more than a gigabyte of batches."""
+KEYED_SETTINGS = {"segment.bytes": str(64 << 20), "min.cleanable.dirty.ratio": "0.01"}
+BACKOFF_MS = 500
+SETTINGS = {"log.cleaner.backoff.ms": str(BACKOFF_MS)}
+NICENESS = "10"
+
+QUIET_P50 = Quantity("produce p50, quiet", "ms")
+QUIET = Quantity("produce p99, quiet", "ms")
+BESIDE_P50 = Quantity("produce p50, beside", "ms")
+BESIDE = Quantity("produce p99, beside", "ms")
+QUIET_TIMER = Quantity("bare timer p99, quiet", "ms")
+BESIDE_TIMER = Quantity("bare timer p99, beside", "ms")
+TIMES = Quantity("p99 beside / quiet", "times")
+SEEN = Quantity("send to receipt p99 beside / quiet", "times")
+REPLAYED = Quantity("replayed", "MB/s", higher_is_better=True)
+COLD = Quantity("of it from the device", "%")
+CLEANED = Quantity("compaction of 1 GB", "s")
+QUANTITIES = [
+    *(QUIET_P50, QUIET, BESIDE_P50, BESIDE, TIMES, SEEN),
+    *(QUIET_TIMER, BESIDE_TIMER, REPLAYED, COLD, CLEANED),
+]
+
+
+class Replay:
+    """A consumer that goes through a cold topic of one partition, and begins anew at its end."""
+
+    def __init__(self, client: Dialogue, contender: Contender, topic: str, records: int) -> None:
+        self._client = client
+        self._contender = contender
+        self._topic = topic
+        self._records = records
+        self._is_over = threading.Event()
+        self.bytes = 0
+        self.device_bytes = 0
+        self.seconds = 0.0
+
+    def run(self) -> None:
+        """Replay in steps of `STEP_RECORDS` until `stop` is called; takes a thread."""
+        broker = self._contender.broker
+        before = broker.process.io_counters().read_bytes
+        for offset in itertools.cycle(range(0, self._records, STEP_RECORDS)):
+            if self._is_over.is_set():
+                break
+            if offset == 0:
+                write_out(self._contender, self._topic, drop=True)
+            done = self._client.ask(
+                "consume", LOAD_SECONDS_MAX, bootstrap=broker.bootstrap, topic=self._topic,
+                records=min(STEP_RECORDS, self._records - offset), offset=offset,
+                rate=REPLAY_BYTES_PER_SECOND,
+            )  # fmt: skip
+            self.bytes += done["bytes"]
+            self.seconds += done["seconds"]
+        self.device_bytes = broker.process.io_counters().read_bytes - before
+
+    def stop(self) -> None:
+        """See `run`."""
+        self._is_over.set()
+
+
+def timer_p99_ms(samples: int, rate: int) -> float:
+    """How late a process is that does nothing but wake up; for a process of its own."""
+    late = []
+    due = time.perf_counter()
+    for _ in range(samples):
+        due += 1 / rate
+        time.sleep(max(0.0, due - time.perf_counter()))
+        late.append(time.perf_counter() - due)
+    return sorted(late)[int(samples * 0.99)] * 1000
+
+
+def write_out(contender: Contender, topic: str, *, drop: bool) -> None:
+    """Have a topic's segments on the device, and with `drop` only there."""
+    for path in contender.broker.data.glob(f"{topic}-*/*.log"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            if drop:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def seconds_until_clean(contender: Contender, topic: str, started: float) -> float:
+    """Wait until the broker notes that it has compacted the topic's one partition."""
+    checkpoint = contender.broker.data / "cleaner-offset-checkpoint"
+    while not (checkpoint.exists() and f"{topic} 0 " in checkpoint.read_text(encoding="utf-8")):
+        if time.monotonic() - started > LOAD_SECONDS_MAX:
+            raise BrokerFailed(f"{contender.broker.name} does not compact {topic}")
+        time.sleep(0.05)
+    return time.monotonic() - started
+
+
+@contextlib.contextmanager
+def filled(
+    environment: Environment,
+    contender: Contender,
+    records: int,
+    size: int,
+    keys: int = 0,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[str]:
+    """A topic of so many records, deleted at the end."""
+    with environment.topic(contender, settings=settings) as topic:
+        environment.load(
+            contender, "produce", topic=topic, records=records, size=size, keys=keys,
+            properties=BULK_PROPERTIES,
+        )  # fmt: skip
+        yield topic
+
+
+def tail(environment: Environment, contender: Contender, topic: str) -> dict[str, float]:
+    """Percentiles of the steady load, and of a timer beside it."""
+    samples = environment.scaled(SAMPLES)
+    with ProcessPoolExecutor(1, get_context("spawn")) as processes:
+        timer = processes.submit(timer_p99_ms, samples, RATE)
+        done = environment.load(
+            contender, "paced", topic=topic, samples=samples, rate=RATE, size=TAIL_SIZE,
+            properties=TAIL_PROPERTIES,
+        )  # fmt: skip
+    acknowledged = done["acknowledged"]
+    return {
+        "p50": acknowledged["p50_ms"],
+        "p99": acknowledged["p99_ms"],
+        "seen": done["p99_ms"],
+        "timer": timer.result(),
+    }
+
+
+def one_round(
+    environment: Environment, contender: Contender, client: Dialogue, cold: str, cold_records: int
+) -> Mapping[str, float]:
+    """See the module."""
+    keyed = environment.scaled(KEYED_RECORDS)
+    with (
+        environment.topic(contender) as topic,
+        filled(environment, contender, keyed, KEYED_SIZE, KEYS, KEYED_SETTINGS) as compacted,
+        ThreadPoolExecutor() as threads,
+    ):
+        write_out(contender, compacted, drop=False)
+        quiet = tail(environment, contender, topic)
+        compact = {"cleanup.policy": "compact"}
+        environment.load(contender, "configure_topic", topic=compacted, settings=compact)
+        started = time.monotonic()
+        cleaned = threads.submit(seconds_until_clean, contender, compacted, started)
+        replay = Replay(client, contender, cold, cold_records)
+        replayed = threads.submit(replay.run)
+        time.sleep(2 * BACKOFF_MS / 1000)
+        try:
+            beside = tail(environment, contender, topic)
+            was_at_work = not cleaned.done()
+        finally:
+            replay.stop()
+        replayed.result()
+        seconds = cleaned.result()
+        if not was_at_work:
+            print(f"  compaction took {seconds:.1f} s, less than the records at the tail")
+    return {
+        QUIET_P50.name: quiet["p50"],
+        QUIET.name: quiet["p99"],
+        BESIDE_P50.name: beside["p50"],
+        BESIDE.name: beside["p99"],
+        TIMES.name: beside["p99"] / quiet["p99"],
+        SEEN.name: beside["seen"] / quiet["seen"],
+        QUIET_TIMER.name: quiet["timer"],
+        BESIDE_TIMER.name: beside["timer"],
+        REPLAYED.name: replay.bytes / replay.seconds / 1e6,
+        COLD.name: replay.device_bytes / replay.bytes * 100,
+        CLEANED.name: seconds,
+    }
+
+
+def measure(environment: Environment) -> list[Figure]:
+    """Fill what is replayed, then play the rounds."""
+    records = environment.scaled(COLD_BYTES) // COLD_SIZE
+    client = environment.another_client("nice", "-n", NICENESS)
+    with contextlib.ExitStack() as stack:
+        cold = {
+            each.role: stack.enter_context(filled(environment, each, records, COLD_SIZE))
+            for each in environment.contenders
+        }
+        return environment.play(
+            "isolation",
+            QUANTITIES,
+            lambda each: one_round(environment, each, client, cold[each.role], records),
+            warm_ups=0,
+        )
+
+
+def main() -> int:
+    """Run; 1 if ours is slowed down by more than the limit, 2 where it cannot be run."""
+    parser = argparse.ArgumentParser(prog="python -m bench.isolation", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="measured rounds (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work; to try it out")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
+    options = parser.parse_args()
+    machine = facts()
+    try:
+        with Environment(
+            ours="odradek", rounds=options.rounds, quick=options.quick, settings=SETTINGS
+        ) as environment:
+            setup = environment.described()
+            warm_up(environment)
+            figures = measure(environment)
+    except (BrokerFailed, Missing) as reason:
+        print(f"cannot run: {reason}", file=sys.stderr)
+        return 2
+    conclude(
+        figures, environment.names, machine, setup, is_trial=options.quick, output=options.output
+    )
+    times = next(figure.median(OURS) for figure in figures if figure.quantity is TIMES)
+    assert times is not None
+    print(f"limit {LIMIT:g} times: {'kept' if times <= LIMIT else 'MISSED'}")
+    return int(times > LIMIT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
