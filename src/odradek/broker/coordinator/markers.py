@@ -1,7 +1,8 @@
 """Markers in the partitions of this broker: the end of a transaction, as consumers see it.
 
 A marker in `__consumer_offsets` goes through the group coordinator of that partition, which then
-lets the offsets of the transaction count, or forgets them. All others are appended at once.
+lets the offsets of the transaction count, or forgets them. All others are appended at once, and
+count as written once they are flushed where a topic wants that (`flush.messages=1`).
 """
 
 from __future__ import annotations
@@ -75,19 +76,39 @@ class MarkerWriter:
                 if name.topic == OFFSETS_TOPIC:
                     waiting[name] = self._end_in_groups(name.partition, marker)
                 else:
-                    self._append(name, batch, marker.transaction_version)
-                    results[name] = ErrorCode.NONE
+                    unflushed = self._append(name, batch, marker.transaction_version)
+                    if unflushed is None:
+                        results[name] = ErrorCode.NONE
+                    else:
+                        waiting[name] = unflushed
             except ApiError as error:
                 results[name] = error_of_marker(error)
         if waiting:
             return self._loop.create_task(_settle(results, waiting))
         return results
 
-    def _append(self, name: TopicPartition, batch: bytearray, transaction_version: int) -> None:
+    def _append(
+        self, name: TopicPartition, batch: bytearray, transaction_version: int
+    ) -> asyncio.Future[None] | None:
+        """Append a marker; what is returned is done when it survives a crash."""
         partition = self._replicas.by_name.get(name.topic, {}).get(name.partition)
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.append_marker(bytearray(batch), transaction_version)
+        if not partition.log.is_flushed_before_ack:
+            return None
+        unflushed: asyncio.Future[None] = self._loop.create_future()
+
+        def flushed(error: ApiError | None) -> None:
+            if unflushed.done():
+                return  # cancelled: the node stops
+            if error is None:
+                unflushed.set_result(None)
+            else:
+                unflushed.set_exception(error)
+
+        partition.when_flushed(partition.log.log_end_offset, flushed)
+        return unflushed
 
     def _end_in_groups(self, index: int, marker: Marker) -> Answer:
         if index not in self._replicas.by_name.get(OFFSETS_TOPIC, {}):
