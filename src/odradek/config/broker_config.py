@@ -38,6 +38,7 @@ class BrokerConfig(View):
     default_replication_factor: int
     telemetry_max_bytes: int
 
+    unstable_api_versions_enable: bool
     socket_send_buffer_bytes: int
     socket_receive_buffer_bytes: int
     socket_listen_backlog_size: int

@@ -32,6 +32,7 @@ class Handler:
     """One served API.
 
     `versions`: the lowest and highest version served, both inclusive.
+    `unstable_version`: the highest one with `unstable.api.versions.enable`, if there is more.
     `handle`: serves it on broker listeners; None where only controllers do.
     `controller`: serves it on controller listeners, with a `Controller` in place of the broker.
     `forwarded`: a broker passes the request on to the active controller.
@@ -46,5 +47,6 @@ class Handler:
     controller: HandleFunction | None = None
     forwarded: bool = False
     overlap: bool = False
+    unstable_version: int | None = None
     quick: QuickFunction | None = None
     error_response: Callable[[Any, ApiError], Message] | None = None

@@ -5,8 +5,9 @@
   aborted first (CONCURRENT_TRANSACTIONS: ask again).
 - A producer id without an epoch, or the reverse, is INVALID_REQUEST.
 - PRODUCER_FENCED came with version 4; before it is INVALID_PRODUCER_EPOCH.
-- Gap: version 6 (KIP-939), which Apache Kafka 4.3 holds to be unstable, is not served, hence no
-  client can ask for two-phase commit.
+- Version 6 (KIP-939) is unstable, as in Apache Kafka 4.3: it is served with
+  `unstable.api.versions.enable` only. With `transaction.two.phase.commit.enable` besides, a producer
+  can have transactions that never time out. To keep a prepared one is UNSUPPORTED_VERSION there, too.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def _error_response(request: InitProducerIdRequest, error: ApiError) -> InitProd
 HANDLER = Handler(
     request=InitProducerIdRequest,
     versions=(0, 5),
+    unstable_version=6,
     handle=handle,
     error_response=_error_response,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,8 @@ def broker_table(broker: Broker) -> Table:
     for handler in handlers():
         key = handler.request.API_KEY
         assert key is not None
+        if handler.unstable_version is not None and broker.config.unstable_api_versions_enable:
+            handler = replace(handler, versions=(handler.versions[0], handler.unstable_version))
         if handler.handle is not None:
             quick = None if handler.quick is None else partial(handler.quick, broker)
             table[key] = (handler, partial(handler.handle, broker), quick)

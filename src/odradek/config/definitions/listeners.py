@@ -73,9 +73,8 @@ max.connection.creation.rate  int  = 2147483647  >=0  medium  cluster-wide
 connection.failed.authentication.delay.ms  int  = 100  >=0  low
     Pause before a connection is closed whose authentication failed.
 
-[unsupported: only released versions are served]
 unstable.api.versions.enable  boolean  = false  high  internal
-    Also serve API versions that may still change.
+    Also serve API versions that may still change: version 6 of InitProducerId.
 
 [accepted: this node opens no connection to others yet]
 inter.broker.listener.name  string  medium

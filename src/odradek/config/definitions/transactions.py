@@ -27,5 +27,5 @@ add.partitions.to.txn.retry.backoff.ms  int  = 20  >=1  high
 add.partitions.to.txn.retry.backoff.max.ms  int  = 100  >=0  high
     How long that is repeated at most.
 transaction.two.phase.commit.enable  boolean  = false  low
-    Let an outside coordinator decide on transactions (KIP-939). Clients ask for it in version 6 of InitProducerId, which is not served yet.
+    Let an outside coordinator decide on transactions (KIP-939). Clients ask for it in version 6 of InitProducerId, which is served with `unstable.api.versions.enable` only.
 """
