@@ -1,15 +1,53 @@
-"""A loop whose time is a number, and a coordinator's topic in memory."""
+"""A loop whose time is a number, a coordinator's topic in memory, and an image of topics."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from odradek.core.metadata.image import (
+    FeaturesImage,
+    MetadataImage,
+    PartitionRegistration,
+    TopicImage,
+    TopicsImage,
+)
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.batch import RecordBatch, iterate_batches
 
 EPOCH_MS = 1_700_000_000_000
+LED = PartitionRegistration((1,), (bytes(16),), (1,), (), (), (), (), 1, 0, 0, 0)
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().ljust(16, b".")[:16]
+
+
+def image_of(
+    topics: Mapping[str, int], offset: int = 1, features: Mapping[str, int] | None = None
+) -> MetadataImage:
+    """An image with these topics: partition counts by name."""
+    images = {
+        name: TopicImage(name, topic_id(name), dict.fromkeys(range(count), LED))
+        for name, count in topics.items()
+    }
+    by_id = {each.id: each for each in images.values()}
+    finalized = FeaturesImage(features or {})
+    return MetadataImage(offset, 1, features=finalized, topics=TopicsImage(images, by_id))
+
+
+def making(coordinator: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """For a fixture: makes coordinators with settings, and closes them in the end."""
+    made = []
+
+    def make(**settings: Any) -> Any:
+        made.append(coordinator(**settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
 
 
 class _NothingToSelect:

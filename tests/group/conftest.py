@@ -1,21 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.coordinator.support import making
 from tests.group.support import Coordinator
 
 
 @pytest.fixture
 def make():
     """Makes coordinators with settings; closes them."""
-    made = []
-
-    def make(**settings):
-        made.append(Coordinator(**settings))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    yield from making(Coordinator)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.group.support import topic_id
+from tests.coordinator.support import topic_id
 
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import (

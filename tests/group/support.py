@@ -6,20 +6,20 @@ import asyncio
 import random
 from types import SimpleNamespace
 
-from tests.coordinator.support import MemoryTopic, VirtualClock, VirtualLoop
+from tests.coordinator.support import (
+    MemoryTopic,
+    VirtualClock,
+    VirtualLoop,
+    image_of,
+    topic_id,
+)
 
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers
 from odradek.core.metadata.delta import MetadataDelta
-from odradek.core.metadata.image import (
-    EMPTY_IMAGE,
-    MetadataImage,
-    PartitionRegistration,
-    TopicImage,
-    TopicsImage,
-)
+from odradek.core.metadata.image import EMPTY_IMAGE
 from odradek.core.metadata.topics_delta import TopicDelta
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -38,7 +38,6 @@ from odradek.wire.generated.offset_fetch_request import (
 from odradek.wire.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 PARTITIONS = 4
-LED = PartitionRegistration((1,), (bytes(16),), (1,), (), (), (), (), 1, 0, 0, 0)
 
 
 def subscription(*topics: str) -> bytes:
@@ -47,20 +46,6 @@ def subscription(*topics: str) -> bytes:
 
 
 CONSUMER = (("range", subscription("topic")),)
-
-
-def topic_id(name: str) -> bytes:
-    return name.encode().ljust(16, b".")[:16]
-
-
-def image_of(topics: dict[str, int], offset: int = 1) -> MetadataImage:
-    """An image with these topics: partition counts by name."""
-    images = {
-        name: TopicImage(name, topic_id(name), dict.fromkeys(range(count), LED))
-        for name, count in topics.items()
-    }
-    by_id = {each.id: each for each in images.values()}
-    return MetadataImage(offset, 1, topics=TopicsImage(images, by_id))
 
 
 def heartbeat_request(group_id, member_id, generation, instance_id=None):

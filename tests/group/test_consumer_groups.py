@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.coordinator.support import topic_id
 from tests.group.consumer_support import Member, as_topics, beat, settle
-from tests.group.support import Coordinator, topic_id
+from tests.group.support import Coordinator
 
 from odradek.core.group.group import GroupType
 from odradek.core.metadata.image import ConfigResource, ConfigsImage

@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.coordinator.support import topic_id
 from tests.group.consumer_support import Member, beat, settle
-from tests.group.support import Coordinator, topic_id
+from tests.group.support import Coordinator
 
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import TopicPartitions

@@ -6,13 +6,12 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from tests.coordinator.support import LED, topic_id
 from tests.group.support import (
-    LED,
     Coordinator,
     Generation,
     commit_request,
     leave_request,
-    topic_id,
 )
 
 from odradek.broker.coordinator.producer_ids import ProducerIds

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.group.support import Generation, commit_request, topic_id
+from tests.coordinator.support import topic_id
+from tests.group.support import Generation, commit_request
 
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.offset_delete_request import (

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 from compat.lab.toolchain import Missing
+from tests.coordinator.support import LED, topic_id
 from tests.group import java_oracle
-from tests.group.support import LED, topic_id
 
 from odradek.core.group.consumer.topics import topic_hash
 from odradek.core.group.consumer.xxh3 import xxh3_64

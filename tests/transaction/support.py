@@ -8,20 +8,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.coordinator.support import MemoryTopic, VirtualClock, VirtualLoop
+from tests.coordinator.support import (
+    MemoryTopic,
+    VirtualClock,
+    VirtualLoop,
+    image_of,
+)
 
 from odradek.broker.coordinator.markers import Marker
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers
 from odradek.core.metadata.delta import MetadataDelta
-from odradek.core.metadata.image import (
-    FeaturesImage,
-    MetadataImage,
-    PartitionRegistration,
-    TopicImage,
-    TopicsImage,
-)
+from odradek.core.metadata.image import MetadataImage
 from odradek.core.transaction.transaction import each, gathered
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -29,23 +28,8 @@ from odradek.wire.generated.end_txn_request import EndTxnRequest
 from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
 
 PARTITIONS = 2
-LED = PartitionRegistration((1,), (bytes(16),), (1,), (), (), (), (), 1, 0, 0, 0)
 ID = "shop"
 PLACES = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("stock", 0))
-
-
-def image_of(level: int, **topics: int) -> MetadataImage:
-    """An image with these topics, at a level of transaction.version."""
-    images = {}
-    for name, count in topics.items():
-        identity = name.encode().ljust(16, b".")
-        images[name] = TopicImage(name, identity, dict.fromkeys(range(count), LED))
-    return MetadataImage(
-        1,
-        1,
-        features=FeaturesImage({"transaction.version": level}),
-        topics=TopicsImage(images, {one.id: one for one in images.values()}),
-    )
 
 
 class ProducerIds:
@@ -107,7 +91,8 @@ class Coordinator:
         self.settings |= {name.replace("_", "."): str(value) for name, value in settings.items()}
         self.ids = ProducerIds()
         self.markers = Markers(self.loop)
-        self.image = image_of(level, orders=2, stock=1, __consumer_offsets=1)
+        topics = {"orders": 2, "stock": 1, "__consumer_offsets": 1}
+        self.image = image_of(topics, features={"transaction.version": level})
         self.epoch = 0
         self.start()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.transaction.support import ID, PLACES, image_of
+from tests.coordinator.support import image_of
+from tests.transaction.support import ID, PLACES
 from tests.transaction.test_producers import use_up
 
 from odradek.core.transaction.transaction import EPOCH_LAST, EPOCH_MAX, gathered
@@ -150,7 +151,7 @@ def test_a_partition_that_refuses_gets_its_marker_later(coordinator):
 
 def test_a_deleted_partition_needs_no_marker(coordinator):
     producer = opened(coordinator, 2)
-    coordinator.see(image_of(2, stock=1))
+    coordinator.see(image_of({"stock": 1}, features={"transaction.version": 2}))
     coordinator.end(producer, True)
     coordinator.run(200)
     assert coordinator.phase() == "CompleteCommit"

@@ -8,6 +8,7 @@ from typing import Any
 
 from odradek.cli.rendering import json_bytes
 from odradek.core.coordinator.record import KeyMessages, MalformedRecord, decode
+from odradek.core.group.records import TYPES
 from odradek.core.metadata.errors import MetadataFormatError
 from odradek.core.metadata.record import decode_record_and_version
 from odradek.model import uuids
@@ -25,22 +26,13 @@ from odradek.wire.primitives import MalformedMessage, Message, Struct
 Document = dict[str, Any]
 Describe = Callable[[Record], Document]
 
-GROUP_KINDS = {
-    1: "OffsetCommit",
-    2: "GroupMetadata",
-    3: "ConsumerGroupMetadata",
-    4: "ConsumerGroupPartitionMetadata",
-    5: "ConsumerGroupMemberMetadata",
-    6: "ConsumerGroupTargetAssignmentMetadata",
-    7: "ConsumerGroupTargetAssignmentMember",
-    8: "ConsumerGroupCurrentMemberAssignment",
+_OTHER_GROUPS = {
     10: "ShareGroupMemberMetadata",
     11: "ShareGroupMetadata",
     12: "ShareGroupTargetAssignmentMetadata",
     13: "ShareGroupTargetAssignmentMember",
     14: "ShareGroupCurrentMemberAssignment",
     15: "ShareGroupStatePartitionMetadata",
-    16: "ConsumerGroupRegularExpression",
     17: "StreamsGroupMetadata",
     19: "StreamsGroupMemberMetadata",
     20: "StreamsGroupTargetAssignmentMetadata",
@@ -48,8 +40,9 @@ GROUP_KINDS = {
     22: "StreamsGroupCurrentMemberAssignment",
     23: "StreamsGroupTopology",
 }
+"""Records of groups of which there are none here."""
 COORDINATOR_KINDS = {
-    "__consumer_offsets": {0: "LegacyOffsetCommit", **GROUP_KINDS},
+    "__consumer_offsets": {**TYPES, **_OTHER_GROUPS},
     "__transaction_state": {0: "TransactionLog"},
     "__share_group_state": {0: "ShareSnapshot", 1: "ShareUpdate"},
 }

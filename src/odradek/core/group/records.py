@@ -18,7 +18,7 @@ OFFSET_COMMIT_EXPIRING_VERSION = 1
 """The only version with an expiry of its own, for commits that come with a retention time."""
 GROUP_METADATA_VERSION = 3
 
-_TYPES = {
+TYPES = {
     0: "LegacyOffsetCommit",
     1: "OffsetCommit",
     2: "GroupMetadata",
@@ -36,7 +36,7 @@ _TYPES = {
 def messages() -> KeyMessages:
     """Key and value classes by type of record."""
     found = {}
-    for kind, name in _TYPES.items():
+    for kind, name in TYPES.items():
         classes = []
         for class_name in (name + "Key", name + "Value"):
             module = import_module(f"odradek.wire.generated.{snake_case(class_name)}")
