@@ -117,11 +117,14 @@ class RecordBatchBuilder:
         append_varint(body, offset - self._base_offset)
         _append_bytes(body, key)
         _append_bytes(body, value)
-        headers = tuple(headers)
-        append_varint(body, len(headers))
-        for name, content in headers:
-            _append_bytes(body, name.encode())
-            _append_bytes(body, content)
+        if headers:
+            headers = tuple(headers)
+            append_varint(body, len(headers))
+            for name, content in headers:
+                _append_bytes(body, name.encode())
+                _append_bytes(body, content)
+        else:
+            body.append(0)
         append_varint(self._records, len(body))
         self._records += body
         self._last_offset = offset
@@ -130,9 +133,11 @@ class RecordBatchBuilder:
 
     def build(self, last_offset: int | None = None) -> bytearray:
         """The batch. `last_offset` may lie beyond the last record, as after compaction."""
-        payload = compress(self._codec, self._records, self._level)
         batch = bytearray(HEADER_SIZE)
-        batch += payload
+        if self._codec == Codec.NONE:
+            batch += self._records
+        else:
+            batch += compress(self._codec, self._records, self._level)
         time = self._log_append_time
         RECORD_BATCH_HEADER.pack_into(
             batch,
@@ -181,7 +186,11 @@ def _append_bytes(out: bytearray, data: bytes | None) -> None:
     if data is None:
         out.append(1)  # -1 in zigzag
         return
-    append_varint(out, len(data))
+    length = len(data)
+    if length < 0x40:
+        out.append(length << 1)
+    else:
+        append_varint(out, length)
     out += data
 
 
