@@ -177,3 +177,31 @@ class MemoryTopic:
         if index not in self.partitions:
             self.partitions[index] = MemoryPartition(self.is_replicated)
         return self.partitions[index]
+
+
+class OnALoop:
+    """What coordinators under test have in common: a loop, a clock, and answers at once."""
+
+    def __init__(self) -> None:
+        self.loop = VirtualLoop()
+        self.clock = VirtualClock(self.loop)
+
+    def run(self, ms: int = 0) -> None:
+        self.loop.run_until_complete(asyncio.sleep(ms / 1000))
+
+    def get(self, answer: Any) -> Any:
+        """The response, now; the error code if it is one."""
+        try:
+            if isinstance(answer, asyncio.Future) or asyncio.iscoroutine(answer):
+                return self.loop.run_until_complete(answer)
+        except ApiError as error:
+            return error.code
+        return answer
+
+    def call(self, method: Any, *arguments: Any) -> Any:
+        """Call a method of the coordinator; a refusal is its error code."""
+        try:
+            answer = method(*arguments)
+        except ApiError as error:
+            return error.code
+        return self.get(answer)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from types import SimpleNamespace
 
 from tests.coordinator.support import (
     MemoryTopic,
-    VirtualClock,
-    VirtualLoop,
+    OnALoop,
     image_of,
     topic_id,
 )
@@ -95,12 +93,11 @@ def commit_request(
     )
 
 
-class Coordinator:
+class Coordinator(OnALoop):
     """The coordinator and its surroundings. All partitions are led here."""
 
     def __init__(self, is_replicated=False, seed=1, **settings):
-        self.loop = VirtualLoop()
-        self.clock = VirtualClock(self.loop)
+        super().__init__()
         self.topic = MemoryTopic(is_replicated)
         self.settings = {
             "node.id": "1",
@@ -152,26 +149,6 @@ class Coordinator:
 
     def log(self, group_id):
         return self.topic.partition(self.groups.partition_for(group_id))
-
-    def run(self, ms=0):
-        self.loop.run_until_complete(asyncio.sleep(ms / 1000))
-
-    def get(self, answer):
-        """The response, now; the error code if it is one."""
-        try:
-            if isinstance(answer, asyncio.Future) or asyncio.iscoroutine(answer):
-                return self.loop.run_until_complete(answer)
-        except ApiError as error:
-            return error.code
-        return answer
-
-    def call(self, method, *arguments):
-        """Call a method of the coordinator; a refusal is its error code."""
-        try:
-            answer = method(*arguments)
-        except ApiError as error:
-            return error.code
-        return self.get(answer)
 
     def close(self):
         self.groups.shutdown()

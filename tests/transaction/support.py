@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.coordinator.support import (
     MemoryTopic,
-    VirtualClock,
+    OnALoop,
     VirtualLoop,
     image_of,
 )
@@ -76,12 +76,11 @@ class Markers:
         return results
 
 
-class Coordinator:
+class Coordinator(OnALoop):
     """The coordinator and its surroundings. All partitions are led here."""
 
     def __init__(self, level: int = 2, is_replicated: bool = False, **settings: object) -> None:
-        self.loop = VirtualLoop()
-        self.clock = VirtualClock(self.loop)
+        super().__init__()
         self.topic = MemoryTopic(is_replicated)
         self.settings = {
             "node.id": "1",
@@ -123,30 +122,10 @@ class Coordinator:
         self.start()
         self.run(ms)
 
-    def run(self, ms: int = 0) -> None:
-        self.loop.run_until_complete(asyncio.sleep(ms / 1000))
-
     def close(self) -> None:
         self.transactions.shutdown()
         self.run(1000)
         self.loop.close()
-
-    def get(self, answer: Any) -> Any:
-        """The response, now; the error code if it is one."""
-        try:
-            if isinstance(answer, asyncio.Future) or asyncio.iscoroutine(answer):
-                return self.loop.run_until_complete(answer)
-        except ApiError as error:
-            return error.code
-        return answer
-
-    def call(self, method: Any, *arguments: Any) -> Any:
-        """Call a method of the coordinator; a refusal is its error code."""
-        try:
-            answer = method(*arguments)
-        except ApiError as error:
-            return error.code
-        return self.get(answer)
 
     # -- questions ----------------------------------------------------------------------------
 
