@@ -14,7 +14,7 @@ from odradek.model.errors import ApiError
 class Pending:
     """One answer. `future` is None where nobody waits for it."""
 
-    __slots__ = ("future", "is_settled", "on_commit", "response")
+    __slots__ = ("future", "on_commit", "response")
 
     def __init__(
         self, response: Any, on_commit: OnCommit | None, future: asyncio.Future[Any] | None
@@ -22,11 +22,9 @@ class Pending:
         self.response = response
         self.on_commit = on_commit
         self.future = future
-        self.is_settled = False
 
     def succeed(self) -> None:
         """What it depends on is committed."""
-        self.is_settled = True
         if self.on_commit is not None:
             self.on_commit(None)
         if self.future is not None and not self.future.done():
@@ -34,7 +32,6 @@ class Pending:
 
     def fail(self, error: ApiError) -> None:
         """What it depends on was not written, or nobody knows."""
-        self.is_settled = True
         if self.on_commit is not None:
             self.on_commit(error)
         if self.future is not None and not self.future.done():

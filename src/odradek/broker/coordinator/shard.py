@@ -215,10 +215,10 @@ class Shard(Generic[MachineT]):
             is_alone = self._builder is None
             self._admit(result)
             now_ms = self._means.clock.monotonic_ms()
-            if is_alone and now_ms != self._alone_ms:
-                self._alone_ms = now_ms
-                return self._write_alone(result)
-            return self._join_batch(result).future
+            if not is_alone or now_ms == self._alone_ms:
+                return self._join_batch(result).future
+            self._alone_ms = now_ms
+            self._write_alone(result.on_commit)
         if self._builder is None and self._written <= self._committed:
             if result.on_commit is not None:
                 result.on_commit(None)
@@ -229,7 +229,7 @@ class Shard(Generic[MachineT]):
         self._wait([pending])
         return pending.future
 
-    def _write_alone(self, result: CoordinatorResult[Any]) -> Answer:
+    def _write_alone(self, on_commit: OnCommit | None) -> None:
         """Nobody else has asked yet: write at once, which spares a future and a turn of the loop.
 
         Who asks in the same millisecond shares a batch.
@@ -237,13 +237,12 @@ class Shard(Generic[MachineT]):
         Raises:
             ApiError: the log refuses.
         """
-        pending = Pending(result.response, result.on_commit, None)
-        self._batch_answers.append(pending)
-        self.flush()
-        if pending.is_settled:
-            return result.response
-        pending.future = self._means.loop.create_future()
-        return pending.future
+        try:
+            self.flush()
+        except ApiError as error:
+            if on_commit is not None:
+                on_commit(error)
+            raise
 
     def _pend(self, result: CoordinatorResult[Any]) -> Pending:
         return Pending(result.response, result.on_commit, self._means.loop.create_future())
@@ -355,7 +354,8 @@ class Shard(Generic[MachineT]):
         self._append(builder.build(), verification_guard, 0)
         answers, self._batch_answers = self._batch_answers, []
         self._builder = None
-        self._wait(answers)
+        if answers:
+            self._wait(answers)
 
     def _append(self, batch: bytearray, verification_guard: int, transaction_version: int) -> None:
         try:
