@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -106,12 +107,14 @@ def quantities(form: str) -> dict[str, Quantity]:
 class Trial:
     """One broker with all topics of a form."""
 
-    def __init__(self, role: str, topics: Topics) -> None:
+    def __init__(self, role: str, topics: Topics, directory: Path) -> None:
         self.topics = topics
         self.partitions = sum(topics.values())
         self.metrics_port = free_port() if role == OURS else None
         settings = {"odradek.metrics.port": str(self.metrics_port)} if role == OURS else {}
-        self.broker: Broker = (OdradekNode if role == OURS else ApacheKafka)(settings=settings)
+        self.broker: Broker = (OdradekNode if role == OURS else ApacheKafka)(
+            settings=settings, directory=directory
+        )
         self.broker.start_seconds_max = PATIENCE_SECONDS
         self.values: dict[str, float] = {}
 
@@ -326,6 +329,27 @@ def forms(partitions: int) -> dict[str, Topics]:
     }
 
 
+def plan(partitions: int, rounds: int, alone: bool) -> Iterator[tuple[str, str, Topics]]:
+    """Who is to have which form, and what it is called."""
+    for number, (form, topics) in enumerate(forms(partitions).items()):
+        roles = (OURS, THEIRS) if number == 1 and not alone else (OURS,)
+        for role in roles * rounds:
+            yield role, form, topics
+
+
+def note(
+    figures: dict[str, Figure],
+    known: dict[str, Quantity],
+    role: str,
+    values: dict[str, float],
+) -> None:
+    """Add what a trial has found, and tell it."""
+    for name, value in values.items():
+        figure = figures.setdefault(known[name].name, Figure("scale", known[name]))
+        figure.values.setdefault(role, []).append(value)
+        print(f"scale  {role:6} {known[name].name:40} {value:10.4g} {known[name].unit}", flush=True)
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run; 0 when no limit was missed, 1 when one was, 2 where it cannot run."""
     options = _parser().parse_args(words)
@@ -333,18 +357,13 @@ def main(words: Sequence[str] | None = None) -> int:
     figures: dict[str, Figure] = {}
     brokers: dict[str, Broker] = {}
     try:
-        for number, (form, topics) in enumerate(forms(options.partitions).items()):
-            known = quantities(form)
-            roles = (OURS, THEIRS) if number == 1 and not options.alone else (OURS,)
-            for role in roles * options.rounds:
-                trial = Trial(role, topics)
+        # All is removed in the end: where many files have just been removed, a file system may
+        # take long to make others.
+        with tempfile.TemporaryDirectory(prefix="odradek-scale-") as path:
+            for role, form, topics in plan(options.partitions, options.rounds, options.alone):
+                trial = Trial(role, topics, Path(tempfile.mkdtemp(dir=path)))
                 brokers[role] = trial.broker
-                values = trial.run()
-                told = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-                print(f"scale  {form}  {trial.broker.name}: {told}", flush=True)
-                for name, value in values.items():
-                    figure = figures.setdefault(known[name].name, Figure("scale", known[name]))
-                    figure.values.setdefault(role, []).append(value)
+                note(figures, quantities(form), role, trial.run())
     except (BrokerFailed, Missing) as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
         return 2
