@@ -75,6 +75,12 @@ def test_groups_that_do_not_say_what_they_read_keep_everything(coordinator):
     assert coordinator.committed("unreadable") == {T0: 1}
 
 
+def test_a_retention_longer_than_time(coordinator):
+    coordinator.commit("g", {T0: 1}, retention_ms=2**63 - 1, version=2)
+    coordinator.run(20 * MINUTE)
+    assert coordinator.committed("g") == {T0: 1}
+
+
 def test_a_retention_that_came_with_the_commit(coordinator):
     coordinator.commit("g", {T0: 1}, retention_ms=2 * MINUTE, version=2)
     coordinator.commit("g", {U0: 1}, retention_ms=20 * MINUTE, version=2)

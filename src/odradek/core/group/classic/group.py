@@ -281,7 +281,7 @@ class ClassicGroup(Group):
         return next(name for name in java_hash_order(votes) if votes[name] == most)
 
     def _count_protocols(self, member: ClassicMember, step: int) -> None:
-        for name in member.protocol_names:
+        for name in set(member.protocol_names):  # one that is named twice counts once
             self.protocol_support[name] = self.protocol_support.get(name, 0) + step
 
     # -- members ------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from odradek.wire.generated.txn_offset_commit_response import (
 GROUP_NOT_FOUND_VERSION = 9
 """From here on OffsetCommit says GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION."""
 
+_LATEST_MS = 2**63 - 1
 _TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
@@ -51,7 +52,7 @@ class Commit:
         now_ms = self._state.clock.now_ms()
         metadata_max = self._state.config.offset_metadata_max_bytes
         retention_ms = request.retention_time_ms
-        expire_ms = -1 if retention_ms == -1 else now_ms + retention_ms
+        expire_ms = -1 if retention_ms == -1 else min(now_ms + retention_ms, _LATEST_MS)
         records: list[CoordinatorRecord] = []
         topics = []
         for topic in request.topics:

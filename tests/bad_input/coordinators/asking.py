@@ -1,0 +1,354 @@
+"""Asks one broker: for each change a group or a transaction of its own, looked at before and after.
+
+Answers and states are told without what differs by accident: generated ids, times, texts.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from compat.lab.wire_client import WireClient, decode_response, request_frame
+from tests.bad_input.coordinators.fields import Values, build, changes
+
+from odradek.core.group.consumer_protocol import write_assignment
+from odradek.model.errors import ErrorCode
+from odradek.wire.api import BY_NAME
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+
+TOPIC = "target"
+PARTITIONS = 2
+WAITS_SECONDS = 0.4
+ANSWER_SECONDS = 20.0
+TIMEOUT_MS = 20_000
+UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|^[A-Za-z0-9_-]{22}$")
+UNTOLD = {"throttle_time_ms", "error_message", "message", "transaction_start_time_ms", "port",
+          "client_host", "host"}  # fmt: skip
+PASSING = {"CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR",
+           "COORDINATOR_NOT_AVAILABLE"}  # fmt: skip
+CODES = {"error_code", "partition_error_code"}
+METADATA = b"\0\1\0\0\0\1\0\6target\xff\xff\xff\xff\0\0\0\0"
+
+
+class Outcome(NamedTuple):
+    """What came of one request."""
+
+    what: str
+    answer: Any
+    before: Any
+    after: Any
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the broker says that it did nothing at all."""
+        codes = list(_codes(self.answer))
+        return bool(codes) and (codes[0] != "NONE" if len(codes) == 1 else "NONE" not in codes[1:])
+
+
+class Actor:
+    """What one request is about: names of its own, and what the broker made of them."""
+
+    def __init__(self, ask: Callable[..., Any], name: str, topic_id: bytes) -> None:
+        self.ask = ask
+        self.name = name
+        self.topic_id = topic_id
+        self.member_id = ""
+        self.epoch = -1
+        self.producer_id = -1
+        self.producer_epoch = -1
+
+    @property
+    def instance_id(self) -> str:
+        return f"{self.name}-instance"
+
+    def join_classic(self) -> None:
+        """A stable group of one static member."""
+        request = self.values("JoinGroup")
+        answer = self.ask("JoinGroup", 9, {**request, "member_id": ""})
+        self.member_id, self.epoch = answer.member_id, answer.generation_id
+        self.ask("SyncGroup", 5, self.values("SyncGroup"))
+        self.ask("OffsetCommit", 9, self.values("OffsetCommit"))
+
+    def join_consumer(self) -> None:
+        """A group of one static member that has what it should have."""
+        self.member_id, self.epoch = f"{self.name}-member", 0
+        request = {**self.values("ConsumerGroupHeartbeat"), "topic_partitions": []}
+        self.epoch = self.ask("ConsumerGroupHeartbeat", 1, request).member_epoch
+        self.ask("ConsumerGroupHeartbeat", 1, self.values("ConsumerGroupHeartbeat"))
+        self.ask("OffsetCommit", 9, self.values("OffsetCommit"))
+
+    def initialize(self) -> None:
+        """A producer with an empty transaction, and the group whose offsets it may send."""
+        self.join_classic()
+        answer = self.ask("InitProducerId", 4, self.values("InitProducerId"))
+        self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+
+    def begin(self) -> None:
+        """A transaction with one partition and a group."""
+        self.initialize()
+        self.ask("AddPartitionsToTxn", 3, self.values("AddPartitionsToTxn"))
+        self.ask("AddOffsetsToTxn", 3, self.values("AddOffsetsToTxn"))
+
+    def values(self, api: str) -> Values:
+        """A request in which everything is right."""
+        return REQUESTS[api](self)
+
+    def state(self) -> Any:
+        """The group, its offsets and its transaction, as the broker describes them."""
+        offsets = {"groups": [{"group_id": self.name, "topics": None}], "require_stable": False}
+        asked: list[tuple[str, int, Values]] = [
+            ("DescribeGroups", 6, {"groups": [self.name]}),
+            ("ConsumerGroupDescribe", 1, {"group_ids": [self.name]}),
+            ("OffsetFetch", 9, offsets),
+            ("DescribeTransactions", 0, {"transactional_ids": [self.name]}),
+        ]
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            told = [self.told(self.ask(*each)) for each in asked]
+            if "'Prepare" not in repr(told) or time.monotonic() > deadline:
+                return told
+
+    def told(self, value: Any, name: str = "") -> Any:
+        """A message as something that can be compared."""
+        if isinstance(value, int) and name in CODES:
+            return ErrorCode(value).name  # type: ignore[call-arg]
+        if isinstance(value, int) and name == "producer_id":
+            return "none" if value < 0 else "mine" if value == self.producer_id else "another"
+        if isinstance(value, str) and len(value) < 1_000:
+            return UUID.sub("<id>", value)
+        if isinstance(value, bytes) and name == "topic_id":
+            return "known" if value == self.topic_id else value.hex()
+        if isinstance(value, (bytes, str, memoryview)):
+            return len(value), bytes(value[:20]) if not isinstance(value, str) else value[:20]
+        if isinstance(value, (list, tuple)):
+            told = [self.told(each) for each in self._mine(value)]
+            return (
+                sorted(told, key=repr)
+                if len(told) < 4
+                else (len(told), *sorted(map(repr, told))[:3])
+            )
+        if hasattr(value, "__slots__"):
+            names = [each for each in value.__slots__ if each not in UNTOLD]
+            return {each: self.told(getattr(value, each), each) for each in names}
+        return value
+
+    def _mine(self, values: Any) -> list[Any]:
+        """Of all groups and transactions in a list those that are this actor's."""
+        listed = ("group_type", "transaction_state")
+        return [
+            each
+            for each in values
+            if not all(hasattr(each, name) for name in (listed[0], "group_id"))
+            or self.name in each.group_id
+        ]
+
+
+def _codes(told: Any) -> Iterator[str]:
+    """All error codes, the outermost first."""
+    if isinstance(told, dict):
+        yield from (told[name] for name in CODES if name in told)
+        for value in told.values():
+            yield from _codes(value)
+    elif isinstance(told, (list, tuple)):
+        for value in told:
+            yield from _codes(value)
+
+
+def _topics(actor: Actor, **fields: Any) -> list[Values]:
+    partition = {"partition_index": 0, "committed_offset": 7, "committed_leader_epoch": -1,
+                 "committed_metadata": "m"}  # fmt: skip
+    return [{"name": TOPIC, "topic_id": actor.topic_id, "partitions": [partition], **fields}]
+
+
+def _member(actor: Actor) -> Values:
+    return {
+        "group_id": actor.name,
+        "generation_id": actor.epoch,
+        "generation_id_or_member_epoch": actor.epoch,
+        "member_id": actor.member_id,
+        "group_instance_id": actor.instance_id,
+    }
+
+
+def _producer(actor: Actor) -> Values:
+    return {
+        "transactional_id": actor.name,
+        "producer_id": actor.producer_id,
+        "producer_epoch": actor.producer_epoch,
+    }
+
+
+def _add_partitions(actor: Actor) -> Values:
+    topics = [{"name": TOPIC, "partitions": [0]}]
+    old = {f"v3_and_below_{name}": value for name, value in _producer(actor).items()}
+    new = {**_producer(actor), "verify_only": False, "topics": topics}
+    return {**old, "v3_and_below_topics": topics, "transactions": [new]}
+
+
+def _markers(actor: Actor) -> Values:
+    topics = [{"name": TOPIC, "partition_indexes": [1]}]
+    marker = {**_producer(actor), "transaction_result": False, "topics": topics}
+    return {"markers": [{**marker, "coordinator_epoch": 0, "transaction_version": 1}]}
+
+
+REQUESTS: dict[str, Callable[[Actor], Values]] = {
+    "OffsetCommit": lambda actor: {
+        **_member(actor), "retention_time_ms": -1, "topics": _topics(actor),
+    },
+    "OffsetFetch": lambda actor: {
+        "group_id": actor.name,
+        "topics": [{"name": TOPIC, "partition_indexes": [0]}],
+        "groups": [{
+            "group_id": actor.name, "member_id": actor.member_id, "member_epoch": actor.epoch,
+            "topics": [{"name": TOPIC, "topic_id": actor.topic_id, "partition_indexes": [0]}],
+        }],
+        "require_stable": False,
+    },
+    "FindCoordinator": lambda actor: {
+        "key": actor.name, "key_type": 0, "coordinator_keys": [actor.name],
+    },
+    "JoinGroup": lambda actor: {
+        **_member(actor), "session_timeout_ms": 20_000, "rebalance_timeout_ms": 20_000,
+        "protocol_type": "consumer", "reason": "so",
+        "protocols": [{"name": "range", "metadata": METADATA}],
+    },
+    "Heartbeat": _member,
+    "LeaveGroup": lambda actor: {
+        "group_id": actor.name, "member_id": actor.member_id,
+        "members": [{**_member(actor), "reason": "so"}],
+    },
+    "SyncGroup": lambda actor: {
+        **_member(actor), "protocol_type": "consumer", "protocol_name": "range",
+        "assignments": [{
+            "member_id": actor.member_id,
+            "assignment": write_assignment({TOPIC: [0, 1]}, like=b"\0\1"),
+        }],
+    },
+    "DescribeGroups": lambda actor: {
+        "groups": [actor.name], "include_authorized_operations": True,
+    },
+    "ListGroups": lambda actor: {"states_filter": ["Stable"], "types_filter": ["classic"]},
+    "InitProducerId": lambda actor: {**_producer(actor), "transaction_timeout_ms": TIMEOUT_MS},
+    "AddPartitionsToTxn": _add_partitions,
+    "AddOffsetsToTxn": lambda actor: {**_producer(actor), "group_id": actor.name},
+    "EndTxn": lambda actor: {**_producer(actor), "committed": True},
+    "WriteTxnMarkers": _markers,
+    "TxnOffsetCommit": lambda actor: {
+        **_producer(actor), **_member(actor), "topics": _topics(actor),
+    },
+    "DeleteGroups": lambda actor: {"groups_names": [actor.name]},
+    "OffsetDelete": lambda actor: {
+        "group_id": actor.name,
+        "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}],
+    },
+    "DescribeTransactions": lambda actor: {"transactional_ids": [actor.name]},
+    "ListTransactions": lambda actor: {
+        "state_filters": ["Ongoing"], "producer_id_filters": [actor.producer_id],
+        "duration_filter": -1, "transactional_id_pattern": actor.name,
+    },
+    "ConsumerGroupHeartbeat": lambda actor: {
+        "group_id": actor.name, "member_id": actor.member_id, "member_epoch": actor.epoch,
+        "instance_id": actor.instance_id, "rack_id": "rack", "rebalance_timeout_ms": TIMEOUT_MS,
+        "subscribed_topic_names": [TOPIC], "subscribed_topic_regex": None,
+        "server_assignor": "uniform",
+        "topic_partitions": [{"topic_id": actor.topic_id, "partitions": [0, 1]}],
+    },
+    "ConsumerGroupDescribe": lambda actor: {
+        "group_ids": [actor.name], "include_authorized_operations": True,
+    },
+}  # fmt: skip
+"""By API: a request in which everything is right, with the fields of all its versions."""
+
+
+class Broker:
+    """One broker, asked over one connection that is made again when the broker closes it."""
+
+    def __init__(self, port: int, topic_id: bytes) -> None:
+        self._port = port
+        self._topic_id = topic_id
+        self._client: WireClient | None = None
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def ask(self, api: str, version: int, values: Values) -> Any:
+        """The answer; asked again while it is one that passes."""
+        for _ in range(400):
+            answer = self._send(api, version, values, ANSWER_SECONDS)
+            code = getattr(answer, "error_code", 0)
+            if ErrorCode(code).name not in PASSING:  # type: ignore[call-arg]
+                return answer
+            time.sleep(0.01)
+        return answer
+
+    def _send(self, api: str, version: int, values: Values, seconds: float) -> Any:
+        if self._client is None:
+            self._client = WireClient(self._port)
+        self._client.socket.settimeout(seconds)
+        request = build(f"{api}Request", version, values)
+        self._client.send(request_frame(api, version, request, 1))
+        frame = self._client.receive()
+        return decode_response(api, version, frame, BY_NAME[api].response_class())
+
+    def play(self, number: int, api: str, version: int, begin: str) -> Iterator[Outcome]:
+        """All changes of one API in one version, on actors that are brought so far by `begin`."""
+        count = 1
+        index = 0
+        while index < count:
+            name = f"{number}.{api}.{version}.{index}"
+            actor = Actor(self.ask, name, self._topic_id)
+            getattr(actor, begin)()
+            values = actor.values(api)
+            every = list(changes(f"{api}Request", version, values, f"{name}-nobody"))
+            count = len(every)
+            before = actor.state()
+            answer = self._try(actor, api, version, every[index].apply(values))
+            what = f"{api} {version} after {begin}: {every[index]}"
+            yield Outcome(what, answer, before, actor.state())
+            index += 1
+
+    def _try(self, actor: Actor, api: str, version: int, values: Values) -> Any:
+        waits = WAITS_SECONDS if api in {"JoinGroup", "SyncGroup"} else ANSWER_SECONDS
+        try:
+            return actor.told(self._send(api, version, values, waits))
+        except TimeoutError:
+            self.close()
+            return "waits"
+        except ConnectionError:
+            self.close()
+            return "closed"
+
+
+def create_topic(port: int) -> bytes:
+    """The topic of all requests; its id."""
+    topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    with WireClient(port) as client:
+        answer = client.call("CreateTopics", 7, request, BY_NAME["CreateTopics"].response_class())
+    topic_id: bytes = answer.topics[0].topic_id  # type: ignore[attr-defined]
+    return topic_id
+
+
+def wait_for_coordinators(port: int) -> None:
+    """The first question after each kind of coordinator has its topic made."""
+    broker = Broker(port, bytes(16))
+    deadline = time.monotonic() + 3 * ANSWER_SECONDS
+    keys = [str(number) for number in range(50)]
+    while time.monotonic() < deadline:
+        found = [broker.ask("FindCoordinator", 4, {"key_type": kind, "coordinator_keys": keys})
+                 for kind in (0, 1)]  # fmt: skip
+        loaded = [broker.ask("DescribeGroups", 5, {"groups": keys}),
+                  broker.ask("DescribeTransactions", 0, {"transactional_ids": keys})]  # fmt: skip
+        codes = {
+            code for answer in found for code in _codes(Actor(broker.ask, "", b"").told(answer))
+        }
+        known = {each.error_code for each in (*loaded[0].groups, *loaded[1].transaction_states)}
+        if codes == {"NONE"} and known <= {0, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}:
+            broker.close()
+            return
+        time.sleep(0.1)
+    raise TimeoutError("the broker does not coordinate")
