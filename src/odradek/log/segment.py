@@ -281,7 +281,9 @@ class Segment:
 
     def next_offset(self) -> int:
         """The offset after the last batch, by looking from the last index entry on."""
-        offsets, _ = self.indexes()
+        offsets = self.offset_index
+        if offsets is None:  # the other index is not needed: ten thousand logs begin here
+            offsets = OffsetIndex(self._stored(names.OFFSET_INDEX, OffsetIndex))
         last = offsets.last(self.storage.file_system, self.path(names.OFFSET_INDEX))
         position = 0 if last is None or last[1] >= self.size else last[1]
         end = self.base_offset

@@ -226,7 +226,8 @@ def open_log(
     """Load one log from its directory, or make it there.
 
     The topic id of an old log is in its `partition.metadata`; without that, and for a new log,
-    it is `topic_id`. A new log that cannot be made leaves nothing behind.
+    it is `topic_id`. A new log that cannot be made leaves nothing behind. `name` is that of the
+    directory, where it was found.
 
     Raises:
         DamagedFile: nobody can tell where the log ends, although it was closed.
@@ -234,7 +235,7 @@ def open_log(
     """
     file_system = storage.file_system
     path = directory.file(name or str(partition))
-    if file_system.status(path) is None:
+    if name is None and file_system.status(path) is None:
         try:
             loaded = loader.create(storage, path, config)
             log = PartitionLog(storage, directory, path, partition, None, config, loaded)
