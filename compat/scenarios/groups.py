@@ -6,7 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 
 from compat.driver import ReadRecord, Record
-from compat.scenarios.stage import EVENTUALLY_SECONDS, CheckFailed, Stage, equal, scenario
+from compat.scenarios.stage import (
+    EVENTUALLY_SECONDS,
+    CheckFailed,
+    Stage,
+    equal,
+    eventually,
+    scenario,
+)
 
 Received = dict[str, list[ReadRecord]]
 
@@ -15,11 +22,12 @@ def _names(topic: str, *partitions: int) -> set[str]:
     return {f"{topic}-{partition}" for partition in partitions}
 
 
-def fill(stage: Stage, topic: str, per_partition: int, partitions: int, tag: str = "") -> None:
+def fill(stage: Stage, topic: str, per_partition: int, partitions: int) -> None:
+    """Write records to each of the topic's first partitions."""
     stage.driver.produce(
         topic,
         [
-            Record(f"{tag}{n}".encode(), partition=partition)
+            Record(str(n).encode(), partition=partition)
             for partition in range(partitions)
             for n in range(per_partition)
         ],
@@ -71,51 +79,92 @@ def count(received: Received) -> int:
 def group_of_one(stage: Stage) -> None:
     """A single member owns all partitions and reads everything; the group is listed."""
     topic, group = stage.topic(partitions=4), stage.name("group")
-    fill(stage, topic, 25, 4)
     stage.join("one", group, [topic])
-    received = play_until(stage, ["one"], lambda _, got: count(got) >= 100, "100 records")
-    for partition in range(4):
-        mine = [record for record in received["one"] if record.partition == partition]
-        equal([record.offset for record in mine], list(range(25)), f"offsets of {partition}")
+    read_and_commit(stage, topic, group, ["one"], range(25), 4)
     equal(group in stage.driver.groups(), True, "the group is listed")
 
 
-@scenario("group join and leave")
-def group_join_and_leave(stage: Stage) -> None:
-    """A second and a third member share the partitions; when one leaves the others take over."""
-    topic, group = stage.topic(partitions=6), stage.name("group")
-    stage.join("one", group, [topic])
-    play_until(stage, ["one"], shared_evenly(topic, 6), "one member")
-    stage.join("two", group, [topic])
-    play_until(stage, ["one", "two"], shared_evenly(topic, 6), "two members")
-    stage.join("three", group, [topic])
-    members = ["one", "two", "three"]
-    play_until(stage, members, shared_evenly(topic, 6), "three members")
-    fill(stage, topic, 10, 6)
-    received = play_until(stage, members, lambda _, got: count(got) >= 60, "60 records")
+def each_once(received: Received, offsets: range, partitions: int, what: str) -> None:
+    """All offsets of all partitions were read once, and in their order by whoever read them."""
+    for records in received.values():
+        for partition in range(partitions):
+            mine = [record.offset for record in records if record.partition == partition]
+            equal(mine, sorted(mine), f"{what}: the order in partition {partition}")
     seen = [(r.partition, r.offset) for records in received.values() for r in records]
-    equal(sorted(seen), [(p, n) for p in range(6) for n in range(10)], "each record once")
+    equal(sorted(seen), [(p, n) for p in range(partitions) for n in offsets], what)
+
+
+def read_and_commit(
+    stage: Stage, topic: str, group: str, members: Iterable[str], offsets: range, partitions: int
+) -> None:
+    """These offsets are written, read once by the members, and committed."""
+    members = list(members)
+    fill(stage, topic, len(offsets), partitions)
+    wanted = len(offsets) * partitions
+    received = play_until(stage, members, lambda _, got: count(got) >= wanted, f"{wanted} records")
+    each_once(received, offsets, partitions, "records that were read")
     for member in members:
         stage.driver.commit(member)
+    committed = eventually(
+        lambda: stage.driver.committed(group, topic),
+        lambda found: found == dict.fromkeys(range(partitions), offsets.stop),
+        "committed offsets",
+    )
+    equal(len(committed), partitions, "partitions with an offset")
+
+
+def scale(stage: Stage, strategy: str) -> None:
+    """From one member to five and back to two, with records for each size of the group."""
+    topic, group = stage.topic(partitions=10), stage.name("group")
+    everyone = ["one", "two", "three", "four", "five"]
+    for size, member in enumerate(everyone, 1):
+        stage.join(member, group, [topic], strategy=strategy)
+        if size in {1, 2, 5}:
+            play_until(stage, everyone[:size], shared_evenly(topic, 10), f"{size} members")
+    read_and_commit(stage, topic, group, everyone, range(10), 10)
+    for member in ("five", "two", "three"):
+        stage.leave(member)
+    play_until(stage, ["one", "four"], shared_evenly(topic, 10), "two members")
+    read_and_commit(stage, topic, group, ["one", "four"], range(10, 20), 10)
+    equal(group in stage.driver.groups(), True, "the group is listed")
+
+
+def resume(stage: Stage, strategy: str) -> str:
+    """After a commit and a leave, the next member goes on exactly there; the empty group."""
+    topic, group = stage.topic(partitions=2), stage.name("group")
+    for member, offsets in (("one", range(20)), ("two", range(20, 25))):
+        stage.join(member, group, [topic], strategy=strategy)
+        read_and_commit(stage, topic, group, [member], offsets, 2)
+        stage.leave(member)
+    return group
+
+
+def return_of_a_static_member(stage: Stage, strategy: str) -> None:
+    """It leaves, comes back and has its partitions; nobody else gets them meanwhile."""
+    topic, group = stage.topic(partitions=4), stage.name("group")
+    for name in ("one", "two"):
+        stage.join(name, group, [topic], strategy=strategy, instance=f"static-{name}")
+    play_until(stage, ["one", "two"], shared_evenly(topic, 4), "two members")
+    owned = stage.driver.poll("two").assignment
     stage.leave("two")
-    play_until(stage, ["one", "three"], shared_evenly(topic, 6), "after one left")
+    kept = stage.driver.poll("one", timeout_seconds=1.5).assignment
+    equal(len(kept), 2, "partitions of the other while one is away")
+    stage.join("two again", group, [topic], strategy=strategy, instance="static-two")
+    members = ["one", "two again"]
+    play_until(stage, members, shared_evenly(topic, 4), "after the return")
+    equal(stage.driver.poll("two again").assignment, owned, "partitions after the return")
+
+
+@scenario("group scales")
+def group_scales(stage: Stage) -> None:
+    """One member, five, two: all partitions are owned, no record twice, offsets exact."""
+    scale(stage, "range")
 
 
 @scenario("group resumes")
 def group_resumes(stage: Stage) -> None:
     """After a commit and a leave, the next member goes on exactly there."""
-    topic, group = stage.topic(partitions=2), stage.name("group")
-    fill(stage, topic, 20, 2, "old ")
-    stage.join("one", group, [topic])
-    play_until(stage, ["one"], lambda _, got: count(got) >= 40, "40 records")
-    stage.driver.commit("one")
-    stage.leave("one")
-    equal(stage.driver.committed(group, topic), {0: 20, 1: 20}, "committed offsets")
-    fill(stage, topic, 5, 2, "new ")
-    stage.join("two", group, [topic])
-    received = play_until(stage, ["two"], lambda _, got: count(got) >= 10, "10 new records")
-    seen = sorted((record.partition, record.offset) for record in received["two"])
-    equal(seen, [(p, n) for p in (0, 1) for n in range(20, 25)], "only the new records")
+    resume(stage, "range")
 
 
 @scenario("group without commit")
@@ -133,33 +182,33 @@ def group_without_commit(stage: Stage) -> None:
 
 @scenario("cooperative rebalance")
 def cooperative_rebalance(stage: Stage) -> None:
-    """With the cooperative protocol a second member takes half, and nothing is read twice."""
+    """The first member keeps what it keeps while a second takes half; nothing is read twice."""
     topic, group = stage.topic(partitions=4), stage.name("group")
-    fill(stage, topic, 5, 4)
     stage.join("one", group, [topic], strategy="cooperative-sticky")
-    first = play_until(stage, ["one"], lambda _, got: count(got) >= 20, "20 records")
-    stage.driver.commit("one")
+    read_and_commit(stage, topic, group, ["one"], range(5), 4)
     stage.join("two", group, [topic], strategy="cooperative-sticky")
-    second = play_until(stage, ["one", "two"], shared_evenly(topic, 4), "two members")
+    kept: list[int] = []
+
+    def is_shared(assignments: dict[str, set[str]], received: Received) -> bool:
+        kept.append(len(assignments["one"]))
+        return shared_evenly(topic, 4)(assignments, received)
+
+    second = play_until(stage, ["one", "two"], is_shared, "two members")
+    equal(min(kept), 2, "the fewest partitions that the first member had meanwhile")
     equal(count(second), 0, "records read twice")
-    equal(count(first), 20, "records read once")
+    read_and_commit(stage, topic, group, ["one", "two"], range(5, 10), 4)
+
+
+@scenario("cooperative group scales")
+def cooperative_group_scales(stage: Stage) -> None:
+    """One member, five, two, each time without giving up everything."""
+    scale(stage, "cooperative-sticky")
 
 
 @scenario("static member")
 def static_member(stage: Stage) -> None:
     """A static member that leaves and returns gets its partitions back without a rebalance."""
-    topic, group = stage.topic(partitions=4), stage.name("group")
-    stage.join("one", group, [topic], instance="static-one")
-    stage.join("two", group, [topic], instance="static-two")
-    play_until(stage, ["one", "two"], shared_evenly(topic, 4), "two members")
-    owned = stage.driver.poll("two").assignment
-    stage.leave("two")
-    kept = stage.driver.poll("one", timeout_seconds=1.0).assignment
-    equal(len(kept), 2, "partitions of the other while one is away")
-    stage.join("two again", group, [topic], instance="static-two")
-    members = ["one", "two again"]
-    play_until(stage, members, shared_evenly(topic, 4), "after the return")
-    equal(stage.driver.poll("two again").assignment, owned, "partitions after the return")
+    return_of_a_static_member(stage, "range")
 
 
 def _different(received: Received) -> int:
@@ -203,11 +252,6 @@ def member_crashes(stage: Stage) -> None:
 @scenario("delete group")
 def delete_group(stage: Stage) -> None:
     """An empty group can be deleted, and its offsets with it."""
-    topic, group = stage.topic(), stage.name("group")
-    fill(stage, topic, 3, 1)
-    stage.join("one", group, [topic])
-    play_until(stage, ["one"], lambda _, got: count(got) >= 3, "3 records")
-    stage.driver.commit("one")
-    stage.leave("one")
+    group = resume(stage, "range")
     stage.driver.delete_group(group)
     equal(group in stage.driver.groups(), False, "the group is still listed")

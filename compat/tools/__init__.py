@@ -13,6 +13,7 @@ from compat.tools import (
     console,
     performance,
     cluster,
+    transactions,
     verifiable,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "offsets",
     "performance",
     "topics",
+    "transactions",
     "verifiable",
 ]

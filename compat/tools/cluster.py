@@ -1,4 +1,4 @@
-"""What the broker says of itself: versions, quorum, features, identity, producers."""
+"""What the broker says of itself: versions, quorum, features, identity."""
 
 from __future__ import annotations
 
@@ -48,37 +48,3 @@ def identity(bench: Workbench) -> None:
     endpoints.says(rf"^{bench.broker_id()} +127\.0\.0\.1 +{bench.broker.port} ")
     features = bench.tool("FeatureCommand", "describe")
     features.says(r"^Feature: metadata\.version\s.*FinalizedVersionLevel: \S+\s+Epoch: \d+")
-
-
-@check("TransactionsCommand")
-def transactions(bench: Workbench) -> None:
-    """Transactional ids, listed with filters and described; none hangs; the log is readable."""
-    topic = bench.topic("tool-transactions")
-    words = ["--topic", topic, "--num-records", "20", "--record-size", "10", "--throughput", "-1"]
-    name = "tool-transactional-id"
-    bench.tool("ProducerPerformance", *words, "--transactional-id", name)
-    tool = "TransactionsCommand"
-    bench.tool(tool, "list").says(rf"^{name}\s*\t.*(Complete|Empty)")
-    bench.tool(tool, "list", "--transactional-id-pattern", "tool-trans.*").says(rf"^{name}\s*\t")
-    bench.tool(tool, "list", "--transactional-id-pattern", "other.*").says_not(name)
-    bench.tool(tool, "describe", "--transactional-id", name).says(rf"^\d+ *\t{name} *\t\d+")
-    bench.tool(tool, "find-hanging", "--broker-id", str(bench.broker_id())).says_not(topic)
-    formatter = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
-    read = bench.try_tool(
-        "consumer.ConsoleConsumer",
-        *("--topic", "__transaction_state", "--from-beginning", "--timeout-ms", "4000"),
-        *("--formatter", formatter),
-    )
-    read.says(rf'"transactionalId":"{name}".*"transactionStatus":[45]')
-
-
-@check("TransactionsCommand describe-producers")
-def producers(bench: Workbench) -> None:
-    """The state of an idempotent producer."""
-    topic = bench.topic("tool-producers")
-    words = ["--topic", topic, "--num-records", "7", "--record-size", "10", "--throughput", "-1"]
-    bench.tool("ProducerPerformance", *words)
-    words = ["describe-producers", "--topic", topic, "--partition", "0"]
-    bench.tool("TransactionsCommand", *words).says(
-        r"^ProducerId *\tProducerEpoch", r"^\d+ +\t0 +\t-?\d+ +\t6 +\t\d{13}"
-    )

@@ -33,15 +33,14 @@ def console(bench: Workbench) -> None:
 
 @check("console consumer of offsets")
 def offsets_formatter(bench: Workbench) -> None:
-    """The formatter of Apache Kafka reads what the broker wrote to __consumer_offsets."""
+    """The formatters of Apache Kafka read what the broker wrote to __consumer_offsets."""
     topic, group = bench.topic("tool-formatted"), "tool-group-formatted"
     bench.produce(topic, "key:value")
     words = ["--topic", topic, "--group", group, "--from-beginning", "--max-messages", "1"]
     bench.tool("consumer.ConsoleConsumer", *words)
-    formatter = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
-    read = bench.try_tool(
-        "consumer.ConsoleConsumer",
-        *("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "4000"),
-        *("--formatter", formatter),
+    bench.reads_log("__consumer_offsets", "OffsetsMessageFormatter").says(
+        rf'"group":"{group}","topic":"{topic}","partition":0.*"offset":1'
     )
-    read.says(rf'"group":"{group}","topic":"{topic}","partition":0.*"offset":1')
+    bench.reads_log("__consumer_offsets", "GroupMetadataMessageFormatter").says(
+        rf'"group":"{group}".*"protocolType":"consumer".*"protocol":"range"'
+    )

@@ -30,6 +30,7 @@ def describe(bench: Workbench) -> None:
     bench.tool(TOOL, "--list", "--state").says(rf"^{group} +Empty")
     bench.tool(TOOL, "--list", "--type").says(rf"^{group} +Classic")
     bench.tool(TOOL, "--list", "--state", "Stable").says_not(group)
+    bench.tool(TOOL, "--list", "--state", "Empty", "--type", "classic").says(rf"^{group} ")
     bench.tool("GroupsCommand", "--list").says(rf"^{group} +Classic +consumer")
     bench.tool(TOOL, "--describe", "--group", group).says(
         rf"^{group} +{topic} +0 +{RECORDS} +{RECORDS} +0 +- +- +-"
@@ -37,11 +38,18 @@ def describe(bench: Workbench) -> None:
     bench.tool(TOOL, "--describe", "--group", group, "--state").says(
         rf"^{group} +127\.0\.0\.1:{bench.broker.port} +\({bench.broker_id()}\) .*Empty +0"
     )
-    eventually(  # groups that others delete meanwhile make the tool give up
-        lambda: bench.try_tool(TOOL, "--describe", "--all-groups").out,
-        lambda out: re.search(rf"^{group} +{topic} ", out, re.MULTILINE) is not None,
-        "the group among all",
+    bench.tool(TOOL, "--describe", "--group", group, "--offsets", "--verbose").says(
+        rf"^{group} +{topic} +0 +0 +{RECORDS} +{RECORDS} +0 "
     )
+    bench.tool(TOOL, "--describe", "--group", group, "--members").says_not(rf"^{group} ")
+    for words, shown in (((), rf"{topic} +0"), (("--state",), r"\S+ +\(.*Empty +0")):
+        eventually(  # groups that others delete meanwhile make the tool give up
+            lambda words=words: bench.try_tool(TOOL, "--describe", "--all-groups", *words).out,  # type: ignore[misc]
+            lambda out, shown=shown: (
+                re.search(rf"^{group} +{shown}", out, re.MULTILINE) is not None
+            ),  # type: ignore[misc]
+            f"the group among all {' '.join(words)}",
+        )
     unknown = bench.try_tool(TOOL, "--describe", "--group", "tool-no-such-group")
     unknown.says("GroupIdNotFoundException")
 
@@ -128,10 +136,22 @@ def reset(bench: Workbench) -> None:
     ):
         equal(offset(to(*words, "--execute")), expected, f"answer to {' '.join(words)}")
         equal(now(), expected, f"offset after {' '.join(words)}")
+    reset_group = ["--reset-offsets", "--group", group]
     exported = to("--to-offset", "5", "--export", "--dry-run").find(rf'^"?{topic}"?,0,5$')[0]
     path = bench.file("offsets.csv", f"{exported}\n")
-    bench.tool(TOOL, "--reset-offsets", "--group", group, "--from-file", path, "--execute")
+    bench.tool(TOOL, *reset_group, "--from-file", path, "--execute")
     equal(now(), "5", "offset after the import")
+    for more, expected in (
+        (["--topic", f"{topic}:0", "--to-offset", "1"], "1"),
+        (["--all-topics", "--to-latest"], str(RECORDS)),
+        (["--topic", topic, "--to-offset", "99"], str(RECORDS)),
+    ):
+        bench.tool(TOOL, *reset_group, *more, "--execute")
+        equal(now(), expected, f"offset after {' '.join(more)}")
+    path = bench.file("groups.csv", f"{group},{topic},0,2\n")
+    several = ["--reset-offsets", "--group", group, "--group", "tool-group-made-by-reset"]
+    bench.tool(TOOL, *several, "--from-file", path, "--execute")
+    equal(now(), "2", "offset after the import for several groups")
 
 
 @check("ConsumerGroupCommand delete")
@@ -146,3 +166,16 @@ def delete(bench: Workbench) -> None:
     equal(group in bench.tool(TOOL, "--list").lines(), False, "the group is still listed")
     again = bench.try_tool(TOOL, "--delete", "--group", group)
     again.says("GroupIdNotFoundException")
+
+
+@check("groups of other kinds")
+def other_kinds(bench: Workbench) -> None:
+    """Tools for share and Streams groups find none, and say so; a pattern is looked at."""
+    for tool in ("consumer.group.ShareGroupCommand", "streams.StreamsGroupCommand"):
+        equal(bench.tool(tool, "--list").lines(), [], f"groups that {tool} lists")
+        refused = bench.try_tool(tool, "--describe", "--group", "tool-no-such-group")
+        refused.says("GroupIdNotFoundException|not found|UnsupportedVersionException")
+    bench.tool("GroupsCommand", "--list", "--share").says_not("tool-group")
+    bench.tool("GroupsCommand", "--list", "--group-type", "classic").says(r" Classic +consumer")
+    regex = ("consumer.group.ConsumerGroupCommand", "--validate-regex")
+    bench.tool(*regex, "a+", bootstrap=False).says(r"`a\+` is valid")

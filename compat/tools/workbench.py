@@ -121,6 +121,14 @@ class Workbench:
         words += ["--reader-property", "key.separator=:"]
         self.tool("ConsoleProducer", *words, given="".join(f"{line}\n" for line in lines))
 
+    def reads_log(self, topic: str, formatter: str) -> Output:
+        """All of an internal topic, in the words of one of Apache Kafka's formatters."""
+        return self.try_tool(
+            "consumer.ConsoleConsumer",
+            *("--topic", topic, "--from-beginning", "--timeout-ms", "4000"),
+            *("--formatter", f"{TOOL_PACKAGE}consumer.{formatter}"),
+        )
+
     def file(self, name: str, text: str) -> str:
         """A file for a tool to read; its path."""
         path = self.directory / name
