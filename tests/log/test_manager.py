@@ -175,7 +175,7 @@ def test_settings_of_topics(room):
     manager.update_topic_config("a", topic_config(retention_ms=3))
     assert (first.config.retention_ms, second.config.retention_ms) == (3, 2)
     configs["b"] = topic_config(retention_ms=4)
-    manager.update_all_configs()
+    manager.update_all_configs(manager.config)
     assert (first.config.retention_ms, second.config.retention_ms) == (1, 4)
 
 

@@ -52,6 +52,17 @@ def test_a_topic_takes_its_new_settings_at_once() -> None:
         assert partition.log.config.max_message_bytes == 1234
 
 
+def test_logs_take_what_concerns_producers_at_once() -> None:
+    names = {
+        "producer.id.expiration.ms": "5000",
+        "transaction.partition.verification.enable": "false",
+    }
+    with Broker() as broker, Cluster(broker.bootstrap_servers) as cluster:
+        alter_configs(cluster, {ALL_BROKERS: [Change(*each) for each in names.items()]})
+        storage = broker.node.broker.logs.storage
+        assert (storage.producer_expiration_ms, storage.verify_transactions) == (5000, False)
+
+
 def test_logs_are_loaded_with_the_settings_of_their_topics() -> None:
     """An index that is made anew has an entry for each batch, where the topic wants that."""
     with Broker(topics={"orders": 1}) as broker:

@@ -7,7 +7,7 @@ on_directory_failure=...)`: all logs of a node.
     open() · load() · start(): both · shutdown(broker_epoch) · tick() -> ms until the next call
     get(partition) · get_or_create(partition, topic_id, is_new=, directory_id=) · delete(partition)
     iteration over all logs · logs_in(directory) · directories · online_directories
-    update_topic_config(topic, config) · update_all_configs()
+    update_topic_config(topic, config) · update_all_configs(config)
     when_flushed(log, offset, callback): group commit
 
 `append_marker(log, batch, leader_epoch, transaction_version)`: the end of a transaction.

@@ -304,8 +304,11 @@ class LogManager:
             if partition.topic == topic:
                 log.update_config(config)
 
-    def update_all_configs(self) -> None:
-        """The broker's defaults have changed: ask for the settings of every topic again."""
+    def update_all_configs(self, config: BrokerConfig) -> None:
+        """The broker's settings have changed: take over what concerns producers, and ask for the
+        settings of every topic again."""
+        self.storage.producer_expiration_ms = config.producer_id_expiration_ms
+        self.storage.verify_transactions = config.transaction_partition_verification_enable
         configs: dict[str, TopicConfig] = {}
         for (topic, _), log in self.logs.items():
             if topic not in configs:

@@ -70,7 +70,7 @@ class SettingsPublisher:
             log.warning("a dynamic setting is left out: %s", problem)
         self._broker.config = config
         self._topic_configs.config = config
-        self._broker.logs.update_all_configs()
+        self._broker.logs.update_all_configs(config)
         self._broker.groups.update_config(config)
         self._broker.transactions.update_config(config)
         self._on_broker_config(config)
