@@ -13,6 +13,8 @@ from odradek.wire.generated.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
 )
 from odradek.wire.generated.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
 from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
 from odradek.wire.generated.produce_request import (
@@ -33,8 +35,13 @@ def _write(bench: Workbench, topic: str, name: str, *, adds: bool, age_ms: int =
     the producer."""
     with WireClient(bench.broker.port) as wire:
         begin = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
-        who = wire.call("InitProducerId", 4, begin, InitProducerIdResponse)
-        equal(who.error_code, 0, "error of InitProducerId")
+        find = FindCoordinatorRequest(key=name, key_type=1)
+        wire.call("FindCoordinator", 3, find, FindCoordinatorResponse)
+        who = eventually(  # the first of all waits for the coordinator's topic
+            lambda: wire.call("InitProducerId", 4, begin, InitProducerIdResponse),
+            lambda answer: not answer.error_code,
+            "an answer to InitProducerId",
+        )
         if adds:
             add = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=name,
