@@ -37,6 +37,14 @@ def test_older_members_join_at_once(coordinator, version):
     assert member.rebalance_timeout_ms == (30_000 if version else 10_000)
 
 
+def test_a_protocol_that_a_member_names_twice_counts_once(coordinator):
+    protocols = [("range", subscription("t"))] * 2
+    first = coordinator.join("g", version=3, protocols=protocols)
+    second = coordinator.join("g", version=3, protocols=protocols[:1])
+    coordinator.run(10_000)
+    assert [answer.result().protocol_name for answer in (first, second)] == ["range", "range"]
+
+
 def test_the_initial_delay_is_prolonged_while_members_come(coordinator):
     first = coordinator.join("g", version=3)
     coordinator.run(2000)
