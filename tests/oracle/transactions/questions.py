@@ -38,10 +38,11 @@ _WEIGHTS = {
 class Histories:
     """Makes questions; learns from answers who the producers are."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, name: str) -> None:
+        """`name` begins the names of its group and of its transactions."""
         self._random = random.Random(seed)
-        self._group = f"group-{seed}"
-        self._names = [f"{seed}-a", f"{seed}-b"]
+        self._group = f"group-{name}"
+        self._names = [f"{name}-a", f"{name}-b"]
         self._producers: dict[str, tuple[int, int]] = {}
         self._sequences: dict[tuple[int, int, int], int] = {}
         """The next sequence by producer, epoch and partition."""

@@ -5,6 +5,7 @@ Ten histories by default; `ODRADEK_TRANSACTION_HISTORIES=2000` asks more, ODRADE
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
-from tests.oracle.transactions.player import Player
+from tests.oracle.transactions.player import Answer, Player, Question
 from tests.oracle.transactions.questions import QUESTIONS, Histories
 
 COUNT = int(os.environ.get("ODRADEK_TRANSACTION_HISTORIES", "10"))
@@ -27,6 +28,8 @@ AT_ONCE = 6
 
 pytestmark = pytest.mark.java
 
+logger = logging.getLogger(__name__)
+
 
 @pytest.fixture
 def brokers() -> Iterator[tuple[str, str]]:
@@ -39,31 +42,52 @@ def brokers() -> Iterator[tuple[str, str]]:
         pytest.skip(str(reason))
 
 
-def play(brokers: tuple[str, str], seeds: Iterable[int]) -> int:
-    """Ask both the same, history after history; how many questions were answered alike."""
-    seeds = list(seeds)
-    ours, theirs = (Player(bootstrap, f"histories-{seeds[0]}") for bootstrap in brokers)
-    asked = 0
+def differences(brokers: tuple[str, str], seeds: Iterable[int], run: str) -> dict[int, str]:
+    """Ask both the same, history after history; seeds and what was answered differently."""
+    found = {}
+    players: list[Player] = []
     for seed in seeds:
-        histories = Histories(seed)
-        trace = []
-        for question in histories.questions():
-            answer, expected = ours.ask(question), theirs.ask(question)
-            assert answer == expected, f"seed {seed}: {question} after {trace[-8:]}"
-            trace.append((question, answer))
-            histories.learn(question, answer)
-            asked += 1
-    ours.close()
-    theirs.close()
-    return asked
+        players = players or [Player(each, f"histories-{run}-{seed}") for each in brokers]
+        difference = _difference(players, Histories(seed, f"{run}-{seed}"))
+        if difference is not None:
+            found[seed] = difference
+            _close(players)  # what is half done would be seen in the next history
+            players = []
+    _close(players)
+    return found
+
+
+def _difference(players: list[Player], histories: Histories) -> str | None:
+    trace: list[tuple[Question, Answer]] = []
+    for question in histories.questions():
+        answer, expected = (player.ask(question) for player in players)
+        if answer != expected:
+            return f"{question}: {answer}, not {expected}, after {trace[-8:]}"
+        trace.append((question, answer))
+        histories.learn(question, answer)
+    assert len(trace) == QUESTIONS + EXTRA_QUESTIONS
+    return None
+
+
+def _close(players: list[Player]) -> None:
+    for player in players:
+        player.close()
 
 
 @pytest.mark.timeout(120 + COUNT)
 def test_the_answers_are_those_of_apache_kafka(brokers: tuple[str, str]) -> None:
+    """Several histories at a time; those with a difference once more, each alone.
+
+    For Apache Kafka verifies the transactions of several producers in one request, all by the
+    rules of the first one's version: then it says TRANSACTION_ABORTABLE to clients that do not
+    know it, or INVALID_TXN_STATE to those that do.
+    """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         playing = [
-            pool.submit(play, brokers, range(SEED + first, SEED + COUNT, AT_ONCE))
+            pool.submit(differences, brokers, range(SEED + first, SEED + COUNT, AT_ONCE), "first")
             for first in range(min(AT_ONCE, COUNT))
         ]
-        asked = sum(each.result() for each in playing)
-    assert asked == COUNT * (QUESTIONS + EXTRA_QUESTIONS)
+        suspects = sorted(seed for each in playing for seed in each.result())
+    logger.info("%d histories, %d of them once more: %s", COUNT, len(suspects), suspects)
+    assert len(suspects) <= max(2, COUNT // 50)
+    assert differences(brokers, suspects, "alone") == {}
