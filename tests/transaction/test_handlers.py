@@ -154,7 +154,7 @@ def test_markers_are_written_where_they_can_be(ask, broker):
     log = broker.node.broker.replicas.find("target", 0).log
     assert log.last_stable_offset < log.high_watermark
 
-    def write(coordinator_epoch, *indexes):
+    def write(coordinator_epoch, *indexes, epoch=epoch):
         topics = [WritableTxnMarkerTopic(name="target", partition_indexes=list(indexes))]
         marker = WritableTxnMarker(
             producer_id=producer_id,
@@ -172,6 +172,8 @@ def test_markers_are_written_where_they_can_be(ask, broker):
             for each in topic.partitions
         }
 
+    assert write(5, 0, epoch=-1) == {0: ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert log.last_stable_offset < log.high_watermark
     assert write(5, 0, 1, 8) == {0: OK, 1: OK, 8: UNKNOWN}
     assert log.last_stable_offset == log.high_watermark
     assert write(4, 0) == {0: ErrorCode.TRANSACTION_COORDINATOR_FENCED}

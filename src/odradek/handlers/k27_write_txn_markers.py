@@ -13,6 +13,7 @@ from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.markers import Marker, Results
 from odradek.core.transaction.transaction import gathered
 from odradek.handlers.handler import Handler
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.write_txn_markers_request import (
     WritableTxnMarker,
@@ -32,7 +33,7 @@ async def handle(
     """Write each marker to its partitions; the results are by producer."""
     by_producer: dict[int, Results] = {}
     for asked in request.markers:
-        results = broker.markers.write(_marker(asked))
+        results = _refusal(asked) or broker.markers.write(_marker(asked))
         if isinstance(results, asyncio.Task):
             results = await results
         by_producer.setdefault(asked.producer_id, {}).update(results)
@@ -45,6 +46,13 @@ async def handle(
     )
 
 
+def _refusal(asked: WritableTxnMarker) -> Results | None:
+    """A marker belongs to a producer; Apache Kafka knows no better code where there is none."""
+    if asked.producer_id >= 0 and asked.producer_epoch >= 0:
+        return None
+    return dict.fromkeys(_partitions(asked), ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def _marker(asked: WritableTxnMarker) -> Marker:
     return Marker(
         asked.producer_id,
@@ -52,12 +60,16 @@ def _marker(asked: WritableTxnMarker) -> Marker:
         asked.coordinator_epoch,
         asked.transaction_result,
         asked.transaction_version,
-        gathered(
-            TopicPartition(topic.name, index)
-            for topic in asked.topics
-            for index in topic.partition_indexes
-        ),
+        gathered(_partitions(asked)),
     )
+
+
+def _partitions(asked: WritableTxnMarker) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, index)
+        for topic in asked.topics
+        for index in topic.partition_indexes
+    ]
 
 
 def _topics(results: Results) -> list[WritableTxnMarkerTopicResult]:
