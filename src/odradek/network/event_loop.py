@@ -13,8 +13,8 @@ import asyncio
 import selectors
 from time import perf_counter
 
-TURN_EVENTS_MAX = 4
-"""Sockets served in one turn of the loop: half a millisecond, with a processor to itself."""
+TURN_EVENTS_MAX = 16
+"""Sockets served in one turn of the loop: about two milliseconds."""
 
 _Ready = list[tuple[selectors.SelectorKey, int]]
 
