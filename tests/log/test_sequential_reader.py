@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_any_part_is_as_it_is_in_the_file(tmp_path: Path, kind: type[OsFileSyste
     file_system = kind()
     draw = random.Random(5)
     descriptor = os.open(path, os.O_RDONLY)
-    with SequentialReader(file_system, str(path), descriptor, len(CONTENT)) as reader:
+    with closing(SequentialReader(file_system, str(path), descriptor, len(CONTENT))) as reader:
         for _ in range(200):
             start = draw.randrange(len(CONTENT))
             length = draw.choice([1, 100, 4095, 4096, 4097, 30_000])
@@ -78,10 +79,12 @@ def test_reads_that_the_file_system_refuses_are_done_as_usual(tmp_path: Path) ->
     path.write_bytes(CONTENT)
     skip_without_direct_reads(path, Cold())
     descriptor = os.open(path, os.O_RDONLY)
-    with SequentialReader(Cold(errno.EINVAL), str(path), descriptor, len(CONTENT)) as reader:
+    with closing(
+        SequentialReader(Cold(errno.EINVAL), str(path), descriptor, len(CONTENT))
+    ) as reader:
         assert reader.read(7, 100) == CONTENT[7:107]
     with (
-        SequentialReader(Cold(errno.EIO), str(path), descriptor, len(CONTENT)) as reader,
+        closing(SequentialReader(Cold(errno.EIO), str(path), descriptor, len(CONTENT))) as reader,
         pytest.raises(OSError, match="Input/output"),
     ):
         reader.read(7, 100)

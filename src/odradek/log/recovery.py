@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 from odradek.log import names
@@ -78,7 +79,7 @@ def recover_segment(
     file_system = segment.storage.file_system
     file = segment.file or segment.open_file()
     path = segment.path(names.LOG)
-    with SequentialReader(file_system, path, file.descriptor, file_size) as reader:
+    with closing(SequentialReader(file_system, path, file.descriptor, file_size)) as reader:
         walker = _Walker(segment, reader, file_size)
         try:
             _take_in(walker, producers, leader_epochs, index_interval_bytes)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import errno
 import mmap
-from types import TracebackType
-from typing import Self
 
 from odradek.env.file_system import DIRECT_STEP, FileSystem
 
@@ -19,7 +17,7 @@ WORTHWHILE_BYTES = 1 << 20
 
 
 class SequentialReader:
-    """See the module. A context manager; used by one thread."""
+    """See the module. Used by one thread, and closed in the end."""
 
     __slots__ = ("_buffer", "_descriptor", "_direct", "_file_system")
 
@@ -32,18 +30,8 @@ class SequentialReader:
         if size >= WORTHWHILE_BYTES and not file_system.is_resident(descriptor, 0, size):
             self._direct = file_system.open_direct(path)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Let go of what it has opened."""
         if self._direct is not None:
             self._file_system.close(self._direct)
             self._direct = None
@@ -61,7 +49,7 @@ class SequentialReader:
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-                self._close()  # the file system wants more than DIRECT_STEP, or none of it
+                self.close()  # the file system wants more than DIRECT_STEP, or none of it
         return memoryview(self._file_system.pread(self._descriptor, length, position))
 
     def _read_direct(self, descriptor: int, position: int, length: int) -> memoryview:
