@@ -28,7 +28,7 @@ SETTINGS = {
     "log.segment.delete.delay.ms": "1000",
 }
 """For both brokers. The first spares waiting, the second gives the disk back between rounds."""
-GIVES_WAY = ("nice", "-n", "5")
+GIVES_WAY = ("nice", "-n", "19")
 """Before the command of the client: it stands for machines of its own, and must not keep a broker
 waiting for the processor with its hundreds of threads."""
 LOAD_SECONDS_MAX = 300.0

@@ -9,7 +9,7 @@ from odradek.core.coordinator.machine import Effects, Task
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import CoordinatorResult
 from odradek.core.coordinator.timers import TimerTable
-from odradek.core.group.records import messages, offset_commit, offset_tombstone
+from odradek.core.group.records import MESSAGES, offset_commit, offset_tombstone
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.offset_commit_value import OffsetCommitValue
 
@@ -23,7 +23,7 @@ class Ledger:
         self.journal = Journal()
         self.timers = TimerTable(clock.monotonic_ms)
         self.effects = Effects()
-        self.messages = messages()
+        self.messages = MESSAGES
         self.quick_replay = None
         self.numbers: dict[str, int] = {}
         self.pending: dict[int, dict[str, int]] = {}

@@ -14,7 +14,7 @@ from odradek.core.coordinator.record import MalformedRecord, decode, encode
 from odradek.core.coordinator.result import NOTHING
 from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.java_order import java_hash_order
-from odradek.core.group.records import messages, offset_commit, offset_tombstone
+from odradek.core.group.records import MESSAGES, offset_commit, offset_tombstone
 from odradek.wire.generated.offset_commit_value import OffsetCommitValue
 
 
@@ -170,7 +170,7 @@ def test_records_survive_their_bytes(group, topic, partition, offset, text):
         offset_tombstone(group, topic, partition),
     ):
         key, value_bytes = encode(record)
-        again = decode(key, value_bytes, messages())
+        again = decode(key, value_bytes, MESSAGES)
         assert again.key == record.key
         assert again.value == record.value
 
@@ -179,7 +179,7 @@ def test_a_retention_of_its_own_takes_the_version_that_has_one():
     record = offset_commit("g", "t", 0, OffsetCommitValue(expire_timestamp=7))
     assert record.version == 1
     assert encode(record)[1][:2] == b"\x00\x01"
-    assert decode(*encode(record), messages()).value.expire_timestamp == 7
+    assert decode(*encode(record), MESSAGES).value.expire_timestamp == 7
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_a_retention_of_its_own_takes_the_version_that_has_one():
 )
 def test_malformed_records(key, value):
     with pytest.raises(MalformedRecord):
-        decode(key, value, messages())
+        decode(key, value, MESSAGES)
 
 
 def test_an_unknown_type_is_not_for_us():
-    assert decode(b"\x7f\xff", b"", messages()) is None
+    assert decode(b"\x7f\xff", b"", MESSAGES) is None

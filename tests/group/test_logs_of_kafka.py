@@ -10,7 +10,7 @@ from tests.group.support import Coordinator
 from odradek.core.coordinator.placement import partition_for
 from odradek.core.coordinator.record import decode, encode
 from odradek.core.group.classic.group import ClassicGroup
-from odradek.core.group.records import messages
+from odradek.core.group.records import MESSAGES
 from odradek.records.batch import iterate_batches
 from odradek.records.record import iterate_records
 
@@ -46,7 +46,7 @@ def loaded():
 def test_every_record_is_written_as_it_was(partition):
     seen = 0
     for record in records(partition):
-        decoded = decode(record.key, record.value, messages())
+        decoded = decode(record.key, record.value, MESSAGES)
         if decoded is not None:
             seen += 1
             assert encode(decoded) == (record.key, record.value)

@@ -36,9 +36,9 @@ log = logging.getLogger("odradek.replicas")
 
 ROOM_RETRY_SECONDS = 5.0
 """After so long a partition is made that had no room on the disk."""
-OPENED_AT_ONCE = 20
+OPENED_AT_ONCE = 10
 """New partitions that are opened without a pause, however long it takes."""
-OPENING_SECONDS = 0.01
+OPENING_SECONDS = 0.004
 """In each turn of the loop more are opened until so much time has passed."""
 
 

@@ -23,7 +23,7 @@ from odradek.client.consumer import Consumer
 from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.core.coordinator.placement import partition_for
 from odradek.core.coordinator.record import MalformedRecord, decode
-from odradek.core.group.records import messages
+from odradek.core.group.records import MESSAGES
 from odradek.model.topic_name import OFFSETS_TOPIC
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
@@ -88,7 +88,7 @@ class History:
 
     def rebalances(self, records: Iterable[Record]) -> Iterator[Rebalance]:
         """What happened, oldest first."""
-        known = {kind: pair for kind, pair in messages().items() if kind in KINDS}
+        known = {kind: pair for kind, pair in MESSAGES.items() if kind in KINDS}
         for record in records:
             key = record.key
             if key is None or len(key) < _KIND.size or _KIND.unpack_from(key)[0] not in known:

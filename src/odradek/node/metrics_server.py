@@ -74,7 +74,7 @@ class _Collector:
         self._node = node
 
     def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import Metric
+        from prometheus_client import Metric
 
         for family in families(self._node):
             metric = Metric(family.name, family.documentation, family.kind)

@@ -24,7 +24,7 @@ from odradek.core.group.offsets.deletion import Deletion
 from odradek.core.group.offsets.fetch import Fetch
 from odradek.core.group.offsets.quick_commits import QuickCommits
 from odradek.core.group.offsets.store import CommittedOffset, OffsetStore, PartitionOffsets
-from odradek.core.group.records import messages
+from odradek.core.group.records import MESSAGES
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
@@ -61,7 +61,7 @@ class GroupMachine:
         self.journal = state.journal
         self.timers = state.timers
         self.effects = state.effects
-        self.messages = messages()
+        self.messages = MESSAGES
         self.offsets = OffsetStore(state.journal)
         self.rebalance = Rebalance(state)
         self._join = Join(state, self.rebalance)

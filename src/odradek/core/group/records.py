@@ -33,8 +33,7 @@ TYPES = {
 """What this machine understands. Records of other kinds of groups are left alone in the log."""
 
 
-def messages() -> KeyMessages:
-    """Key and value classes by type of record."""
+def _messages() -> KeyMessages:
     found = {}
     for kind, name in TYPES.items():
         classes = []
@@ -43,6 +42,10 @@ def messages() -> KeyMessages:
             classes.append(getattr(module, class_name))
         found[kind] = (classes[0], classes[1])
     return found
+
+
+MESSAGES = _messages()
+"""Key and value classes by type of record."""
 
 
 def offset_commit(
