@@ -45,7 +45,7 @@ def test_who_has_created_them_may_use_them_all(broker: Broker) -> None:
     with WireClient(broker.port) as client:
         turns = broker.node.selector.turns
         assert create(client, COUNT) == 0
-        assert broker.node.selector.turns - turns >= COUNT - replica_manager.OPENED_AT_ONCE
+        assert broker.node.selector.turns - turns >= COUNT
         assert len(client.end_offsets("many", COUNT)) == COUNT
         grown = CreatePartitionsTopic(name="many", count=2 * COUNT, assignments=None)
         request = CreatePartitionsRequest(topics=[grown], timeout_ms=FOR_EVER_MS)

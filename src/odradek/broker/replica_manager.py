@@ -36,10 +36,8 @@ log = logging.getLogger("odradek.replicas")
 
 ROOM_RETRY_SECONDS = 5.0
 """After so long a partition is made that had no room on the disk."""
-OPENED_AT_ONCE = 10
-"""New partitions that are opened without a pause, however long it takes."""
 OPENING_SECONDS = 0.004
-"""In each turn of the loop more are opened until so much time has passed."""
+"""In each turn of the loop new partitions are opened until so much time has passed."""
 
 
 class LeadershipListener(Protocol):
@@ -195,7 +193,7 @@ class ReplicaManager:
             if topic is not None:
                 self._change_topic(topic, topic_delta)
         if self._all_open.is_set():
-            self._open_some(OPENED_AT_ONCE)
+            self._open_some()
 
     def _change_topic(self, topic: TopicImage, delta: TopicDelta) -> None:
         for index, registration in delta.partitions.items():
@@ -252,12 +250,13 @@ class ReplicaManager:
         if partition.is_leader:
             self._elected(partition)
 
-    def _open_some(self, at_once: int = 1) -> None:
-        """Open partitions that wait for it: at least so many, and more if that is quick."""
+    def _open_some(self) -> None:
+        """Open partitions that wait for it: at least one, and more if that is quick."""
         deadline = self._loop.time() + OPENING_SECONDS
-        while self._to_open and (at_once > 0 or self._loop.time() < deadline):
-            at_once -= 1
+        while self._to_open:
             self._open_known(*self._to_open.popleft())
+            if self._loop.time() >= deadline:
+                break
         if self._to_open:
             self._all_open.clear()
             self._loop.call_soon(self._open_some)
