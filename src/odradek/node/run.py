@@ -88,8 +88,8 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     # What lives now lives as long as the node: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    node.selector.forget_pauses()
     on_ready(node)
+    node.selector.forget_pauses()
     waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
