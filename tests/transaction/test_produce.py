@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+
 import pytest
 
+from odradek.broker.coordinator.coordinator import settled
 from odradek.client.cluster import Cluster
 from odradek.model.errors import ErrorCode
 from odradek.records.builder import RecordBatchBuilder
@@ -22,6 +26,8 @@ from odradek.wire.generated.produce_response import ProduceResponse
 ID = "pipelines"
 TRANSACTIONS = 60
 IN_FLIGHT = 5
+PARTITIONS = 3
+STEPS = 120
 TIMEOUT_MS = 20_000
 
 
@@ -36,19 +42,33 @@ def batch(producer_id, epoch, sequence):
     return bytes(builder.build())
 
 
-def produce_request(topic_id, records, transactional_id=ID):
+def produce_request(topic, *records, transactional_id=ID):
+    """With the records of partition 0, 1, ..."""
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=-1,
         timeout_ms=TIMEOUT_MS,
         topic_data=[
             TopicProduceData(
-                name="target",
-                topic_id=topic_id,
-                partition_data=[PartitionProduceData(index=0, records=records)],
+                name=topic.name,
+                topic_id=topic.id,
+                partition_data=[
+                    PartitionProduceData(index=index, records=each)
+                    for index, each in enumerate(records)
+                ],
             )
         ],
     )
+
+
+def end_request(producer_id, epoch, committed=True):
+    return EndTxnRequest(
+        transactional_id=ID, producer_id=producer_id, producer_epoch=epoch, committed=committed
+    )
+
+
+def image_of(broker, topic):
+    return broker.node.broker.metadata.image.topics.by_name[topic]
 
 
 def code_of(response):
@@ -69,8 +89,24 @@ def connection(broker):
 
 
 @pytest.fixture
-def topic_id(broker):
-    return broker.node.broker.metadata.image.topics.by_name["target"].id
+def slow_down(broker, monkeypatch):
+    """Called, it makes the coordinator answer late when partitions are to be added."""
+    transactions = broker.node.broker.transactions
+    add = transactions.add_partitions
+
+    async def later(*question):
+        await asyncio.sleep(0.002)
+        return await settled(add(*question))
+
+    def ask(*question):
+        return asyncio.get_running_loop().create_task(later(*question))
+
+    return lambda: monkeypatch.setattr(transactions, "add_partitions", ask)
+
+
+@pytest.fixture
+def topic(broker):
+    return image_of(broker, "target")
 
 
 def initialize(connection):
@@ -80,12 +116,15 @@ def initialize(connection):
     return answer.producer_id, answer.producer_epoch
 
 
-def test_requests_of_a_producer_keep_their_order(connection, topic_id):
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_requests_of_a_producer_keep_their_order(connection, topic, slow_down, is_slow):
     """Those behind the first of a transaction wait with it, however long the coordinator takes."""
+    if is_slow:
+        slow_down()
     producer_id, epoch = initialize(connection)
     for _ in range(TRANSACTIONS):
         requests = [
-            produce_request(topic_id, batch(producer_id, epoch, sequence))
+            produce_request(topic, batch(producer_id, epoch, sequence))
             for sequence in range(IN_FLIGHT)
         ]
         pending = [connection.send(request, ProduceResponse) for request in requests]
@@ -94,30 +133,66 @@ def test_requests_of_a_producer_keep_their_order(connection, topic_id):
             pending = [connection.send(request, ProduceResponse) for request in requests]
             codes = [code_of(connection.receive(each, TIMEOUT_MS)) for each in pending]
         assert codes == [ErrorCode.NONE] * IN_FLIGHT
-        end = EndTxnRequest(
-            transactional_id=ID, producer_id=producer_id, producer_epoch=epoch, committed=True
-        )
-        ended = connection.request(end, EndTxnResponse, TIMEOUT_MS)
+        ended = connection.request(end_request(producer_id, epoch), EndTxnResponse, TIMEOUT_MS)
         assert not ended.error_code
         producer_id, epoch = ended.producer_id, ended.producer_epoch
 
 
-def test_a_transactional_batch_without_an_id_is_refused(connection, topic_id):
+def test_a_transactional_batch_without_an_id_is_refused(connection, topic):
     producer_id, epoch = initialize(connection)
-    request = produce_request(topic_id, batch(producer_id, epoch, 0), transactional_id=None)
+    request = produce_request(topic, batch(producer_id, epoch, 0), transactional_id=None)
     answer = connection.request(request, ProduceResponse, TIMEOUT_MS)
     assert code_of(answer) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def test_a_producer_that_the_coordinator_does_not_know_is_refused(connection, topic_id):
+def test_a_producer_that_the_coordinator_does_not_know_is_refused(connection, topic):
     producer_id, epoch = initialize(connection)
     answers = [
-        connection.request(
-            produce_request(topic_id, batch(*producer, 0)), ProduceResponse, TIMEOUT_MS
-        )
+        connection.request(produce_request(topic, batch(*producer, 0)), ProduceResponse, TIMEOUT_MS)
         for producer in ((producer_id + 9, 0), (producer_id, epoch + 1))
     ]
     assert [code_of(each) for each in answers] == [
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.INVALID_PRODUCER_EPOCH,
     ]
+
+
+def play(connection, topic, seed):
+    """What a producer hears that makes mistakes: epochs and sequence numbers that are off."""
+    drawn = random.Random(seed)
+    producer_id, epoch = initialize(connection)
+    sequences = [0] * PARTITIONS
+    heard = []
+    for _ in range(STEPS):
+        if drawn.random() < 0.3:
+            end = end_request(producer_id, epoch, committed=drawn.random() < 0.8)
+            ended = connection.request(end, EndTxnResponse, TIMEOUT_MS)
+            heard.append(ended.error_code)
+            if not ended.error_code:
+                producer_id, epoch = ended.producer_id, ended.producer_epoch
+                sequences = [0] * PARTITIONS
+            continue
+        late, off = drawn.choice((0, 0, 0, 0, -1, 1)), drawn.choice((0, 0, 0, 0, -1, 1))
+        count = drawn.randint(1, PARTITIONS)
+        records = [batch(producer_id, epoch + late, max(0, at + off)) for at in sequences[:count]]
+        request = produce_request(topic, *records)
+        pending = [connection.send(request, ProduceResponse) for _ in range(drawn.randint(1, 2))]
+        for each in pending:
+            answer = connection.receive(each, TIMEOUT_MS)
+            results = answer.responses[0].partition_responses
+            heard += [(at.index, at.error_code, at.base_offset) for at in results]
+        for at in results:
+            if not at.error_code and not off:
+                sequences[at.index] += 1
+    connection.request(end_request(producer_id, epoch), EndTxnResponse, TIMEOUT_MS)
+    return heard
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slow_coordinator_changes_nothing_for_producers(broker, connection, slow_down, seed):
+    """What is asked and appended at once comes to the same as what waits for its turn."""
+    broker.create_topics({f"prompt-{seed}": PARTITIONS, f"slow-{seed}": PARTITIONS})
+    heard = play(connection, image_of(broker, f"prompt-{seed}"), seed)
+    slow_down()
+    assert play(connection, image_of(broker, f"slow-{seed}"), seed) == heard
+    assert sum(each[1] == ErrorCode.NONE for each in heard if isinstance(each, tuple)) > STEPS / 3

@@ -1,7 +1,9 @@
 """What of a Produce request belongs to a transaction, and whether that may be written.
 
 decide ──> nothing transactional, or the transactions are open here already: append at once
-   └─────> the first batch of a transaction in a partition, or one behind it: wait for its turn,
+   ├─────> the first batch of a transaction in a partition: ask the coordinator; mostly it knows
+   │       at once, then append with the guard
+   └─────> it needs time, or an earlier request of the producer waits: wait for the turn,
            `confirm` with the coordinator, append with the guard
 """
 
@@ -11,12 +13,14 @@ from collections.abc import Mapping
 from struct import Struct
 
 from odradek.broker.coordinator.verification import (
+    Asked,
     Errors,
     Guards,
     Turn,
     Verification,
     Writer,
     protocol_of_produce,
+    verdict,
 )
 from odradek.broker.partition import Partition
 from odradek.model.errors import ApiError, ErrorCode
@@ -56,10 +60,11 @@ def is_transactional(records: Buffer | None) -> bool:
 class Permission:
     """What may be written: with which guard, or why not.
 
-    With a `turn` the request has to wait: for the coordinator, or for requests before it.
+    With a `turn` the request has to wait: for the coordinator, which was `asked` already if
+    nobody is before it, or for requests before it.
     """
 
-    __slots__ = ("errors", "guards", "turn", "writer")
+    __slots__ = ("asked", "errors", "guards", "turn", "writer")
 
     def __init__(
         self,
@@ -67,11 +72,13 @@ class Permission:
         guards: Guards | None = None,
         errors: dict[TopicPartition, ApiError] | None = None,
         turn: Turn | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self.writer = writer
-        self.turn = turn
         self.guards = guards or {}
         self.errors = errors or {}
+        self.turn = turn
+        self.asked = asked
 
     def guard(self, partition: Partition) -> int:
         """The guard for a partition's batch.
@@ -79,7 +86,7 @@ class Permission:
         Raises:
             ApiError: it may not be written.
         """
-        name = TopicPartition(partition.topic, partition.index)
+        name = partition.log.topic_partition
         error = self.errors.get(name)
         if error is not None:
             raise error
@@ -115,26 +122,31 @@ def decide(
     producer_id, epoch = producers.pop()
     writer = Writer(transactional_id, producer_id, epoch, protocol_of_produce(api_version))
     guards, errors = verification.begin(writer, sequences)
-    turn = None
-    if guards or verification.is_awaited(producer_id):
-        turn = verification.queue(producer_id)
-    return Permission(writer, guards, errors, turn)
+    if verification.is_awaited(producer_id):
+        return Permission(writer, guards, errors, verification.queue(producer_id))
+    if guards:
+        asked = verification.ask(writer, guards)
+        refused = verdict(asked, writer)
+        if refused is None:
+            return Permission(writer, guards, errors, verification.queue(producer_id), asked)
+        errors.update(_translated(refused, writer))
+    return Permission(writer, guards, errors)
 
 
 async def confirm(verification: Verification, permission: Permission) -> None:
     """Ask the coordinator, if need be; what it refuses joins the permission's errors."""
-    assert permission.writer is not None
-    if not permission.guards:
-        return
-    refused = await verification.confirm(permission.writer, permission.guards)
-    adds = permission.writer.protocol.adds
-    permission.errors.update(_translated(refused, adds))
+    writer = permission.writer
+    assert writer is not None
+    if permission.guards:
+        refused = await verification.confirm(writer, permission.guards, permission.asked)
+        permission.errors.update(_translated(refused, writer))
 
 
-def _translated(refused: Errors, adds: bool) -> dict[TopicPartition, ApiError]:
+def _translated(refused: Errors, writer: Writer) -> dict[TopicPartition, ApiError]:
     """What passes is NOT_ENOUGH_REPLICAS to producers: all of them try that again, and without
     fetching metadata. One that leaves adding to the broker knows CONCURRENT_TRANSACTIONS."""
     errors = {}
+    adds = writer.protocol.adds
     for name, code in refused.items():
         passes = code in _UNREACHED or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds)
         if passes:

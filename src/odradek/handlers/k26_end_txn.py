@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.handler import Handler
-from odradek.handlers.transactions import answered, error_for
+from odradek.handlers.transactions import answered_soon, error_for
 from odradek.model.errors import ApiError
 from odradek.wire.generated.end_txn_request import EndTxnRequest
 from odradek.wire.generated.end_txn_response import EndTxnResponse
@@ -21,11 +22,13 @@ FENCED_VERSION = 2
 EPOCH_BUMP_REQUEST_VERSION = 5
 
 
-async def handle(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+def handle(
+    broker: Broker, context: RequestContext, request: EndTxnRequest
+) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     """Decide how the transaction ends."""
     client_version = 2 if context.api_version >= EPOCH_BUMP_REQUEST_VERSION else 0
     refused = partial(_refused, context.api_version)
-    answer: EndTxnResponse = await answered(
+    answer: EndTxnResponse | Awaitable[EndTxnResponse] = answered_soon(
         broker.transactions.end, request, client_version, refused=refused
     )
     return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from odradek.broker.coordinator.shard import Answer
@@ -17,12 +17,27 @@ def error_for(error: ApiError, api_version: int, fenced_version: int) -> ErrorCo
     return error.code
 
 
+def answered_soon(
+    question: Callable[..., Answer], *arguments: Any, refused: Callable[[ApiError], Any]
+) -> Any:
+    """The coordinator's answer, or what `refused` makes of its error, at once if it is there."""
+    try:
+        answer = question(*arguments)
+    except ApiError as error:
+        return refused(error)
+    return _later(answer, refused) if hasattr(answer, "__await__") else answer
+
+
+async def _later(answer: Awaitable[Any], refused: Callable[[ApiError], Any]) -> Any:
+    try:
+        return await answer
+    except ApiError as error:
+        return refused(error)
+
+
 async def answered(
     question: Callable[..., Answer], *arguments: Any, refused: Callable[[ApiError], Any]
 ) -> Any:
-    """The coordinator's answer, or what `refused` makes of its error."""
-    try:
-        answer = question(*arguments)
-        return await answer if hasattr(answer, "__await__") else answer
-    except ApiError as error:
-        return refused(error)
+    """The same, for a handler that has more to do with it."""
+    answer = answered_soon(question, *arguments, refused=refused)
+    return await answer if hasattr(answer, "__await__") else answer

@@ -16,7 +16,7 @@ from typing import Any
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.partition import Partition
 from odradek.config.broker_config import BrokerConfig
-from odradek.core.transaction.transaction import EPOCH_BUMP_VERSION, Partitions, gathered
+from odradek.core.transaction.transaction import EPOCH_BUMP_VERSION, gathered
 from odradek.env.clock import Clock
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -65,6 +65,8 @@ class Writer:
 
 Errors = dict[TopicPartition, ErrorCode]
 Guards = dict[TopicPartition, int]
+Asked = Errors | asyncio.Future[Any]
+"""What the coordinator refuses, or a future of its answer."""
 
 
 class Turn:
@@ -128,7 +130,7 @@ class Verification:
         if not adds and not self._config().transaction_partition_verification_enable:
             return guards, errors
         for partition, sequence in sequences.items():
-            name = TopicPartition(partition.topic, partition.index)
+            name = partition.log.topic_partition
             try:
                 partition.check_leader()
                 guard = partition.log.start_verification(
@@ -141,26 +143,13 @@ class Verification:
                     guards[name] = guard
         return guards, errors
 
-    async def confirm(self, writer: Writer, guards: Guards) -> Errors:
-        """What the coordinator refuses; the other partitions belong to the transaction.
+    def ask(self, writer: Writer, guards: Guards) -> Asked:
+        """Ask the coordinator whether the partitions belong to the transaction, or to add them.
 
-        While the transaction before still ends, a partition is added again after a pause: that
-        is soon over, and the client's request cost more to repeat.
+        If there is no `verdict` yet, hand it to `confirm`.
         """
-        config = self._config()
-        partitions = gathered(guards)
-        started_ms = self._clock.monotonic_ms()
-        limit_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
-        while True:
-            errors = await self._ask(writer, partitions, guards)
-            is_waiting = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
-            elapsed_ms = self._clock.monotonic_ms() - started_ms
-            if not writer.protocol.adds or not is_waiting or elapsed_ms >= limit_ms:
-                return errors
-            await asyncio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)
-
-    async def _ask(self, writer: Writer, partitions: Partitions, guards: Guards) -> Errors:
         transactions = self._transactions
+        partitions = gathered(guards)
         who = (writer.transactional_id, writer.producer_id, writer.producer_epoch, partitions)
         try:
             answer: Any
@@ -168,15 +157,53 @@ class Verification:
                 answer = transactions.add_partitions(*who, EPOCH_BUMP_VERSION)
             else:
                 answer = transactions.verify_partitions(*who)
-            if isinstance(answer, asyncio.Future):
-                answer = await answer
         except ApiError as error:
-            return dict.fromkeys(guards, _for_producers(error.code, writer.protocol))
-        return {
-            name: _for_producers(code, writer.protocol)
-            for name, code in (answer or {}).items()
-            if code is not ErrorCode.NONE
-        }
+            return _all_refused(error, writer, guards)
+        return answer if isinstance(answer, asyncio.Future) else _refused(answer, writer)
+
+    async def confirm(self, writer: Writer, guards: Guards, asked: Asked | None = None) -> Errors:
+        """What the coordinator refuses in the end; the other partitions belong to the transaction.
+
+        While the transaction before still ends, a partition is added again after a pause: that
+        is soon over, and the client's request cost more to repeat.
+        """
+        config = self._config()
+        started_ms = self._clock.monotonic_ms()
+        limit_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
+        while True:
+            if asked is None:
+                asked = self.ask(writer, guards)
+            if isinstance(asked, asyncio.Future):
+                try:
+                    asked = _refused(await asked, writer)
+                except ApiError as error:
+                    asked = _all_refused(error, writer, guards)
+            elapsed_ms = self._clock.monotonic_ms() - started_ms
+            if verdict(asked, writer) is not None or elapsed_ms >= limit_ms:
+                return asked
+            await asyncio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)
+            asked = None
+
+
+def verdict(asked: Asked, writer: Writer) -> Errors | None:
+    """What the coordinator refuses; None if it needs time."""
+    if isinstance(asked, asyncio.Future):
+        return None
+    is_ending = writer.protocol.adds and ErrorCode.CONCURRENT_TRANSACTIONS in asked.values()
+    return None if is_ending else asked
+
+
+def _refused(answer: Mapping[TopicPartition, ErrorCode] | None, writer: Writer) -> Errors:
+    """What the coordinator's answer refuses."""
+    return {
+        name: _for_producers(code, writer.protocol)
+        for name, code in (answer or {}).items()
+        if code is not ErrorCode.NONE
+    }
+
+
+def _all_refused(error: ApiError, writer: Writer, guards: Guards) -> Errors:
+    return dict.fromkeys(guards, _for_producers(error.code, writer.protocol))
 
 
 def _for_producers(code: ErrorCode, protocol: Protocol) -> ErrorCode:
