@@ -23,7 +23,10 @@ from odradek.records.batch import (
 )
 from odradek.records.checksum import crc32c
 from odradek.records.compression import Codec, compress
-from odradek.records.varint import append_varint, size_of_varint
+from odradek.records.varint import size_of_varint, varint
+
+_NULL = varint(-1)
+"""The length of what is not there."""
 
 HeaderPairs = Iterable[tuple[str, bytes | None]]
 
@@ -111,22 +114,28 @@ class RecordBatchBuilder:
         assert offset > self._last_offset, "offsets grow"
         if self.count == 0:
             self._base_timestamp = timestamp
-        self._max_timestamp = max(self._max_timestamp, timestamp)
-        body = bytearray(1)
-        append_varint(body, timestamp - self._base_timestamp)
-        append_varint(body, offset - self._base_offset)
-        _append_bytes(body, key)
-        _append_bytes(body, value)
+        if timestamp > self._max_timestamp:
+            self._max_timestamp = timestamp
+        body = [
+            b"\0",
+            varint(timestamp - self._base_timestamp),
+            varint(offset - self._base_offset),
+            _NULL if key is None else varint(len(key)),
+            key or b"",
+            _NULL if value is None else varint(len(value)),
+            value or b"",
+        ]
         if headers:
             headers = tuple(headers)
-            append_varint(body, len(headers))
+            body.append(varint(len(headers)))
             for name, content in headers:
-                _append_bytes(body, name.encode())
-                _append_bytes(body, content)
+                encoded = name.encode()
+                body += varint(len(encoded)), encoded
+                body += (_NULL,) if content is None else (varint(len(content)), content)
         else:
-            body.append(0)
-        append_varint(self._records, len(body))
-        self._records += body
+            body.append(b"\0")
+        record = b"".join(body)
+        self._records += varint(len(record)) + record
         self._last_offset = offset
         self.count += 1
         return offset
@@ -180,18 +189,6 @@ def record_size(
     for name, content in headers:
         body += _field_size(name.encode()) + _field_size(content)
     return size_of_varint(body) + body
-
-
-def _append_bytes(out: bytearray, data: bytes | None) -> None:
-    if data is None:
-        out.append(1)  # -1 in zigzag
-        return
-    length = len(data)
-    if length < 0x40:
-        out.append(length << 1)
-    else:
-        append_varint(out, length)
-    out += data
 
 
 def _field_size(data: bytes | None) -> int:

@@ -38,7 +38,21 @@ def append_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
+def varint(value: int) -> bytes:
+    """The bytes of a signed number of at most 64 bits."""
+    if 0 <= value < len(_SMALL):
+        return _SMALL[value]
+    out = bytearray()
+    append_varint(out, value)
+    return bytes(out)
+
+
 def size_of_varint(value: int) -> int:
     """How many bytes `append_varint` adds."""
     bits = ((value << 1) ^ (value >> 63)).bit_length()
     return max(1, (bits + 6) // 7)
+
+
+_SMALL: tuple[bytes, ...] = ()
+_SMALL = tuple(varint(value) for value in range(1024))
+"""Most lengths and deltas are among these."""

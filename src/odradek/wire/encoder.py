@@ -132,28 +132,25 @@ class Encoder(VersionCodec):
         """Tagged fields that differ from their defaults, each as (tag, size, value)."""
         out = self.out
         list_name = f"g{self.depth}"
-        out(f"{list_name} = None")
+        out(f"{list_name} = []")
         for f in tagged:
-            out(f"if {self._differs(f'{source}.{f.name}', f)}:")
+            value = f"{source}.{f.name}"
+            out(f"if {self._differs(value, f)}:")
             out.indent += 1
-            out(f"if {list_name} is None: {list_name} = []")
-            outer = f"append{self.depth}"
-            out(f"{outer} = append; parts = []; append = parts.append")
-            self.depth += 1
             if f.type in FIXED and not f.is_array:
-                self._encode_run(source, [f], pad=False)
+                letter, size = FIXED[f.type]
+                pack = f"{out.struct('>BB' + letter)}_pack"
+                out(f"{list_name}.append({pack}({f.tag}, {size}, {value}))")
             else:
+                outer = f"append{self.depth}"
+                out(f"{outer} = append; parts = []; append = parts.append")
+                self.depth += 1
                 self._encode_field(source, f, tagged=True)
-            self.depth -= 1
-            out(f"{list_name}.append(({f.tag}, b''.join(parts))); append = {outer}")
+                self.depth -= 1
+                out(f"s = b''.join(parts); append = {outer}")
+                out(f"{list_name}.append(UVARINTS[{f.tag}] + write_uvarint(len(s)) + s)")
             out.indent -= 1
-        out(f"if {list_name} is None: append(ZERO)")
-        out("else:")
-        out.indent += 1
-        out(f"append(write_uvarint(len({list_name})))")
-        out(f"for tag, value in {list_name}:")
-        out("    append(write_uvarint(tag)); append(write_uvarint(len(value))); append(value)")
-        out.indent -= 1
+        out(f"append(UVARINTS[len({list_name})] + b''.join({list_name}))")
 
     def _differs(self, value: str, field: Field) -> str:
         """An expression that is true when a tagged field has to be written."""

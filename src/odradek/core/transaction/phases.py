@@ -43,6 +43,8 @@ class Phase(Enum):
     DEAD = 6, "Dead"
     PREPARE_EPOCH_FENCE = 7, "PrepareEpochFence"
 
+    __hash__ = object.__hash__  # that of Enum is a function in Python
+
 
 AT_REST = frozenset((Phase.EMPTY, Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT))
 """No transaction is open. Only from here an id may expire."""
