@@ -122,6 +122,10 @@ class MemoryPartition:
     def high_watermark(self) -> int:
         return self.high
 
+    @property
+    def commits_at_once(self) -> bool:
+        return not self.is_replicated
+
     def append(
         self, batch: bytearray, *, verification_guard: int = 0, transaction_version: int = 0
     ) -> int:

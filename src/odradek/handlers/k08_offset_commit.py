@@ -16,9 +16,11 @@ from collections.abc import Iterable
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.shard import Answer
+from odradek.core.group.group import Committer
 from odradek.core.metadata.image import TopicImage, TopicsImage
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire import single_offset_commit
 from odradek.wire.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -31,6 +33,32 @@ from odradek.wire.generated.offset_commit_response import (
 )
 
 TOPIC_IDS_VERSION = 10
+
+
+def quick(
+    broker: Broker, frame: memoryview, position: int, version: int, correlation_id: int
+) -> bytes | None:
+    """Commit offsets of one topic, and answer that it went well."""
+    if version < single_offset_commit.VERSION_MIN:
+        return None
+    found = single_offset_commit.decode(frame, position, version)
+    if found is None:
+        return None
+    group_id, epoch, member_id, instance_id, topic, partitions = found
+    topics = broker.metadata.image.topics
+    if version >= TOPIC_IDS_VERSION:
+        image = topics.by_id.get(topic)
+    else:
+        image = topics.by_name.get(str(topic[1:], "utf-8", "replace"))
+    if image is None:
+        return None
+    for each in partitions:
+        if each[0] not in image.partitions:
+            return None
+    committer = Committer(member_id, instance_id, epoch, False, version)
+    if not broker.groups.commit_at_once(group_id, committer, image, partitions):
+        return None  # `handle` waits, or gets the error and says it
+    return single_offset_commit.encode_answer(correlation_id, topic, partitions)
 
 
 def handle(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
@@ -122,4 +150,4 @@ async def _commit_others(
     return OffsetCommitResponse(topics=refused)
 
 
-HANDLER = Handler(request=OffsetCommitRequest, versions=(2, 10), handle=handle)
+HANDLER = Handler(request=OffsetCommitRequest, versions=(2, 10), handle=handle, quick=quick)

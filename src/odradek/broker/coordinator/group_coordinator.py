@@ -18,11 +18,11 @@ from odradek.broker.coordinator.log import CoordinatorTopic
 from odradek.broker.coordinator.shard import Answer, Means, Shard
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.group.consumer.heartbeat import validate
-from odradek.core.group.group import GroupType, Requester
+from odradek.core.group.group import Committer, GroupType, Requester
 from odradek.core.group.machine import GroupMachine
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.delta import MetadataDelta
-from odradek.core.metadata.image import MetadataImage
+from odradek.core.metadata.image import MetadataImage, TopicImage
 from odradek.env.clock import Clock
 from odradek.env.randomness import RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
@@ -150,6 +150,21 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         """OffsetCommit; the empty group id is one like others here."""
         shard = self._shard(request.group_id)
         return shard.ask(shard.machine.commit.commit, request, context.api_version)
+
+    def commit_at_once(
+        self,
+        group_id: str,
+        committer: Committer,
+        topic: TopicImage,
+        partitions: Sequence[tuple[int, int, int]],
+    ) -> bool:
+        """The usual OffsetCommit (see `Commit.commit_usual`), if it can be done here and now."""
+        try:
+            shard = self._shard(group_id)
+        except ApiError:
+            return False
+        commit = shard.machine.commit.commit_usual
+        return shard.write_at_once(commit, group_id, committer, topic, partitions)
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, require_stable: bool) -> Answer:
         """One group of OffsetFetch.

@@ -29,6 +29,11 @@ class CoordinatorPartition(Protocol):
         ...
 
     @property
+    def commits_at_once(self) -> bool:
+        """Whether the high watermark passes what is appended before `append` returns."""
+        ...
+
+    @property
     def batch_bytes_max(self) -> int:
         """The largest batch that the log takes."""
         ...

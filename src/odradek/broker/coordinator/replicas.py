@@ -37,6 +37,11 @@ class ReplicaPartition:
         return self._partition.log.high_watermark
 
     @property
+    def commits_at_once(self) -> bool:
+        """See `CoordinatorPartition`."""
+        return not self._partition.log.is_flushed_before_ack
+
+    @property
     def batch_bytes_max(self) -> int:
         """See `CoordinatorPartition`."""
         return self._partition.log.config.max_message_bytes

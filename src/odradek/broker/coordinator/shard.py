@@ -14,7 +14,7 @@ from odradek.broker.coordinator.log import CoordinatorPartition
 from odradek.broker.coordinator.pending import Pending, PendingAnswers
 from odradek.core.coordinator.machine import CoordinatorMachine, Task
 from odradek.core.coordinator.record import encode
-from odradek.core.coordinator.result import CoordinatorResult, OnCommit
+from odradek.core.coordinator.result import CoordinatorResult, OnCommit, PackedResult
 from odradek.core.coordinator.timers import Timer
 from odradek.env.clock import Clock
 from odradek.model.errors import ApiError, ErrorCode
@@ -259,6 +259,40 @@ class Shard(Generic[MachineT]):
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._means.loop.call_soon(self._flush_at_end_of_turn)
+
+    def write_at_once(self, question: Callable[..., PackedResult], *arguments: Any) -> bool:
+        """Ask the machine what is asked most, and write its records alone, now.
+
+        False if that cannot be: others have to be waited for, or the machine or the log refuses.
+        Nothing has changed then, and `ask` will tell.
+        """
+        means = self._means
+        now_ms = means.clock.monotonic_ms()
+        if (
+            self._builder is not None
+            or now_ms == self._alone_ms
+            or self._written > self._committed
+            or not self._partition.commits_at_once
+            or means.codec is not Codec.NONE
+        ):
+            return False
+        try:
+            records, replay = question(*arguments)
+        except ApiError:
+            return False
+        self._alone_ms = now_ms
+        replay(self._next_offset)
+        builder = RecordBatchBuilder()
+        batch_ms = means.clock.now_ms()
+        for key, value in records:
+            builder.append(batch_ms, key, value)
+        self._next_offset += len(records)
+        try:
+            self._append(builder.build(), 0, 0)
+        except ApiError:
+            return False
+        assert self._written <= self._committed, "what is appended is committed"
+        return True
 
     # -- the batch ----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.model.errors import ApiError
@@ -41,6 +41,15 @@ class CoordinatorResult(Generic[ResponseT_co]):
         self.replay = replay
         self.atomic = atomic
         self.on_commit = on_commit
+
+
+class PackedResult(NamedTuple):
+    """A decision of the usual kind, with its records in bytes; the answer is that all is well."""
+
+    records: Sequence[tuple[bytes, bytes]]
+    """Key and value of each."""
+    replay: Callable[[int], None]
+    """Takes them all; the argument is the offset of the first."""
 
 
 NOTHING: CoordinatorResult[None] = CoordinatorResult(NO_RECORDS, None)

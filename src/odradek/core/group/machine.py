@@ -71,7 +71,7 @@ class GroupMachine:
         self._quick = QuickCommits(self._place)
         self.quick_replay: QuickReplay | None = self._quick.take
         self.consumer_heartbeat = self._consumer.heartbeat
-        self.commit = Commit(state, self.rebalance)
+        self.commit = Commit(state, self.rebalance, self._place)
         self.fetch = Fetch(state, self.offsets)
         self.deletion = Deletion(state, self.offsets)
         self.listing = Listing(state, self.deletion)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.core.coordinator.record import CoordinatorRecord
-from odradek.core.coordinator.result import CoordinatorResult
+from odradek.core.coordinator.result import CoordinatorResult, PackedResult
 from odradek.core.group.classic.group import ClassicGroup, ClassicState
 from odradek.core.group.classic.rebalance import Rebalance
 from odradek.core.group.group import Committer, ValidatePartition
+from odradek.core.group.offsets.quick_commits import FindPlace, key_prefix, pack_commit
+from odradek.core.group.offsets.store import CommittedOffset
 from odradek.core.group.records import offset_commit
 from odradek.core.group.state import GroupState
+from odradek.core.metadata.image import TopicImage
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.uuids import ZERO
 from odradek.wire.generated.offset_commit_request import OffsetCommitRequest
@@ -35,9 +40,10 @@ _TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 class Commit:
     """Decides on commits. Topics of the requests exist: handlers have looked."""
 
-    def __init__(self, state: GroupState, rebalance: Rebalance) -> None:
+    def __init__(self, state: GroupState, rebalance: Rebalance, find_place: FindPlace) -> None:
         self._state = state
         self._rebalance = rebalance
+        self._find_place = find_place
 
     def commit(
         self, request: OffsetCommitRequest, api_version: int
@@ -48,7 +54,14 @@ class Commit:
             ApiError: the member may not commit; nothing is stored.
         """
         group_id = request.group_id
-        validate = self._validate(request, api_version)
+        committer = Committer(
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            False,
+            api_version,
+        )
+        validate = self._validate(group_id, committer)
         now_ms = self._state.clock.now_ms()
         metadata_max = self._state.config.offset_metadata_max_bytes
         retention_ms = request.retention_time_ms
@@ -83,23 +96,53 @@ class Commit:
             )
         return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
 
-    def _validate(self, request: OffsetCommitRequest, api_version: int) -> ValidatePartition | None:
-        group = self._state.groups.get(request.group_id)
-        epoch = request.generation_id_or_member_epoch
+    def commit_usual(
+        self,
+        group_id: str,
+        committer: Committer,
+        topic: TopicImage,
+        partitions: Sequence[tuple[int, int, int]],
+    ) -> PackedResult:
+        """The same for partitions (with offset and leader epoch) of one topic, without text.
+
+        Raises:
+            ApiError: the member may not commit; nothing is stored.
+        """
+        state, name, topic_id = self._state, topic.name, topic.id
+        validate = self._validate(group_id, committer)
+        now_ms = state.clock.now_ms()
+        prefix = key_prefix(group_id, name)
+        records = []
+        for index, offset, leader_epoch in partitions:
+            if validate is not None:
+                validate(name, topic_id, index)
+            records.append(pack_commit(prefix, index, offset, leader_epoch, now_ms, topic_id))
+
+        def replay(record_offset: int) -> None:
+            place = self._find_place(group_id, name)
+            for index, offset, leader_epoch in partitions:
+                committed = CommittedOffset(
+                    record_offset, offset, leader_epoch, "", now_ms, -1, topic_id
+                )
+                state.journal.put(place, index, committed)
+                record_offset += 1
+
+        return PackedResult(records, replay)
+
+    def _validate(self, group_id: str, committer: Committer) -> ValidatePartition | None:
+        group = self._state.groups.get(group_id)
         if group is None:
-            if epoch < 0:
+            if committer.generation_or_epoch < 0:
                 return None  # replaying the commit makes a group that only stores offsets
-            if api_version >= GROUP_NOT_FOUND_VERSION:
-                raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+            if committer.api_version >= GROUP_NOT_FOUND_VERSION:
+                raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        validate = group.validate_offset_commit(
-            Committer(request.member_id, request.group_instance_id, epoch, False, api_version)
-        )
+        validate = group.validate_offset_commit(committer)
         if isinstance(group, ClassicGroup) and group.state in (
             ClassicState.STABLE,
             ClassicState.PREPARING_REBALANCE,
         ):
-            self._rebalance.expect_heartbeat(group, group.members[request.member_id])
+            self._rebalance.expect_heartbeat(group, group.members[committer.member_id])
         return validate
 
     def commit_in_transaction(

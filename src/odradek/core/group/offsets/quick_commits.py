@@ -1,4 +1,5 @@
-"""Commits are what a log of groups is full of: while it is loaded, most are taken as bytes.
+"""Commits are what a log of groups is full of: most are packed, and taken while it is loaded, as
+bytes.
 
 The key of a commit ends with the partition; all before it, type, group and topic, is the same for
 many records and is looked up instead of decoded. A value of the usual form (without text, with a
@@ -17,10 +18,28 @@ from odradek.wire.primitives import MalformedMessage
 
 _PARTITION = Struct(">i")
 _KIND = Struct(">h")
+_SIZE = Struct(">h")
+_KEY = Struct(">hh")
+"""Type, the group id's size."""
 _VALUE = Struct(">hqiBqBBB16s")
 """Version, offset, leader epoch, metadata's length + 1, time, tags, a tag, its size, topic id."""
 _USUAL = (OFFSET_COMMIT_VERSION, 1, 1, 0, 16)
 """Of these: version, metadata's length + 1, tags, a tag, its size."""
+
+
+def key_prefix(group_id: str, topic: str) -> bytes:
+    """The key of a commit without the partition."""
+    group, name = group_id.encode(), topic.encode()
+    return _KEY.pack(OffsetCommitKey.API_KEY, len(group)) + group + _SIZE.pack(len(name)) + name
+
+
+def pack_commit(
+    prefix: bytes, partition: int, offset: int, leader_epoch: int, time_ms: int, topic_id: bytes
+) -> tuple[bytes, bytes]:
+    """Key and value of a commit in the usual form."""
+    value = _VALUE.pack(OFFSET_COMMIT_VERSION, offset, leader_epoch, 1, time_ms, 1, 0, 16, topic_id)
+    return prefix + _PARTITION.pack(partition), value
+
 
 FindPlace = Callable[[str, str], PartitionOffsets]
 """(group id, topic): where the offsets are kept."""
