@@ -16,13 +16,15 @@ class Bench:
     def __init__(self, is_replicated=False):
         self.loop = VirtualLoop()
         self.clock = VirtualClock(self.loop)
+        self.means = Means(self.loop, self.clock, write_timeout_ms=5000)
         self.topic = MemoryTopic(is_replicated)
         self.runtime = self.make_runtime()
         self.runtime.elect(0, 1)
 
     def make_runtime(self):
-        means = Means(self.loop, self.clock, write_timeout_ms=5000)
-        return CoordinatorRuntime("ledger", self.topic, lambda _: Ledger(self.clock), means, 1000)
+        return CoordinatorRuntime(
+            "ledger", self.topic, lambda _: Ledger(self.clock), self.means, 1000
+        )
 
     @property
     def log(self):

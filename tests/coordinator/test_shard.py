@@ -36,6 +36,12 @@ def test_who_asks_alone_is_answered_at_once(bench):
     assert bench.machine.offsets == [0, 1, 2, 3, 4]
 
 
+def test_who_shares_no_batches_is_answered_at_once(bench):
+    bench.means.shares_batches = False
+    assert [bench.ask("put", name, n) for n, name in enumerate("abc")] == ["a=0", "b=1", "c=2"]
+    assert bench.log.appends == 3
+
+
 def test_who_asks_alone_waits_for_the_high_watermark(replicated):
     replicated.run(1)
     answer = replicated.ask("put", "a", 1)

@@ -50,7 +50,7 @@ class ShardState(Enum):
 class Means:
     """What all shards of a runtime share."""
 
-    __slots__ = ("clock", "codec", "loop", "write_timeout_ms")
+    __slots__ = ("clock", "codec", "loop", "shares_batches", "write_timeout_ms")
 
     def __init__(
         self,
@@ -58,6 +58,8 @@ class Means:
         clock: Clock,
         write_timeout_ms: int,
         codec: Codec = Codec.NONE,
+        *,
+        shares_batches: bool = True,
     ) -> None:
         self.loop = loop
         self.clock = clock
@@ -65,6 +67,8 @@ class Means:
         """How long an answer may wait for its records to be committed."""
         self.codec = codec
         """How batches are compressed."""
+        self.shares_batches = shares_batches
+        """Whether questions of one millisecond share a batch, rather than write one each."""
 
 
 class Shard(Generic[MachineT]):
@@ -214,10 +218,8 @@ class Shard(Generic[MachineT]):
         if result.records:
             is_alone = self._builder is None
             self._admit(result)
-            now_ms = self._means.clock.monotonic_ms()
-            if not is_alone or now_ms == self._alone_ms:
+            if not is_alone or not self._may_write_alone():
                 return self._join_batch(result).future
-            self._alone_ms = now_ms
             self._write_alone(result.on_commit)
         if self._builder is None and self._written <= self._committed:
             if result.on_commit is not None:
@@ -229,10 +231,18 @@ class Shard(Generic[MachineT]):
         self._wait([pending])
         return pending.future
 
+    def _may_write_alone(self) -> bool:
+        """Whether this is the first question of the millisecond, if it matters."""
+        means = self._means
+        if not means.shares_batches:
+            return True
+        now_ms = means.clock.monotonic_ms()
+        is_first = now_ms != self._alone_ms
+        self._alone_ms = now_ms
+        return is_first
+
     def _write_alone(self, on_commit: OnCommit | None) -> None:
         """Nobody else has asked yet: write at once, which spares a future and a turn of the loop.
-
-        Who asks in the same millisecond shares a batch.
 
         Raises:
             ApiError: the log refuses.

@@ -63,7 +63,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
             topic,
             config.transaction_state_log_num_partitions,
             config,
-            Means(loop, clock, config.request_timeout_ms),
+            Means(loop, clock, config.request_timeout_ms, shares_batches=False),
             config.transaction_state_log_load_buffer_size,
         )
 
