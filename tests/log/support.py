@@ -16,7 +16,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch, iterate_batches
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.compression import Codec
-from odradek.records.control import end_of_transaction_batch
+from odradek.records.control import EndOfTransaction, end_of_transaction_batch
 from odradek.records.record import Record, iterate_records
 
 NOW_MS = 1_700_000_000_000
@@ -134,14 +134,15 @@ def end_transaction(
     replicated: bool = True,
 ):
     """Append a marker as the transaction coordinator does."""
-    marker = end_of_transaction_batch(
+    batch = end_of_transaction_batch(
         committed,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         coordinator_epoch=coordinator_epoch,
         timestamp=NOW_MS,
     )
-    info = append_marker(log, marker, log.leader_epoch, 0)
+    marker = EndOfTransaction(committed, coordinator_epoch)
+    info = append_marker(log, batch, marker, log.leader_epoch, 0)
     if replicated:
         log.high_watermark = log.log_end_offset
     return info

@@ -8,8 +8,9 @@ from tests.log.support import NOW_MS, LogRoom, batch, read_bytes
 
 from odradek.log import AppendOrigin, RecordsRefused
 from odradek.log.marking import append_marker
+from odradek.log.own_records import append_own_records
 from odradek.records.compression import Codec
-from odradek.records.control import end_of_transaction_batch
+from odradek.records.control import EndOfTransaction, end_of_transaction_batch
 
 PRODUCERS = st.integers(7, 8)
 EPOCHS = st.integers(0, 3)
@@ -32,6 +33,13 @@ END = st.fixed_dictionaries(
         "producer_epoch": EPOCHS,
         "coordinator_epoch": st.integers(0, 1),
         "transaction_version": st.sampled_from((0, 2)),
+    }
+)
+OWN = st.fixed_dictionaries(
+    {
+        "timestamp": st.integers(NOW_MS - 5_000, NOW_MS + 5_000),
+        "values": st.lists(st.sampled_from((b"v", b"w" * 300)), min_size=1, max_size=3),
+        "leader_epoch": st.sampled_from((0, 0, 0, 1)),
     }
 )
 COMPRESSION = st.sampled_from(("producer", "uncompressed", "gzip"))
@@ -60,8 +68,15 @@ def send(log, step):
 def end(log, step):
     fields = dict(step)
     version = fields.pop("transaction_version")
-    marker = end_of_transaction_batch(**fields, timestamp=NOW_MS)
-    return append_marker(log, marker, 0, version)
+    batch = end_of_transaction_batch(**fields, timestamp=NOW_MS)
+    marker = EndOfTransaction(step["committed"], step["coordinator_epoch"])
+    return append_marker(log, batch, marker, 0, version)
+
+
+def write(log, step):
+    records = [(b"key", value) for value in step["values"]]
+    append_own_records(log, step["timestamp"], records, step["leader_epoch"])
+    return AppendInfo(log.log_end_offset - len(records), log.log_end_offset - 1, 0)
 
 
 def take(log, step):
@@ -99,7 +114,7 @@ def seen(log):
 
 
 @settings(max_examples=150, deadline=None)
-@given(COMPRESSION, st.lists(SEND | SEND | END, max_size=24))
+@given(COMPRESSION, st.lists(SEND | SEND | END | OWN, max_size=24))
 def test_the_usual_case_does_what_the_book_says(tmp_path_factory, compression, steps):
     path = tmp_path_factory.mktemp("logs")
     usual = LogRoom(path / "usual").open(compression_type=compression)

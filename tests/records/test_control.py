@@ -6,6 +6,7 @@ from tests.records.legacy import legacy_message
 from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.control import (
+    END_TRANSACTION_VALUE,
     ControlType,
     EndOfTransaction,
     control_batch,
@@ -30,6 +31,25 @@ def test_the_end_of_a_transaction(committed):
     assert batch.is_transactional
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (4000, 2, -1)
     assert read_end_of_transaction(batch) == EndOfTransaction(committed, 17)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("timestamp", [-1, 0, 2**42])
+def test_the_end_of_a_transaction_is_what_the_builder_makes(committed, timestamp):
+    builder = RecordBatchBuilder(
+        leader_epoch=3, producer_id=2**40, producer_epoch=32767, is_transactional=True,
+        is_control=True,
+    )  # fmt: skip
+    kind = ControlType.COMMIT if committed else ControlType.ABORT
+    builder.append(timestamp, control_key(kind), END_TRANSACTION_VALUE.pack(0, 2**31 - 1))
+    assert builder.build() == end_of_transaction_batch(
+        committed,
+        producer_id=2**40,
+        producer_epoch=32767,
+        coordinator_epoch=2**31 - 1,
+        timestamp=timestamp,
+        leader_epoch=3,
+    )
 
 
 def test_an_end_that_compaction_has_emptied():

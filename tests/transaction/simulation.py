@@ -15,7 +15,7 @@ from typing import Any
 from tests.transaction.support import PLACES, Coordinator
 
 from odradek.broker.coordinator.markers import Marker
-from odradek.core.transaction.transaction import EPOCH_MAX, each, gathered
+from odradek.core.transaction.transaction import EPOCH_MAX, gathered
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.end_txn_request import EndTxnRequest
@@ -82,7 +82,7 @@ class Places:
 
     def _write(self, marker: Marker) -> dict[TopicPartition, ErrorCode]:
         results = {}
-        for name in each(marker.partitions):
+        for name in marker.partitions:
             if self.world.is_rough and self.world.random.random() < 0.2:
                 results[name] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:

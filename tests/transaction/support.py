@@ -21,7 +21,7 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
-from odradek.core.transaction.transaction import each, gathered
+from odradek.core.transaction.transaction import gathered
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.end_txn_request import EndTxnRequest
@@ -69,7 +69,7 @@ class Markers:
 
     def _write(self, marker: Marker) -> dict[TopicPartition, ErrorCode]:
         results = {}
-        for name in each(marker.partitions):
+        for name in marker.partitions:
             results[name] = self.refused.get(name, ErrorCode.NONE)
             if not results[name]:
                 self.written.append((name, marker))

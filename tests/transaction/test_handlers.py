@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.transaction.test_produce import TIMEOUT_MS, batch, code_of, produce_request
+from tests.transaction.test_produce import TIMEOUT_MS, batch, code_of, image_of, produce_request
 
 from odradek.client.cluster import Cluster
 from odradek.model.errors import ErrorCode
@@ -148,8 +148,8 @@ def test_offsets_of_unknown_partitions_are_refused_alone(ask):
 
 def test_markers_are_written_where_they_can_be(ask, broker):
     producer_id, epoch = initialize(ask, "marked")
-    topic_id = broker.node.broker.metadata.image.topics.by_name["target"].id
-    request = produce_request(topic_id, batch(producer_id, epoch, 0), "marked")
+    topic = image_of(broker, "target")
+    request = produce_request(topic, batch(producer_id, epoch, 0), transactional_id="marked")
     assert code_of(ask(request, ProduceResponse)) is OK
     log = broker.node.broker.replicas.find("target", 0).log
     assert log.last_stable_offset < log.high_watermark
@@ -212,8 +212,8 @@ def test_listing_and_describing(ask):
 
 def test_the_numbers(ask, broker):
     producer_id, epoch = initialize(ask, "counted")
-    topic_id = broker.node.broker.metadata.image.topics.by_name["target"].id
-    request = produce_request(topic_id, batch(producer_id, epoch, 0), "counted")
+    topic = image_of(broker, "target")
+    request = produce_request(topic, batch(producer_id, epoch, 0), transactional_id="counted")
     assert code_of(ask(request, ProduceResponse)) is OK
     numbers = {
         family.name: {tuple(each.labels.values()): each.value for each in family.samples}

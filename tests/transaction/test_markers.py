@@ -22,7 +22,7 @@ class Replica:
         self.log = SimpleNamespace(is_flushed_before_ack=is_flushed_before_ack, log_end_offset=0)
         self.flushes: list[tuple[int, Any]] = []
 
-    def append_marker(self, batch: bytearray, transaction_version: int) -> None:
+    def append_marker(self, batch: Any, marker: Any, transaction_version: int) -> None:
         self.log.log_end_offset += 1
 
     def when_flushed(self, offset: int, flushed: Any) -> None:
@@ -30,7 +30,7 @@ class Replica:
 
 
 def marker(*indexes: int) -> Marker:
-    return Marker(7, 0, 0, True, 2, {"orders": frozenset(indexes)})
+    return Marker(7, 0, 0, True, 2, [TopicPartition("orders", index) for index in indexes])
 
 
 def writer(*replicas: Replica) -> MarkerWriter:

@@ -17,6 +17,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import is_internal
+from odradek.records.control import EndOfTransaction
 
 if TYPE_CHECKING:
     from odradek.broker.delayed_fetch import DelayedFetch
@@ -118,8 +119,10 @@ class Partition:
         self.on_appended(len(records))
         return info
 
-    def append_marker(self, batch: bytearray, transaction_version: int) -> None:
-        """Append the marker that ends a producer's transaction.
+    def append_marker(
+        self, batch: bytearray, marker: EndOfTransaction, transaction_version: int
+    ) -> None:
+        """Append the marker that ends a producer's transaction; `batch` is made of it.
 
         Raises:
             ApiError: this is not the leader, the ISR is too small, or the log refuses.
@@ -128,7 +131,7 @@ class Partition:
         log = self.log
         if len(self.registration.isr) < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        append_marker(log, batch, self.registration.leader_epoch, transaction_version)
+        append_marker(log, batch, marker, self.registration.leader_epoch, transaction_version)
         self.on_appended(len(batch))
 
     def on_appended(self, appended_bytes: int) -> None:

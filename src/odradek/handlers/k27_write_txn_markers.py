@@ -11,7 +11,6 @@ import asyncio
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.markers import Marker, Results
-from odradek.core.transaction.transaction import gathered
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -60,16 +59,18 @@ def _marker(asked: WritableTxnMarker) -> Marker:
         asked.coordinator_epoch,
         asked.transaction_result,
         asked.transaction_version,
-        gathered(_partitions(asked)),
+        _partitions(asked),
     )
 
 
 def _partitions(asked: WritableTxnMarker) -> list[TopicPartition]:
-    return [
+    """Each once."""
+    names = (
         TopicPartition(topic.name, index)
         for topic in asked.topics
         for index in topic.partition_indexes
-    ]
+    )
+    return list(dict.fromkeys(names))
 
 
 def _topics(results: Results) -> list[WritableTxnMarkerTopicResult]:

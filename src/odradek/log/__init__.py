@@ -10,7 +10,7 @@ on_directory_failure=...)`: all logs of a node.
     update_topic_config(topic, config) · update_all_configs(config)
     when_flushed(log, offset, callback): group commit
 
-`append_marker(log, batch, leader_epoch, transaction_version)`: the end of a transaction.
+`append_marker(log, batch, marker, leader_epoch, transaction_version)`: the end of a transaction.
 
 `PartitionLog`: one partition.
     topic_partition, topic_id, config, directory

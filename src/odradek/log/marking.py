@@ -14,7 +14,7 @@ from odradek.log.origin import AppendOrigin
 from odradek.log.producer_state import CompletedTransaction
 from odradek.log.results import AppendInfo
 from odradek.records.batch import LOG_OVERHEAD
-from odradek.records.control import plain_end_of_transaction
+from odradek.records.control import EndOfTransaction
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
@@ -24,9 +24,15 @@ _unpack_producer = Struct(">35xqqh").unpack_from
 
 
 def append_marker(
-    log: PartitionLog, batch: bytearray, leader_epoch: int, transaction_version: int
+    log: PartitionLog,
+    batch: bytearray,
+    marker: EndOfTransaction,
+    leader_epoch: int,
+    transaction_version: int,
 ) -> AppendInfo:
-    """Append the marker that ends a producer's transaction; `batch` is written to.
+    """Append the marker that ends a producer's transaction.
+
+    `batch` is what `end_of_transaction_batch` makes of `marker`; it is written to.
 
     Raises:
         RecordsRefused: the producer, or the coordinator, has been fenced.
@@ -35,10 +41,8 @@ def append_marker(
     timestamp, producer_id, epoch = _unpack_producer(batch)
     state = log.producer_state()
     entry = state.entries.get(producer_id)
-    marker = plain_end_of_transaction(batch)
     if (
-        marker is None
-        or not marker.committed
+        not marker.committed
         or AppendOrigin.COORDINATOR not in log.in_place
         or leader_epoch != log.leader_epoch
         or entry is None

@@ -15,12 +15,18 @@ from typing import NamedTuple
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
+    CONTROL_FLAG,
     HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
     NO_LEADER_EPOCH,
+    NO_SEQUENCE,
+    RECORD_BATCH_HEADER,
+    TRANSACTIONAL_FLAG,
     Buffer,
     RecordBatch,
 )
-from odradek.records.builder import RecordBatchBuilder
+from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.errors import InvalidRecords
 from odradek.records.record import Record, iterate_records
 
@@ -29,7 +35,7 @@ END_TRANSACTION_VALUE = Struct(">hi")
 _PLAIN_END = Struct(">5shhBhiB")
 """The one record: lengths and deltas, key, length of the value, value, number of headers."""
 _PLAIN_END_FRONT = bytes((16 << 1, 0, 0, 0, CONTROL_KEY.size << 1))
-_PLAIN_END_SIZE = HEADER_SIZE + _PLAIN_END.size
+_PLAIN_END_BATCH = Struct(RECORD_BATCH_HEADER.format + _PLAIN_END.format[1:])
 
 
 class ControlType(IntEnum):
@@ -101,16 +107,32 @@ def end_of_transaction_batch(
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
     """The marker that ends a producer's transaction in a partition."""
-    builder = RecordBatchBuilder(
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
+    batch = bytearray(
+        _PLAIN_END_BATCH.pack(
+            0,
+            _PLAIN_END_BATCH.size - LOG_OVERHEAD,
+            leader_epoch,
+            MAGIC,
+            0,
+            TRANSACTIONAL_FLAG | CONTROL_FLAG,
+            0,
+            timestamp,
+            timestamp,
+            producer_id,
+            producer_epoch,
+            NO_SEQUENCE,
+            1,
+            _PLAIN_END_FRONT,
+            0,
+            ControlType.COMMIT if committed else ControlType.ABORT,
+            END_TRANSACTION_VALUE.size << 1,
+            0,
+            coordinator_epoch,
+            0,
+        )
     )
-    kind = ControlType.COMMIT if committed else ControlType.ABORT
-    builder.append(timestamp, control_key(kind), END_TRANSACTION_VALUE.pack(0, coordinator_epoch))
-    return builder.build()
+    seal(batch)
+    return batch
 
 
 def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
@@ -139,7 +161,7 @@ def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
 
 def plain_end_of_transaction(batch: Buffer) -> EndOfTransaction | None:
     """The marker in a control batch that looks as brokers write it; None is no verdict."""
-    if len(batch) != _PLAIN_END_SIZE or batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK:
+    if len(batch) != _PLAIN_END_BATCH.size or batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK:
         return None
     front, version, kind, length, value_version, epoch, headers = _PLAIN_END.unpack_from(
         batch, HEADER_SIZE

@@ -8,18 +8,17 @@ count as written once they are flushed where a topic wants that (`flush.messages
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.shard import Answer
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.core.transaction.transaction import Partitions, each
 from odradek.env.clock import Clock
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC
 from odradek.model.topic_partition import TopicPartition
-from odradek.records.control import end_of_transaction_batch
+from odradek.records.control import EndOfTransaction, end_of_transaction_batch
 
 Results = dict[TopicPartition, ErrorCode]
 
@@ -42,7 +41,7 @@ class Marker(NamedTuple):
     committed: bool
     transaction_version: int
     """The level of transaction.version by which the producer ended it."""
-    partitions: Partitions
+    partitions: Sequence[TopicPartition]
 
 
 class MarkerWriter:
@@ -69,14 +68,15 @@ class MarkerWriter:
             coordinator_epoch=marker.coordinator_epoch,
             timestamp=self._clock.now_ms(),
         )
+        ending = EndOfTransaction(marker.committed, marker.coordinator_epoch)
         results: Results = {}
         waiting: dict[TopicPartition, Answer] = {}
-        for name in each(marker.partitions):
+        for name in marker.partitions:
             try:
                 if name.topic == OFFSETS_TOPIC:
                     waiting[name] = self._end_in_groups(name.partition, marker)
                 else:
-                    unflushed = self._append(name, batch, marker.transaction_version)
+                    unflushed = self._append(name, batch, ending, marker.transaction_version)
                     if unflushed is None:
                         results[name] = ErrorCode.NONE
                     else:
@@ -88,13 +88,17 @@ class MarkerWriter:
         return results
 
     def _append(
-        self, name: TopicPartition, batch: bytearray, transaction_version: int
+        self,
+        name: TopicPartition,
+        batch: bytearray,
+        ending: EndOfTransaction,
+        transaction_version: int,
     ) -> asyncio.Future[None] | None:
         """Append a marker; what is returned is done when it survives a crash."""
         partition = self._replicas.by_name.get(name.topic, {}).get(name.partition)
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition.append_marker(bytearray(batch), transaction_version)
+        partition.append_marker(bytearray(batch), ending, transaction_version)
         if not partition.log.is_flushed_before_ack:
             return None
         unflushed: asyncio.Future[None] = self._loop.create_future()

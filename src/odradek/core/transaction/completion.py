@@ -11,7 +11,7 @@ whoever sends asks `on_written` with the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -22,10 +22,8 @@ from odradek.core.transaction.state import TransactionState
 from odradek.core.transaction.transaction import (
     NO_PARTITIONS,
     NO_PRODUCER_ID,
-    Partitions,
     Transaction,
     each,
-    gathered,
 )
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -54,7 +52,7 @@ class Order(NamedTuple):
     committed: bool
     client_version: int
     leader: int
-    partitions: Partitions
+    partitions: Sequence[TopicPartition]
 
 
 class Progress:
@@ -140,7 +138,7 @@ class Completion:
                     transaction.phase is Phase.PREPARE_COMMIT,
                     transaction.client_version,
                     leader,
-                    gathered(partitions),
+                    partitions,
                 )
             )
         if not progress.left:
@@ -180,7 +178,7 @@ class Completion:
         if progress is None or progress.transaction.producer_epoch != order.producer_epoch:
             return NOTHING  # somebody else's
         progress.unanswered -= 1
-        for name in each(order.partitions):
+        for name in order.partitions:
             progress.ordered.discard(name)
             if results.get(name) in _WRITTEN:
                 progress.left.discard(name)
