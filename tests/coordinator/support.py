@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from odradek.core.metadata.image import (
@@ -15,6 +15,7 @@ from odradek.core.metadata.image import (
 )
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.batch import RecordBatch, iterate_batches
+from odradek.records.builder import plain_batch
 
 EPOCH_MS = 1_700_000_000_000
 LED = PartitionRegistration((1,), (bytes(16),), (1,), (), (), (), (), 1, 0, 0, 0)
@@ -142,6 +143,9 @@ class MemoryPartition:
         if not self.is_replicated:
             self.commit()
         return self.end
+
+    def append_records(self, timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> int:
+        return self.append(plain_batch(timestamp, records))
 
     def commit(self, offset: int | None = None) -> None:
         """Followers have caught up."""

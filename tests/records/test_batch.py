@@ -17,7 +17,7 @@ from odradek.records.batch import (
     add_to_sequence,
     iterate_batches,
 )
-from odradek.records.builder import RecordBatchBuilder, record_size
+from odradek.records.builder import RecordBatchBuilder, plain_batch, record_size
 from odradek.records.compression import Codec
 from odradek.records.errors import CorruptBatch, InvalidRecords
 from odradek.records.record import Record, iterate_fields, iterate_records
@@ -101,6 +101,17 @@ def test_the_size_of_records_is_known_before_they_are_written(builder, fields):
         builder.append(timestamp, key, value, headers)
         assert builder.size == expected
     assert len(builder.build()) == expected
+
+
+@given(
+    st.integers(0, 2**45),
+    st.lists(st.tuples(st.binary(max_size=1500), st.binary(max_size=99)), min_size=1, max_size=80),
+)
+def test_a_plain_batch_is_what_the_builder_builds(timestamp, pairs):
+    builder = RecordBatchBuilder()
+    for key, value in pairs:
+        builder.append(timestamp, key, value)
+    assert plain_batch(timestamp, pairs) == builder.build()
 
 
 def test_offsets_may_have_gaps_and_reach_beyond_the_last_record():

@@ -84,15 +84,14 @@ class PartitionLog:
     """See the module. Made by `LogManager`."""
 
     __slots__ = (
-        "_attributes",
         "_high_watermark",
         "_index_interval",
         "_needs_keys",
         "_older",
         "_pwrite",
         "_recent",
-        "_size_max",
         "active",
+        "attributes_in_place",
         "bases",
         "config",
         "directory",
@@ -118,6 +117,7 @@ class PartitionLog:
         "roll_size",
         "sealed_offset",
         "segments",
+        "size_max",
         "snapshot_offset",
         "snapshots",
         "storage",
@@ -196,8 +196,8 @@ class PartitionLog:
         walks = config.message_timestamp_before_max_ms < 2**62
         self._needs_keys = config.is_compacted
         self.in_place = () if config.is_log_append_time else _ORIGINS[walks:]
-        self._attributes = attributes_in_place(config.compression_type)
-        self._size_max = min(config.max_message_bytes, config.segment_bytes)
+        self.attributes_in_place = attributes_in_place(config.compression_type)
+        self.size_max = min(config.max_message_bytes, config.segment_bytes)
         self._index_interval = config.index_interval_bytes
         self.timestamp_limit = -1
         rolling.set_limits(self, self.active)
@@ -239,10 +239,10 @@ class PartitionLog:
             )
         if (
             length + LOG_OVERHEAD != size
-            or size > self._size_max
+            or size > self.size_max
             or magic != MAGIC
             or base_offset
-            or attributes not in self._attributes
+            or attributes not in self.attributes_in_place
             or not 0 < count == delta + 1
             or max_timestamp > self.timestamp_limit
             or leader_epoch != self.leader_epoch

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from struct import Struct
 
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
@@ -25,6 +26,10 @@ from odradek.records.checksum import crc32c
 from odradek.records.compression import Codec, compress
 from odradek.records.varint import size_of_varint, varint
 
+_START = Struct(">qiibI")
+"""The fields of the header up to the checksum."""
+_COVERED = Struct(">hiqqqhii")
+"""Those that it covers."""
 _NULL = varint(-1)
 """The length of what is not there."""
 
@@ -167,6 +172,36 @@ class RecordBatchBuilder:
         )
         seal(batch)
         return batch
+
+
+def plain_batch(timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> bytearray:
+    """What a builder makes of these keys and values of one time, in half the time."""
+    parts: list[bytes] = []
+    for delta, (key, value) in enumerate(records):
+        # Neither attributes nor a time of its own in front, no headers behind.
+        record = b"".join(
+            (b"\0\0", varint(delta), varint(len(key)), key, varint(len(value)), value, b"\0")
+        )
+        parts += varint(len(record)), record
+    count = len(records)
+    covered = b"".join(
+        (
+            _COVERED.pack(
+                Codec.NONE,
+                count - 1,
+                timestamp,
+                timestamp,
+                NO_PRODUCER_ID,
+                NO_PRODUCER_EPOCH,
+                NO_SEQUENCE,
+                count,
+            ),
+            *parts,
+        )
+    )
+    length = ATTRIBUTES_POSITION - LOG_OVERHEAD + len(covered)
+    start = _START.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc32c(covered))
+    return bytearray(start + covered)
 
 
 def seal(batch: bytearray | memoryview) -> None:

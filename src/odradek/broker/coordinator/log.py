@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from odradek.records.batch import Buffer
@@ -48,6 +48,10 @@ class CoordinatorPartition(Protocol):
         Raises:
             ApiError: nothing was appended.
         """
+        ...
+
+    def append_records(self, timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> int:
+        """The same for keys and values that are a batch of their own, uncompressed."""
         ...
 
     async def read(self, offset: int, max_bytes: int) -> Buffer:

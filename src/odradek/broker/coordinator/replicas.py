@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 
 from odradek.broker.coordinator.log import CoordinatorPartition, HighWatermarkListener
 from odradek.broker.partition import Partition
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.log.origin import AppendOrigin
+from odradek.log.own_records import append_own_records
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.batch import Buffer
 
@@ -62,6 +64,16 @@ class ReplicaPartition:
         )
         partition.on_appended(len(batch))
         return info.last_offset + 1
+
+    def append_records(self, timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> int:
+        """See `CoordinatorPartition`."""
+        partition = self._partition
+        if not partition.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = partition.log
+        size = append_own_records(log, timestamp, records, partition.registration.leader_epoch)
+        partition.on_appended(size)
+        return log.log_end_offset
 
     async def read(self, offset: int, max_bytes: int) -> Buffer:
         """See `CoordinatorPartition`. Reads in a thread."""

@@ -204,7 +204,7 @@ class Shard(Generic[MachineT]):
             timestamp=self._means.clock.now_ms(),
         )
         self._next_offset += 1
-        self._append(batch, 0, transaction_version)
+        self._append(self._partition.append, batch, transaction_version=transaction_version)
         pending = Pending(None, None, self._means.loop.create_future())
         self._wait([pending])
         return pending.future
@@ -292,13 +292,9 @@ class Shard(Generic[MachineT]):
             return False
         self._alone_ms = now_ms
         replay(self._next_offset)
-        builder = RecordBatchBuilder()
-        batch_ms = means.clock.now_ms()
-        for key, value in records:
-            builder.append(batch_ms, key, value)
         self._next_offset += len(records)
         try:
-            self._append(builder.build(), 0, 0)
+            self._append(self._partition.append_records, means.clock.now_ms(), records)
         except ApiError:
             return False
         assert self._written <= self._committed, "what is appended is committed"
@@ -395,19 +391,20 @@ class Shard(Generic[MachineT]):
         if builder is None:
             return
         assert builder.count, "a batch is opened for records"
-        self._append(builder.build(), verification_guard, 0)
+        self._append(self._partition.append, builder.build(), verification_guard=verification_guard)
         answers, self._batch_answers = self._batch_answers, []
         self._builder = None
         if answers:
             self._wait(answers)
 
-    def _append(self, batch: bytearray, verification_guard: int, transaction_version: int) -> None:
+    def _append(self, append: Callable[..., int], *arguments: Any, **named: Any) -> None:
+        """Let the partition append; what it refuses is undone.
+
+        Raises:
+            ApiError: it refuses, or the log ends elsewhere than it should.
+        """
         try:
-            end_offset = self._partition.append(
-                batch,
-                verification_guard=verification_guard,
-                transaction_version=transaction_version,
-            )
+            end_offset = append(*arguments, **named)
         except ApiError as error:
             translated = coordinator_error(error)
             self._fail_batch(translated)

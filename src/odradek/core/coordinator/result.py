@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.model.errors import ApiError
@@ -43,13 +43,9 @@ class CoordinatorResult(Generic[ResponseT_co]):
         self.on_commit = on_commit
 
 
-class PackedResult(NamedTuple):
-    """A decision of the usual kind, with its records in bytes; the answer is that all is well."""
-
-    records: Sequence[tuple[bytes, bytes]]
-    """Key and value of each."""
-    replay: Callable[[int], None]
-    """Takes them all; the argument is the offset of the first."""
+PackedResult = tuple[Sequence[tuple[bytes, bytes]], Callable[[int], None]]
+"""A decision of the usual kind: its records as key and value in bytes, and what replays them all,
+given the offset of the first. The answer is that all is well."""
 
 
 NOTHING: CoordinatorResult[None] = CoordinatorResult(NO_RECORDS, None)

@@ -44,7 +44,9 @@ class ProcessChild:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            start_new_session=True,  # Ctrl-C in a terminal is for the node
+            # Ctrl-C in a terminal is for the node. Not a session of its own: Linux would give it
+            # as much processor as the whole session of the node, whatever its niceness.
+            process_group=0,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

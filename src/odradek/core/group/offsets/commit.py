@@ -127,7 +127,7 @@ class Commit:
                 state.journal.put(place, index, committed)
                 record_offset += 1
 
-        return PackedResult(records, replay)
+        return records, replay
 
     def _validate(self, group_id: str, committer: Committer) -> ValidatePartition | None:
         group = self._state.groups.get(group_id)
