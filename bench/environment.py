@@ -50,11 +50,19 @@ class Environment:
     """Both brokers running, and a warm client. A context manager: it ends what it started."""
 
     def __init__(
-        self, *, ours: str, rounds: int, quick: bool, settings: Mapping[str, str] | None = None
+        self,
+        *,
+        ours: str,
+        rounds: int,
+        quick: bool,
+        settings: Mapping[str, str] | None = None,
+        before_client: Sequence[str] = GIVES_WAY,
     ) -> None:
-        """`settings` are given to both brokers besides `SETTINGS`."""
+        """`settings` are given to both brokers besides `SETTINGS`; `before_client` is put before
+        the command of the client."""
         self.rounds = rounds
         self.quick = quick
+        self._before_client = before_client
         self._settings = {**SETTINGS, **(settings or {})}
         self._kinds: dict[str, type[Broker]] = {OURS: BROKERS[ours], THEIRS: ApacheKafka}
         self._stack = contextlib.ExitStack()
@@ -66,7 +74,7 @@ class Environment:
         try:
             for role in (OURS, THEIRS):
                 self.contenders.append(self._stack.enter_context(self.fresh(role)))
-            self._load = self.another_client(*GIVES_WAY)
+            self._load = self.another_client(*self._before_client)
         except BaseException:
             self._stack.close()
             raise

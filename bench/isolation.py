@@ -5,9 +5,11 @@ a topic that is not in the page cache and the broker compacts another topic of a
 ("beside"). Told is the 99th percentile of the time from the moment at which a record was due to
 its acknowledgement, and how much longer it is beside the others.
 
-The topic that is replayed is synced and dropped from the page cache before each pass; what the
-broker's process read from the device is told with the result. The consumer runs with low
-priority: it stands for a machine of its own, and must not win by taking the broker's processor.
+The topic that is replayed is synced and dropped from the page cache before the quiet phase, and
+before each further pass; what the broker's process read from the device is told with the result.
+The consumer has gone through the topic once before anything is measured, and runs with the lowest
+priority: it stands for a machine of its own, and neither its compiler nor it itself may take the
+processor from the broker, or from the producer whose records are timed.
 
 Beside all that a bare timer wakes up a thousand times a second and notes how late it was: where
 the device is emulated, reading from it can stop the whole machine for longer than a broker takes.
@@ -27,12 +29,13 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from compat.lab.broker import BrokerFailed
 from compat.lab.dialogue import Dialogue
 from compat.lab.toolchain import Missing
 
-from bench.environment import LOAD_SECONDS_MAX, Contender, Environment
+from bench.environment import GIVES_WAY, LOAD_SECONDS_MAX, Contender, Environment
 from bench.figures import OURS, Figure, Quantity
 from bench.machine import facts
 from bench.measures.latency import PROPERTIES as TAIL_PROPERTIES
@@ -55,7 +58,6 @@ KEYED_RECORDS, KEYED_SIZE, KEYS = 9_500_000, 100, 1_000_000
 KEYED_SETTINGS = {"segment.bytes": str(64 << 20), "min.cleanable.dirty.ratio": "0.01"}
 BACKOFF_MS = 500
 SETTINGS = {"log.cleaner.backoff.ms": str(BACKOFF_MS)}
-NICENESS = "10"
 
 QUIET_P50 = Quantity("produce p50, quiet", "ms")
 QUIET = Quantity("produce p99, quiet", "ms")
@@ -87,6 +89,16 @@ class Replay:
         self.device_bytes = 0
         self.seconds = 0.0
 
+    def warm_up(self) -> None:
+        """Go through all of it once, as fast as it comes."""
+        self._consume(self._records)
+
+    def _consume(self, records: int, **how: int) -> dict[str, Any]:
+        return self._client.ask(
+            "consume", LOAD_SECONDS_MAX, bootstrap=self._contender.broker.bootstrap,
+            topic=self._topic, records=records, **how,
+        )  # fmt: skip
+
     def run(self) -> None:
         """Replay in steps of `STEP_RECORDS` until `stop` is called; takes a thread."""
         broker = self._contender.broker
@@ -94,13 +106,10 @@ class Replay:
         for offset in itertools.cycle(range(0, self._records, STEP_RECORDS)):
             if self._is_over.is_set():
                 break
-            if offset == 0:
+            if offset == 0 and self.bytes:
                 write_out(self._contender, self._topic, drop=True)
-            done = self._client.ask(
-                "consume", LOAD_SECONDS_MAX, bootstrap=broker.bootstrap, topic=self._topic,
-                records=min(STEP_RECORDS, self._records - offset), offset=offset,
-                rate=REPLAY_BYTES_PER_SECOND,
-            )  # fmt: skip
+            records = min(STEP_RECORDS, self._records - offset)
+            done = self._consume(records, offset=offset, rate=REPLAY_BYTES_PER_SECOND)
             self.bytes += done["bytes"]
             self.seconds += done["seconds"]
         self.device_bytes = broker.process.io_counters().read_bytes - before
@@ -190,6 +199,7 @@ def one_round(
         ThreadPoolExecutor() as threads,
     ):
         write_out(contender, compacted, drop=False)
+        write_out(contender, cold, drop=True)
         quiet = tail(environment, contender, topic)
         compact = {"cleanup.policy": "compact"}
         environment.load(contender, "configure_topic", topic=compacted, settings=compact)
@@ -225,12 +235,16 @@ def one_round(
 def measure(environment: Environment) -> list[Figure]:
     """Fill what is replayed, then play the rounds."""
     records = environment.scaled(COLD_BYTES) // COLD_SIZE
-    client = environment.another_client("nice", "-n", NICENESS)
+    client = environment.another_client(*GIVES_WAY)
     with contextlib.ExitStack() as stack:
         cold = {
             each.role: stack.enter_context(filled(environment, each, records, COLD_SIZE))
             for each in environment.contenders
         }
+        for each in environment.contenders:
+            Replay(client, each, cold[each.role], records).warm_up()
+            with environment.topic(each) as topic:
+                tail(environment, each, topic)
         return environment.play(
             "isolation",
             QUANTITIES,
@@ -249,7 +263,11 @@ def main() -> int:
     machine = facts()
     try:
         with Environment(
-            ours="odradek", rounds=options.rounds, quick=options.quick, settings=SETTINGS
+            ours="odradek",
+            rounds=options.rounds,
+            quick=options.quick,
+            settings=SETTINGS,
+            before_client=(),
         ) as environment:
             setup = environment.described()
             warm_up(environment)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from odradek.env.file_range import FileRange
+from odradek.env.file_range import BufferedRange, FileRange
 from odradek.network.connection import BACKLOG_BYTES_MAX, Connection, Slot
 from odradek.network.server import Limits, ListenError, Server
 
@@ -190,14 +190,18 @@ def test_a_client_that_does_not_read_holds_up_only_itself():
     run(scenario())
 
 
-def test_file_ranges_leave_between_bytes():
+@pytest.mark.parametrize("is_buffered", [False, True])
+def test_file_ranges_leave_between_bytes(is_buffered):
     with tempfile.TemporaryFile() as file:
         content = os.urandom(3_000_000)
         file.write(content)
         file.flush()
 
         def dispatch(connection, view):
-            part = FileRange(file.fileno(), 1000, 2_000_000, file)
+            if is_buffered:
+                part = BufferedRange(memoryview(content), 1000, 2_000_000, content)
+            else:
+                part = FileRange(file.fileno(), 1000, 2_000_000, file)
             connection.respond([b"before", part, b"after"], 2_000_011)
 
         async def scenario():

@@ -2,39 +2,70 @@
 
 `sendfile` of such a range would stop the loop until the device has delivered, and with it every
 client. So before an answer leaves, its ranges are looked at (a few microseconds), and those that
-are cold are read once in the background, which brings them into the page cache; `sendfile` then
-finds them there. Consumers at the tail never come this way.
+are cold are read in the background. Consumers at the tail never come this way.
 
-The kernel is told not to read ahead in such files: it would do so in whatever call comes across
-the end of what it has read, `sendfile` among them, and a device may be set to megabytes at a time,
-which is milliseconds of the kernel's work that nothing interrupts. The steps are small for the
-same reason.
+A cold range is read past the page cache, in one step, into a buffer from which it is then sent.
+To find a page for each 4 KB costs the kernel several times the processor time, in stretches that
+nothing interrupts, and pushes out what consumers at the tail are about to read. There are
+`BUFFERS` buffers, made when they are first used and used again when their range has been sent.
+
+What has no place there (all buffers are taken, perhaps by consumers that do not read; a longer
+range; a file system that has no such reads) is read through the page cache, where `sendfile` then
+finds it. The kernel is told not to read ahead in such files: it would do so in whatever call comes
+across the end of what it has read, `sendfile` among them, and a device may be set to megabytes at
+a time. The steps are small for the same reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import mmap
 import os
 
-from odradek.env.file_range import FileRange
-from odradek.env.file_system import FileSystem
+from odradek.env.file_range import BufferedRange, FileRange
+from odradek.env.file_system import DIRECT_STEP, FileSystem
 from odradek.log.storage import Background
-from odradek.wire.generated.fetch_response import FetchResponse
+from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
+BUFFERS = 32
+BUFFER_BYTES = (1 << 20) + (64 << 10)
+"""What consumers ask of a partition by default, or one batch of the largest default size; and the
+rest of the blocks in which it begins and ends."""
 _STEP_BYTES = 128 * 1024
+
+
+class _Loan:
+    """A buffer that goes back with the last reference, as `OpenFile` closes with it."""
+
+    __slots__ = ("_free", "memory")
+
+    def __init__(self, memory: memoryview, free: list[memoryview]) -> None:
+        self.memory = memory
+        self._free = free
+
+    def __del__(self) -> None:
+        self._free.append(self.memory)
 
 
 class ColdReads:
     """See the module. Lives on the loop's thread."""
 
     def __init__(
-        self, file_system: FileSystem, background: Background, loop: asyncio.AbstractEventLoop
+        self,
+        file_system: FileSystem,
+        background: Background,
+        loop: asyncio.AbstractEventLoop,
+        buffers: int = BUFFERS,
     ) -> None:
+        self._file_system = file_system
         self._is_resident = file_system.is_resident
         self._background = background
         self._loop = loop
         self._scratch = memoryview(bytearray(_STEP_BYTES))
         """Where all threads read to at once: nobody looks at what comes."""
+        self._free: list[memoryview] = []
+        self._unmade = buffers
         self.answers = 0
         """Answers that had to wait for the disk."""
         self.bytes = 0
@@ -42,39 +73,82 @@ class ColdReads:
     def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
         """The response, at once if all of its records are at hand."""
         is_resident = self._is_resident
-        cold: list[FileRange] = []
+        cold: list[tuple[PartitionData, FileRange]] = []
         for topic in response.responses:
             for partition in topic.partitions:
                 records = partition.records
                 if isinstance(records, FileRange) and not is_resident(
                     records.descriptor, records.position, records.length
                 ):
-                    cold.append(records)
+                    cold.append((partition, records))
         if not cold:
             return response
         self.answers += 1
-        self.bytes += sum(map(len, cold))
+        self.bytes += sum(len(records) for _, records in cold)
         future: asyncio.Future[FetchResponse] = self._loop.create_future()
+        work = [(partition, records, self._borrow(records)) for partition, records in cold]
+
+        def read() -> None:
+            while work:
+                partition, records, loan = work.pop(0)
+                partition.records = self._read(records, loan)
 
         def done(error: OSError | None) -> None:
             # A device that fails here fails again in `sendfile`, which ends the connection.
             if not future.done():
                 future.set_result(response)
 
-        self._background(lambda: self._read(cold), done)
+        self._background(read, done)
         return future
 
-    def _read(self, ranges: list[FileRange]) -> None:
-        """Read ranges and throw the bytes away; in a thread.
+    def _borrow(self, records: FileRange) -> _Loan | None:
+        """A buffer for the range; None if it is too long for one, or all are taken."""
+        if records.position % DIRECT_STEP + records.length > BUFFER_BYTES:
+            return None
+        try:
+            memory = self._free.pop()  # the one used last: its pages are at hand
+        except IndexError:
+            if not self._unmade:
+                return None
+            self._unmade -= 1
+            private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            memory = memoryview(mmap.mmap(-1, BUFFER_BYTES, flags=private))
+        return _Loan(memory, self._free)
+
+    def _read(self, records: FileRange, loan: _Loan | None) -> FileRange:
+        """The range, in the loan's memory or, as it was given, in the page cache; in a thread.
 
         Raises:
             OSError: the device failed.
         """
-        for each in ranges:
-            os.posix_fadvise(each.descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-            position, end = each.position, each.position + each.length
-            while position < end:
-                count = os.preadv(each.descriptor, [self._scratch[: end - position]], position)
-                if not count:
-                    break
-                position += count
+        if loan is not None:
+            before = records.position % DIRECT_STEP
+            if self._read_direct(records, before, loan.memory) >= before + records.length:
+                return BufferedRange(loan.memory, before, records.length, loan)
+        os.posix_fadvise(records.descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        position, end = records.position, records.position + records.length
+        while position < end:
+            count = os.preadv(records.descriptor, [self._scratch[: end - position]], position)
+            if not count:
+                break
+            position += count
+        return records
+
+    def _read_direct(self, records: FileRange, before: int, memory: memoryview) -> int:
+        """Bytes read past the page cache, from `before` bytes ahead of the range on; 0 where there
+        is no such thing."""
+        # The same file again, whatever its name is by now.
+        descriptor = self._file_system.open_direct(f"/proc/self/fd/{records.descriptor}")
+        if descriptor is None:
+            return 0
+        blocks = -(-(before + records.length) // DIRECT_STEP)
+        try:
+            return self._file_system.read_into(
+                descriptor, memory[: blocks * DIRECT_STEP], records.position - before
+            )
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return 0  # the file system wants larger steps
+        finally:
+            self._file_system.close(descriptor)

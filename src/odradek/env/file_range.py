@@ -23,3 +23,16 @@ class FileRange:
 
     def __repr__(self) -> str:
         return f"FileRange({self.descriptor}, {self.position}, {self.length})"
+
+
+class BufferedRange(FileRange):
+    """A range that has been read already: `memory` holds it from `position` on.
+
+    `owner` keeps the memory from being used for anything else until the range is sent or dropped.
+    """
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: memoryview, position: int, length: int, owner: object) -> None:
+        super().__init__(-1, position, length, owner)
+        self.memory = memory

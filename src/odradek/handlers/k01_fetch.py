@@ -6,8 +6,8 @@
 - A fetch that finds less than `min_bytes` waits up to `max_wait_ms`; an error in any partition
   answers at once, and so does a partition whose offset lies outside what it holds.
 - From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
-- Records leave by `sendfile`, from the page cache: cold ones are read by a thread first; reading committed, up to the last stable offset, with the aborted
-  transactions that overlap.
+- Records leave by `sendfile`, from the page cache; what is not there is read by a thread first.
+- Reading committed: up to the last stable offset, with the aborted transactions that overlap.
 - Gaps: followers and closest-replica reads come with the cluster.
 """
 

@@ -26,7 +26,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING
 
-from odradek.env.file_range import FileRange
+from odradek.env.file_range import BufferedRange, FileRange
 from odradek.network.peer import Peer, nothing
 
 if TYPE_CHECKING:
@@ -419,7 +419,7 @@ class Connection:
         """Send a file range; whether all of it went out."""
         while part.length:
             try:
-                sent = os.sendfile(self._descriptor, part.descriptor, part.position, part.length)
+                sent = self._send_some(part)
             except _WOULD_BLOCK:
                 return False
             if sent == 0:
@@ -428,6 +428,11 @@ class Connection:
             part.length -= sent
             self._server.bytes_out += sent
         return True
+
+    def _send_some(self, part: FileRange) -> int:
+        if isinstance(part, BufferedRange):
+            return self._socket.send(part.memory[part.position : part.position + part.length])
+        return os.sendfile(self._descriptor, part.descriptor, part.position, part.length)
 
     # -- the end ----------------------------------------------------------------------------
 

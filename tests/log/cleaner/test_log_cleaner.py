@@ -323,6 +323,15 @@ def test_a_killed_process_is_replaced(tmp_path):
     node.manager.shutdown()
 
 
+def test_the_process_is_in_the_session_of_the_node_but_not_in_its_group():
+    child = ProcessChild()
+    try:
+        assert os.getsid(child.pid) == os.getsid(0)
+        assert os.getpgid(child.pid) == child.pid
+    finally:
+        child.kill()
+
+
 def test_the_end_of_the_node_is_the_end_of_its_process(tmp_path):
     child = ProcessChild()
     child._input.close()
