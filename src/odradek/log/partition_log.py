@@ -414,7 +414,10 @@ class PartitionLog:
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
-        offset = min(max(offset, self.log_start_offset), self.log_end_offset)
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
+        if offset < self.log_start_offset:
+            offset = self.log_start_offset
         self._high_watermark = offset
         producers = self.producers
         if producers is not None and producers.unreplicated and producers.on_high_watermark(offset):
