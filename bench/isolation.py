@@ -242,6 +242,9 @@ def measure(environment: Environment) -> list[Figure]:
             for each in environment.contenders
         }
         for each in environment.contenders:
+            # Not while the other one is being measured.
+            write_out(each, cold[each.role], drop=False)
+        for each in environment.contenders:
             Replay(client, each, cold[each.role], records).warm_up()
             with environment.topic(each) as topic:
                 tail(environment, each, topic)
