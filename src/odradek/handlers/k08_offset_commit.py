@@ -5,6 +5,7 @@
 - A group that does not exist is made by a commit without a generation (-1); with one it is
   ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND.
 - Text beyond offset.metadata.max.bytes is OFFSET_METADATA_TOO_LARGE, for its partition only.
+- Partitions of one topic, without text, from version 8 on, have a quick way.
 - Versions 2-4 may bring a retention time of their own.
 """
 

@@ -11,6 +11,7 @@ on_directory_failure=...)`: all logs of a node.
     when_flushed(log, offset, callback): group commit
 
 `append_marker(log, batch, marker, leader_epoch, transaction_version)`: the end of a transaction.
+`append_own_records(log, timestamp, records, leader_epoch)`: what a coordinator has just made.
 
 `PartitionLog`: one partition.
     topic_partition, topic_id, config, directory

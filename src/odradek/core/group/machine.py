@@ -219,6 +219,7 @@ class GroupMachine:
             self.journal.put(self.state.groups, group_id, group)
 
     def _place(self, group_id: str, topic: str) -> PartitionOffsets:
+        """Where commits of a group and topic go; the group is there then."""
         self._make_room(group_id)
         return self.offsets.place(group_id, topic)
 
