@@ -58,7 +58,7 @@ def test_version():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["tpoic"], "Did you mean 'topic'?"),
+        (["tpoic"], "Did you mean topic?"),
         (["xyzzy"], "There is no command 'xyzzy'"),
         (["topic", "describe"], "Missing argument 'TOPIC…'"),
         (["topic", "list", "--nonsense"], "No such option"),

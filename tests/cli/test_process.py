@@ -68,29 +68,41 @@ def test_input_that_comes_slowly_is_sent_at_once(bootstrap, odradek, topic):
         assert process.wait(30) == 0
 
 
-def on_terminal(bootstrap, *words, **variables):
-    """What a command writes to a terminal of 80 columns."""
+def on_terminal(bootstrap, *words, typed="", code=0, **variables):
+    """What a command writes to a terminal of 80 columns, on which something is typed."""
     leader, follower = pty.openpty()
     env = environment(bootstrap, COLUMNS="80", **variables)
-    with subprocess.Popen([*COMMAND, *words], env=env, stdout=follower, stderr=follower) as process:
+    with subprocess.Popen(
+        [*COMMAND, *words], env=env, stdin=follower, stdout=follower, stderr=follower
+    ) as process:
         os.close(follower)
+        os.write(leader, typed.encode())
         output = b""
         try:
             while data := os.read(leader, 65536):
                 output += data
         except OSError:
             pass  # Linux says so when the other side of a terminal has closed
-        process.wait(30)
+        assert process.wait(30) == code
     os.close(leader)
     return output.decode()
+
+
+def test_a_no_deletes_nothing(bootstrap, odradek, topic):
+    shown = on_terminal(bootstrap, "topic", "delete", topic, typed="n\n", code=1)
+    assert f"Delete {topic} with all records? [y/N]" in shown
+    assert "Nothing was done." in shown
+    assert topic in odradek("topic", "list", "-q").lines
 
 
 def test_colours_only_where_they_are_wanted(bootstrap, odradek, topic):
     assert "\x1b[1m" in on_terminal(bootstrap, "topic", "describe", topic)
     assert "\x1b" not in on_terminal(bootstrap, "topic", "describe", topic, NO_COLOR="1")
     assert "\x1b" not in odradek("topic", "describe", topic).out
-    assert "\x1b[31m" in on_terminal(bootstrap, "topic", "describe", "no-such-topic")
-    assert "\x1b" not in on_terminal(bootstrap, "topic", "describe", "no-such-topic", NO_COLOR="1")
+    assert "\x1b[31m" in on_terminal(bootstrap, "topic", "describe", "no-such-topic", code=1)
+    assert "\x1b" not in on_terminal(
+        bootstrap, "topic", "describe", "no-such-topic", code=1, NO_COLOR="1"
+    )
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,14 @@ def test_the_banner_and_ctrl_c(tmp_path):
         assert process.stderr.read() == ""
 
 
+def test_without_creation_on_demand_the_banner_creates_the_topic(tmp_path):
+    off = "auto.create.topics.enable=false"
+    with serving("--port", 0, "--data", tmp_path / "data", "--override", off) as (_, lines):
+        address = address_of(lines)
+        assert f"  say hello   odradek topic create -b {address} greetings" in lines
+        assert f"              odradek produce -b {address} greetings hello" in lines
+
+
 @pytest.mark.parametrize(
     "quorum",
     [

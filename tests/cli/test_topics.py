@@ -11,6 +11,7 @@ def test_a_topic_from_creation_to_deletion(odradek, name):
     assert name in odradek("topic", "list", "--quiet").lines
     again = odradek("topic", "create", name, code=1)
     assert "TOPIC_ALREADY_EXISTS" in again.err
+    assert f"odradek topic describe {name}\n" in again.err
     odradek("topic", "create", name, "--if-not-exists")
     altered = odradek("topic", "alter", name, "--partitions", 4)
     assert altered.out == f"{name} now has 4 partitions\n"
@@ -83,6 +84,23 @@ def test_describing_what_does_not_exist(odradek, topic):
     assert topic in outcome.out
     assert "There is no such topic" in outcome.err
     assert "odradek topic list" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topic", "describe"],
+        ["topic", "delete"],
+        ["topic", "alter", "-p", "2"],
+        ["topic", "offsets"],
+        ["config", "describe", "topic"],
+        ["consume"],
+    ],
+)
+def test_what_was_probably_meant(odradek, topic, words):
+    outcome = odradek(*words, f"{topic}x", code=1)
+    assert "There is no such topic" in outcome.err
+    assert f"Did you mean {topic}?" in outcome.err
 
 
 @pytest.fixture

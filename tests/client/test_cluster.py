@@ -7,6 +7,7 @@ import socket
 import pytest
 from tests.client.fake_broker import NODE_ID, Disconnect
 
+from odradek.client import cluster as cluster_module
 from odradek.client import fan_out
 from odradek.client.cluster import Cluster
 from odradek.client.errors import (
@@ -117,6 +118,15 @@ def test_a_topic_may_be_created_by_asking(fake, cluster):
     fake.answers[METADATA] = [lambda _: fake.metadata(error_code=5), lambda _: fake.metadata()]
     cluster.topic("t", create=True)
     assert fake.requests[METADATA][0].allow_auto_topic_creation
+
+
+def test_a_topic_that_is_not_created_by_asking(fake, cluster, monkeypatch):
+    monkeypatch.setattr(cluster_module, "CREATION_WAIT_MS", 100)
+    fake.topics["t"] = 1
+    fake.answers[METADATA] = lambda _: fake.metadata(error_code=3)
+    cluster.timeout_ms = 10**9
+    with pytest.raises(NoSuchTopicError):
+        cluster.topic("t", create=True)
 
 
 def test_what_is_known_of_a_topic_has_to_do_while_no_broker_answers(fake, cluster):

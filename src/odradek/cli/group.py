@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 import click
@@ -13,6 +12,7 @@ from odradek.cli.group_offsets import reset_offsets
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
+    confirm,
     end_with_errors,
     note,
     number,
@@ -243,8 +243,7 @@ def delete(groups: tuple[str, ...], yes: bool) -> None:
     Example:
       odradek group delete reports
     """
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"Delete {', '.join(groups)} with its offsets?", abort=True, err=True)
+    confirm(f"Delete {', '.join(groups)} with its offsets?", yes=yes)
     with connected() as cluster:
         results = delete_groups(cluster, dict.fromkeys(groups))
     for name, error in results.items():

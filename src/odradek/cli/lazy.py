@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from odradek.cli.suggestions import did_you_mean
+
 
 class LazyGroup(click.Group):
     """`commands_by_name` maps a name to where it is, as `module:attribute`, and one line of help."""
@@ -37,11 +39,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which one was probably meant."""
         if args[0] not in self._modules and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            close = get_close_matches(args[0], self._modules, n=1)
-            meant = f" Did you mean {close[0]!r}?" if close else ""
-            ctx.fail(f"There is no command {args[0]!r}.{meant}")
+            meant = did_you_mean(args[0], self._modules)
+            ctx.fail(f"There is no command {args[0]!r}. {meant}".rstrip())
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

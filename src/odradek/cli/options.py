@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from odradek.cli.suggestions import suggest_topics
 from odradek.cli.values import DURATION
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def connected(timeout_ms: int | None = None) -> Iterator[Cluster]:
         UsageError: the address is malformed.
     """
     from odradek.client.cluster import Cluster
+    from odradek.client.errors import NoSuchTopicError
 
     meta = click.get_current_context().meta
     servers = (
@@ -84,4 +86,8 @@ def connected(timeout_ms: int | None = None) -> Iterator[Cluster]:
     except ValueError as error:
         raise click.UsageError(f"--bootstrap-server: {error}") from error
     with cluster:
-        yield cluster
+        try:
+            yield cluster
+        except NoSuchTopicError as error:
+            suggest_topics(cluster, [error])
+            raise

@@ -89,6 +89,14 @@ def warn(text: str) -> None:
     click.echo(styled("Warning: ", fg="yellow", bold=True) + text, err=True)
 
 
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal, unless the answer is given already; a no ends the command with 1."""
+    if yes or not sys.stdin.isatty() or click.confirm(question, err=True):
+        return
+    note("Nothing was done.")
+    click.get_current_context().exit(1)
+
+
 def print_error(error: ClientError) -> None:
     """Print what failed and what to do about it."""
     click.echo(styled("Error: ", fg="red", bold=True) + str(error), err=True)

@@ -201,12 +201,16 @@ class _Writer:
                 record = parser(line)
             except InputError as error:
                 self.flush()
-                raise click.ClickException(f"line {place}: {error}") from None
+                written = f"{plural(place - 1, 'record')} written before it, nothing after"
+                raise click.ClickException(f"line {place}: {error} ({written})") from None
             try:
                 self._send(record)
             except NoSuchTopicError as error:
-                if record.partition is not None and self._partition is None:
+                if error.partition is None:
+                    error.advice = f"Make it first: odradek topic create {error.topic}"
+                elif record.partition is not None and self._partition is None:
                     error.advice = "Let the keys decide: --repartition. Or add partitions first."
+                self.flush()
                 raise
         self.flush()
 

@@ -168,6 +168,6 @@ def reset_time(start: Position) -> int:
     if start.kind not in times:
         raise click.UsageError(
             "with --group, --from is beginning, end or a time, for a group that has committed "
-            "nothing; to move a group: odradek group reset-offsets"
+            "nothing; to move a group: odradek group reset-offsets GROUP"
         )
     return times[start.kind]

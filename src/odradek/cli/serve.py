@@ -140,8 +140,11 @@ def _greet(node: Node) -> None:
     first = node.server.endpoints[0]
     where = _host_and_port(first.host, first.port)
     option = "" if where == f"localhost:{DEFAULT_PORT}" else f" -b {where}"
-    note(f"  say hello   odradek produce{option} greetings hello")
-    note(f"              odradek consume{option} greetings")
+    commands = [f"produce{option} greetings hello", f"consume{option} greetings"]
+    if not config.auto_create_topics_enable:
+        commands.insert(0, f"topic create{option} greetings")
+    for place, command in enumerate(commands):
+        note(f"  {'' if place else 'say hello':<11} odradek {command}")
     note("Ctrl-C stops it.")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from odradek.cli.arguments import parse_pairs, topic_argument
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
+    confirm,
     end_with_errors,
     note,
     number,
@@ -17,6 +16,7 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
+from odradek.cli.suggestions import suggest_topics
 from odradek.cli.topic_describe import TopicFacts, describe, gather_facts
 from odradek.cli.topic_offsets import delete_records, offsets
 from odradek.cli.values import size_text
@@ -217,10 +217,10 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool) -> None:
     Example:
       odradek topic delete flights --yes
     """
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"Delete {', '.join(topics)} with all records?", abort=True, err=True)
+    confirm(f"Delete {', '.join(topics)} with all records?", yes=yes)
     with connected() as cluster:
         results = delete_topics(cluster, topics)
+        suggest_topics(cluster, results.values())
     for name, error in results.items():
         if error is None:
             click.echo(f"Deleted {name}")

@@ -17,6 +17,7 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
+from odradek.cli.suggestions import suggest_topics
 from odradek.cli.values import size_text
 from odradek.client.admin.cluster import describe_log_dirs
 from odradek.client.admin.configs import (
@@ -152,6 +153,7 @@ def describe(topics: tuple[str, ...], all_settings: bool, as_json: bool) -> None
                 found.append(
                     TopicFacts(facts.topic, facts.starts, facts.ends, facts.sizes, settings)
                 )
+        suggest_topics(cluster, errors)
     if as_json:
         print_json([_full_json(each) for each in found])
     else:

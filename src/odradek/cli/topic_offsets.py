@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from odradek.cli.arguments import parse_numbers, select_partitions, topic_argument
 from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import Column, end_with_errors, number, plural, print_json, print_table
+from odradek.cli.output import (
+    Column,
+    confirm,
+    end_with_errors,
+    number,
+    plural,
+    print_json,
+    print_table,
+)
 from odradek.cli.positions import resolve_position
 from odradek.cli.values import POSITION, POSITION_HELP, Position
 from odradek.client.admin.topics import delete_records as delete_records_before
@@ -83,9 +89,8 @@ def delete_records(
         limits = resolve_position(cluster, partitions, before)
         limits = {key: limit for key, limit in limits.items() if limit > starts[key]}
         count = sum(limit - starts[key] for key, limit in limits.items())
-        if count and not yes and sys.stdin.isatty():
-            question = f"Delete {plural(count, 'record')} of {topic}?"
-            click.confirm(question, abort=True, err=True)
+        if count:
+            confirm(f"Delete {plural(count, 'record')} of {topic}?", yes=yes)
         results = delete_records_before(cluster, limits)
     done = {key: start for key, start in results.items() if not isinstance(start, ClientError)}
     if as_json:

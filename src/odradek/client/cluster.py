@@ -39,6 +39,8 @@ BACKOFF_MS = 50
 BACKOFF_MS_MAX = 1000
 UNKNOWN_TOPIC_WAIT_MS = 400
 """How long an unknown topic may be one that was created a moment ago."""
+CREATION_WAIT_MS = 3_000
+"""How long a topic may be unknown that was asked for so that it would be created."""
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -290,10 +292,15 @@ class Cluster:
         if known is not None and name not in self._stale:
             return known
 
+        creation = Deadline(CREATION_WAIT_MS)
+
         def attempt(_: Deadline) -> Topic:
             self.refresh([name], create=create)
-            if name in self.metadata.errors:
-                raise self.metadata.errors[name]
+            error = self.metadata.errors.get(name)
+            if error is not None:
+                if creation.expired and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise NoSuchTopicError(name)
+                raise error
             return self.metadata.topics[name]
 
         try:

@@ -6,7 +6,9 @@ from odradek.model.errors import ErrorCode
 
 _ADVICE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "See which topics exist: odradek topic list",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or look at it: odradek topic describe",
+    ErrorCode.TOPIC_ALREADY_EXISTS: (
+        "Choose another name, or look at it: odradek topic describe {name}"
+    ),
     ErrorCode.INVALID_TOPIC_EXCEPTION: (
         "Use 1 to 249 letters, digits, dots, underscores or hyphens; internal topics are protected."
     ),
@@ -15,9 +17,11 @@ _ADVICE = {
     ),
     ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic, or send smaller records.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Bring brokers back, or lower min.insync.replicas.",
-    ErrorCode.NON_EMPTY_GROUP: "Stop the group's consumers first: odradek group describe",
+    ErrorCode.NON_EMPTY_GROUP: "Stop the group's consumers first: odradek group describe {name}",
+    ErrorCode.BROKER_NOT_AVAILABLE: "See which brokers there are: odradek cluster describe",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "See which ids there are: odradek transaction list",
     ErrorCode.GROUP_ID_NOT_FOUND: "See which groups exist: odradek group list",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "See what the partitions hold: odradek topic offsets",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "See what the partitions hold: odradek topic offsets {topic}",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (
         "The internal topic of the coordinator may still be in the making; try again."
     ),
@@ -28,6 +32,8 @@ _ADVICE = {
     ErrorCode.TOPIC_DELETION_DISABLED: "Set delete.topic.enable=true on the controllers.",
     ErrorCode.UNKNOWN_SERVER_ERROR: "The broker's log has the reason.",
 }
+
+"""`{name}` is what the error is about, `{topic}` the topic of a partition."""
 
 _CODES = {code.value: code for code in ErrorCode}
 
@@ -88,7 +94,9 @@ class BrokerError(ClientError):
         self.message = message or code.message
         self.subject = subject
         text = f"{subject}: {self.message}" if subject else self.message
-        super().__init__(f"{text} ({code.name})", _ADVICE.get(code, ""))
+        name = subject.partition(" ")[2]
+        advice = _ADVICE.get(code, "").format(name=name, topic=name.rpartition("-")[0])
+        super().__init__(f"{text} ({code.name})", advice.rstrip())
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
@@ -97,11 +105,16 @@ class BrokerError(ClientError):
 
 
 class NoSuchTopicError(BrokerError):
-    """A topic or partition that does not exist, after the time a new one takes to be known."""
+    """A topic or partition that does not exist, after the time a new one takes to be known.
+
+    `partition` is None where the whole topic is missing.
+    """
 
     retriable = False
 
     def __init__(self, topic: str, partition: int | None = None) -> None:
+        self.topic = topic
+        self.partition = partition
         if partition is None:
             super().__init__(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic.", f"topic {topic}"

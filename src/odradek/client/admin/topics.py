@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.client.cluster import Cluster
-from odradek.client.errors import ClientError, broker_error
+from odradek.client.errors import ClientError, NoSuchTopicError, broker_error
 from odradek.client.fan_out import fan_out, to_leaders
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.create_partitions_request import (
     CreatePartitionsAssignment,
@@ -117,9 +118,16 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, ClientErr
     for name in wanted:
         cluster.forget_topic(name)
     return {
-        r.name or "": broker_error(r.error_code, r.error_message, f"topic {r.name}")
+        r.name or "": _error(r.name or "", r.error_code, r.error_message)
         for r in response.responses
     }
+
+
+def _error(topic: str, code: int, message: str | None) -> ClientError | None:
+    """The error of an answer about a topic; one that is missing is told as everywhere else."""
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return NoSuchTopicError(topic)
+    return broker_error(code, message, f"topic {topic}")
 
 
 def create_partitions(
@@ -146,7 +154,7 @@ def create_partitions(
     response = cluster.ask_controller(request, CreatePartitionsResponse)
     cluster.forget_topic(topic)
     for result in response.results:
-        error = broker_error(result.error_code, result.error_message, f"topic {result.name}")
+        error = _error(result.name, result.error_code, result.error_message)
         if error is not None:
             raise error
 
