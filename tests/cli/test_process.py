@@ -144,6 +144,11 @@ def test_completion_of_commands_options_and_names(bootstrap, topic):
     assert complete(bootstrap, "odradek consume --isol") == ["--isolation"]
     assert complete(bootstrap, f"odradek consume {topic[:8]}") == [topic]
     assert complete(bootstrap, f"odradek config describe topic {topic[:8]}") == [topic]
+    assert complete(bootstrap, f"odradek config describe topic {topic} cleanup") == [
+        "cleanup.policy"
+    ]
+    assert complete(bootstrap, f"odradek config set topic {topic} cleanup") == ["cleanup.policy="]
+    assert complete(bootstrap, "odradek config set broker one ret") == []
 
 
 def test_completion_without_a_broker():

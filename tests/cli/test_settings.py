@@ -12,6 +12,11 @@ def settings(odradek, topic):
     return {line.split(" = ")[0].strip(): line.split(" = ")[1] for line in lines}
 
 
+@pytest.fixture
+def broker_id(odradek):
+    return str(odradek("cluster", "describe", "--json").json["brokers"][0]["id"])
+
+
 def wait_until(condition):
     """A broker may learn of a change a moment after it was made."""
     while not condition():
@@ -43,11 +48,45 @@ def test_all_settings_and_some(odradek, topic):
     assert max(map(len, outcome.lines)) <= 80
 
 
-@pytest.mark.parametrize("words", [["set", "no.such.setting=1"], ["set", "retention.ms=soon"]])
+@pytest.mark.parametrize("words", [["no.such.setting=1", "--force"], ["retention.ms=soon"]])
 def test_settings_that_are_refused(odradek, topic, words):
-    verb, setting = words
-    outcome = odradek("config", verb, "topic", topic, setting, code=1)
+    outcome = odradek("config", "set", "topic", topic, *words, code=1)
     assert "INVALID_CONFIG" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["set", "topic", "TOPIC", "retention.mss=5"], "retention.ms"),
+        (["set", "broker", "BROKER", "log.retention.mss=5"], "log.retention.ms"),
+        (["set", "broker", "default", "log.retention.mss=5"], "log.retention.ms"),
+        (["set", "group", "g", "consumer.session.timeout=5"], "consumer.session.timeout.ms"),
+        (["delete", "broker", "BROKER", "log.retention.mss"], "log.retention.ms"),
+        (["describe", "broker", "BROKER", "log.retention.hrs"], "log.retention.hours"),
+    ],
+)
+def test_misspelt_settings(odradek, topic, broker_id, words, meant):
+    words = [{"TOPIC": topic, "BROKER": broker_id}.get(word, word) for word in words]
+    outcome = odradek("config", *words, code=1)
+    assert "has no setting" in outcome.err
+    assert f"Did you mean {meant}?" in outcome.err
+
+
+def test_a_setting_that_only_a_plugin_would_know(odradek, broker_id):
+    odradek("config", "set", "broker", broker_id, "my.plugin.setting=5", "--force")
+    wait_until(lambda: "my.plugin" in odradek("config", "describe", "broker", broker_id).out)
+    odradek("config", "delete", "broker", broker_id, "my.plugin.setting")
+
+
+def test_read_only_settings(odradek):
+    outcome = odradek("config", "set", "broker", "default", "log.retention.hours=24", code=1)
+    assert "INVALID_REQUEST" in outcome.err
+    assert "log.retention.ms can be set" in outcome.err
+
+
+def test_a_broker_that_does_not_exist(odradek):
+    outcome = odradek("config", "describe", "broker", 4711, code=1)
+    assert "odradek cluster describe" in outcome.err
 
 
 def test_only_checking(odradek, topic):
@@ -63,12 +102,11 @@ def test_what_does_not_exist(odradek, topic):
     assert "has no setting no.such.setting" in outcome.err
 
 
-def test_settings_of_a_broker(odradek):
-    (broker, *_) = odradek("cluster", "describe", "--json").json["brokers"]
-    found = odradek("config", "describe", "broker", broker["id"], "--all", "--json").json
+def test_settings_of_a_broker(odradek, broker_id):
+    found = odradek("config", "describe", "broker", broker_id, "--all", "--json").json
     by_name = {entry["name"]: entry for entry in found}
     assert by_name["node.id"]["read_only"]
-    assert by_name["node.id"]["value"] == str(broker["id"])
+    assert by_name["node.id"]["value"] == broker_id
 
 
 def test_the_cluster(odradek, bootstrap):

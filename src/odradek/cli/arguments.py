@@ -20,9 +20,11 @@ _COMPLETION_TIMEOUT_MS = 1_000
 _PARTITIONS_MAX = 1_000_000
 
 
-def _completing(
+def completing(
     names: Callable[[Cluster], Iterable[str]],
 ) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """A completion with those names of the cluster that begin so; none if it does not answer."""
+
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         from odradek.client.errors import ClientError
 
@@ -45,8 +47,8 @@ def _groups(cluster: Cluster) -> Iterable[str]:
     return [group.id for group in list_groups(cluster)]
 
 
-complete_topics = _completing(_topics)
-complete_groups = _completing(_groups)
+complete_topics = completing(_topics)
+complete_groups = completing(_groups)
 
 
 def topic_argument(**attributes: Any) -> Callable[[Any], Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
-from odradek.cli.arguments import complete_groups, complete_topics, parse_pairs
+from odradek.cli.arguments import complete_groups, complete_topics, completing, parse_pairs
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     end_with_errors,
@@ -16,6 +16,7 @@ from odradek.cli.output import (
     print_json,
     styled,
 )
+from odradek.cli.suggestions import did_you_mean
 from odradek.client.admin.configs import (
     Change,
     ConfigEntry,
@@ -23,6 +24,7 @@ from odradek.client.admin.configs import (
     alter_configs,
     describe_configs,
 )
+from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.config_resource import Operation, ResourceType, Source
 
@@ -34,6 +36,8 @@ _KINDS = {
     "client-metrics": ResourceType.CLIENT_METRICS,
 }
 _DEFAULT_OF_ALL = "default"
+_LISTENER_PREFIX = "listener.name."
+"""Settings of single listeners are not among those that a broker describes."""
 _TEXT_WIDTH = 78
 _NAME_WIDTH_MAX = 40
 _SOURCES = {
@@ -50,6 +54,18 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
     if kind == "topic":
         return complete_topics(ctx, param, incomplete)
     return complete_groups(ctx, param, incomplete) if kind == "group" else []
+
+
+def _complete_setting(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    kind, name = ctx.params.get("kind"), ctx.params.get("name")
+    if kind is None or name is None:
+        return []
+    end = "=" if param.name == "pairs" else ""
+
+    def settings(cluster: Cluster) -> list[str]:
+        return [entry.name + end for entry in _settings(cluster, _resource(kind, name))]
+
+    return completing(settings)(ctx, param, incomplete)
 
 
 _kind_argument = click.argument("kind", type=click.Choice(list(_KINDS)), metavar="KIND")
@@ -81,10 +97,44 @@ def _resource(kind: str, name: str) -> Resource:
     return Resource(resource_type, name)
 
 
+def _settings(cluster: Cluster, resource: Resource) -> list[ConfigEntry]:
+    """The settings that a thing has, set or not; of all brokers' default, those of some broker.
+
+    Raises:
+        ClientError: it does not exist, or no broker answers.
+    """
+    resources = [resource]
+    if resource.type == ResourceType.TOPIC:
+        cluster.topic(resource.name)
+    elif resource.type == ResourceType.BROKER and not resource.name:
+        resources += [resource._replace(name=str(min(cluster.refresh([]).nodes)))]
+    entries = []
+    for found in describe_configs(cluster, resources).values():
+        if isinstance(found, ClientError):
+            raise found
+        entries += found
+    return entries
+
+
+def _check_names(resource: Resource, wanted: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names that are none, and say which were probably meant.
+
+    Raises:
+        ClickException: there are some.
+    """
+    names = set(known)
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        meant = did_you_mean(unknown[0], names)
+        raise click.ClickException(
+            f"{resource} has no setting {', '.join(unknown)}. {meant}".strip()
+        )
+
+
 @config.command()
 @_kind_argument
 @_name_argument
-@click.argument("settings", nargs=-1)
+@click.argument("settings", nargs=-1, shell_complete=_complete_setting)
 @click.option("--all", "-a", "show_all", is_flag=True, help="Show settings at their default too.")
 @click.option("--documentation", "-d", is_flag=True, help="Say what each is for.")
 @json_option
@@ -108,13 +158,10 @@ def describe(
     with connected() as cluster:
         if resource.type == ResourceType.TOPIC:
             cluster.topic(name)
-        result = describe_configs(
-            cluster, [resource], names=settings or None, documentation=documentation
-        )[resource]
+        result = describe_configs(cluster, [resource], documentation=documentation)[resource]
     if isinstance(result, ClientError):
         raise result
-    entries = [e for e in result if show_all or settings or e.is_set]
-    unknown = sorted(set(settings) - {entry.name for entry in entries})
+    entries = [e for e in result if (e.name in settings if settings else show_all or e.is_set)]
     if as_json:
         print_json([_as_json(entry) for entry in entries])
     elif documentation:
@@ -123,8 +170,7 @@ def describe(
         _print_lines(entries)
     elif not settings:
         note(f"All settings of {resource} are at their default; --all shows them.")
-    if unknown:
-        raise click.ClickException(f"{resource} has no setting {', '.join(unknown)}")
+    _check_names(resource, settings, (entry.name for entry in result))
 
 
 def _print_lines(entries: Sequence[ConfigEntry]) -> None:
@@ -173,26 +219,33 @@ def _as_json(entry: ConfigEntry) -> dict[str, object]:
 @config.command("set")
 @_kind_argument
 @_name_argument
-@click.argument("pairs", metavar="SETTING=VALUE…", nargs=-1, required=True)
+@click.argument(
+    "pairs", metavar="SETTING=VALUE…", nargs=-1, required=True, shell_complete=_complete_setting
+)
 @click.option("--validate-only", is_flag=True, help="Only check that it could be set.")
+@click.option("--force", is_flag=True, help="Set names too that the cluster does not know.")
 @cluster_options
-def set_command(kind: str, name: str, pairs: tuple[str, ...], validate_only: bool) -> None:
+def set_command(
+    kind: str, name: str, pairs: tuple[str, ...], validate_only: bool, force: bool
+) -> None:
     """Set settings, all or none of them.
 
     \b
     Examples:
       odradek config set topic flights retention.ms=3600000 segment.ms=600000
-      odradek config set broker default log.retention.hours=24
+      odradek config set broker default log.retention.ms=86400000
       odradek config set logger 1 odradek.log=DEBUG
     """
     changes = [Change(setting, value) for setting, value in parse_pairs(pairs).items()]
-    _alter(_resource(kind, name), changes, validate_only, "Set")
+    _alter(_resource(kind, name), changes, validate_only, "Set", force=force)
 
 
 @config.command()
 @_kind_argument
 @_name_argument
-@click.argument("settings", metavar="SETTING…", nargs=-1, required=True)
+@click.argument(
+    "settings", metavar="SETTING…", nargs=-1, required=True, shell_complete=_complete_setting
+)
 @click.option("--validate-only", is_flag=True, help="Only check that it could be done.")
 @cluster_options
 def delete(kind: str, name: str, settings: tuple[str, ...], validate_only: bool) -> None:
@@ -206,10 +259,25 @@ def delete(kind: str, name: str, settings: tuple[str, ...], validate_only: bool)
     _alter(_resource(kind, name), changes, validate_only, "Reset")
 
 
-def _alter(resource: Resource, changes: Sequence[Change], validate_only: bool, verb: str) -> None:
+def _alter(
+    resource: Resource,
+    changes: Sequence[Change],
+    validate_only: bool,
+    verb: str,
+    *,
+    force: bool = False,
+) -> None:
     with connected() as cluster:
+        entries = {entry.name: entry for entry in _settings(cluster, resource)}
+        names = [c.name for c in changes if not c.name.startswith(_LISTENER_PREFIX)]
+        if not force and resource.type != ResourceType.BROKER_LOGGER:
+            _check_names(resource, names, entries)
         error = alter_configs(cluster, {resource: changes}, validate_only=validate_only)[resource]
     if error is not None:
+        for name in names:
+            sibling = entries.get(name.rpartition(".")[0] + ".ms")
+            if name in entries and entries[name].read_only and sibling and not sibling.read_only:
+                error.advice = f"{sibling.name} can be set while brokers run."
         end_with_errors([error])
     what = plural(len(changes), "setting")
     click.echo(f"{'Could ' + verb.lower() if validate_only else verb} {what} of {resource}")
