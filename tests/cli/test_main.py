@@ -49,6 +49,10 @@ def test_groups_list_their_commands():
     assert "consume" in outcome.out
 
 
+def test_the_options_of_serve_need_no_command():
+    assert "odradek --port 9095 --metrics-port 9404" in invoke("--help").out
+
+
 def test_version():
     import odradek
 
@@ -65,6 +69,7 @@ def test_version():
         (["topic", "list", "-b", "host:port"], "'port' is not a port"),
         (["topic", "list", "--timeout", "soon"], "is not a duration"),
         (["topic", "list", "--timeout", "0s"], "longer than nothing"),
+        (["bench", "--duration", "0s"], "longer than nothing"),
         (["produce", "t", "x", "--key-separator", ""], "must not be empty"),
         (["topic", "create", "t", "--config", "x"], "write NAME=VALUE"),
         (["topic", "create", "t", "--config", "x=1", "--config", "x=2"], "given twice"),

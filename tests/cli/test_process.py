@@ -142,6 +142,9 @@ def test_completion_of_commands_options_and_names(bootstrap, topic):
     assert complete(bootstrap, "odradek con") == ["consume", "config"]
     assert complete(bootstrap, "odradek topic off") == ["offsets"]
     assert complete(bootstrap, "odradek consume --isol") == ["--isolation"]
+    assert complete(bootstrap, "odradek --me") == ["--metrics-port"]
+    assert complete(bootstrap, "odradek --port 0 --me") == ["--metrics-port"]
+    assert complete(bootstrap, "odradek --he") == ["--help"]
     assert complete(bootstrap, f"odradek consume {topic[:8]}") == [topic]
     assert complete(bootstrap, f"odradek config describe topic {topic[:8]}") == [topic]
     assert complete(bootstrap, f"odradek config describe topic {topic} cleanup") == [

@@ -27,6 +27,10 @@ def test_lists_and_describes(odradek, open_one, topic):
     assert name in odradek("transaction", "list", "-q", "--state", "Ongoing").lines
     assert name in odradek("transaction", "list", "-q", "--id-pattern", f".*{topic}").lines
     assert name not in odradek("transaction", "list", "-q", "--state", "Empty").lines
+    assert (
+        "None of the transactional ids passes"
+        in odradek("transaction", "list", "--state", "dead").err
+    )
     longer = ("--running-longer-than", "1h")
     assert name not in odradek("transaction", "list", "-q", *longer).lines
     (found,) = odradek("transaction", "describe", name, "--json").json
@@ -39,16 +43,22 @@ def test_lists_and_describes(odradek, open_one, topic):
 def test_what_is_refused(odradek, topic):
     outcome = odradek("transaction", "list", "--id-pattern", "(", code=1)
     assert "INVALID_REGULAR_EXPRESSION" in outcome.err
+    outcome = odradek("transaction", "list", "--state", "Nope", code=2)
+    assert "'Nope' is not one of" in outcome.err
     outcome = odradek("transaction", "describe", "nobody", code=1)
     assert "TRANSACTIONAL_ID_NOT_FOUND" in outcome.err
+    assert "odradek transaction list" in outcome.err
     outcome = odradek("transaction", "abort", topic, 0, 5, code=1)
     assert "No open transaction" in outcome.err
 
 
-def test_an_open_transaction_does_not_hang_and_can_be_aborted(odradek, open_one, topic):
+def test_an_open_transaction_does_not_hang_and_is_aborted_by_force_only(odradek, open_one, topic):
     found = odradek("transaction", "find-hanging", topic, "--older-than", "1ms", "--json").json
     assert found == [], "its coordinator knows of it"
     assert odradek("consume", topic, "--until", "end", "--isolation", "read_committed").lines == []
-    assert "Aborted" in odradek("transaction", "abort", topic, 0, 0).out
+    refused = odradek("transaction", "abort", topic, 0, 0, "--yes", code=1)
+    assert "its coordinator has it as Ongoing" in refused.err
+    assert f"odradek transaction describe job-{topic}" in refused.err
+    assert "Aborted" in odradek("transaction", "abort", topic, 0, 0, "--force").out
     outcome = odradek("transaction", "abort", topic, 0, 0, code=1)
     assert "No open transaction" in outcome.err

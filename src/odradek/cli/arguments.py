@@ -55,6 +55,8 @@ def topic_argument(**attributes: Any) -> Callable[[Any], Any]:
     """The argument TOPIC, or with `nargs=-1` several."""
     name = "topics" if attributes.get("nargs") == -1 else "topic"
     metavar = "TOPIC…" if name == "topics" else "TOPIC"
+    if name == "topics" and not attributes.get("required"):
+        metavar = f"[{metavar}]"
     return click.argument(name, metavar=metavar, shell_complete=complete_topics, **attributes)
 
 

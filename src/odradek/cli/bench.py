@@ -73,6 +73,8 @@ def bench(
       odradek bench
       odradek bench --size 100 --compression lz4 --duration 10s
     """
+    if not duration:
+        raise click.BadParameter("must be longer than nothing", param_hint="--duration")
     options = ProducerOptions(
         acks={"all": -1, "1": 1, "0": 0}[acks],
         idempotent=acks == "all",

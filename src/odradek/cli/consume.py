@@ -62,7 +62,9 @@ _END = Position("latest")
     show_default=True,
     help=r"text, json, or a template: '{offset}: {key}\t{value}\n'.",
 )
-@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@click.option(
+    "--json", "form", flag_value="json", help="Print one JSON object a line: --format json."
+)
 @click.option("--keys", "-k", is_flag=True, help="Print keys too.")
 @click.option("--headers", "-H", is_flag=True, help="Print headers too.")
 @click.option("--offsets", "-o", is_flag=True, help="Print topic, partition and offset too.")

@@ -14,7 +14,7 @@ from odradek.cli.output import (
     Column,
     confirm,
     end_with_errors,
-    note,
+    note_none,
     number,
     plural,
     print_fields,
@@ -28,6 +28,20 @@ from odradek.client.errors import ClientError
 from odradek.client.offsets import LATEST, list_offsets
 from odradek.model.topic_partition import TopicPartition
 
+STATE = click.Choice(
+    [
+        "Empty",
+        "Stable",
+        "PreparingRebalance",
+        "CompletingRebalance",
+        "Assigning",
+        "Reconciling",
+        "NotReady",
+        "Dead",
+    ],
+    case_sensitive=False,
+)
+TYPE = click.Choice(["classic", "consumer", "share", "streams"], case_sensitive=False)
 _OFFSETS_TIMEOUT_MS = 2_000
 
 
@@ -48,8 +62,12 @@ group.add_command(reset_offsets)
 
 
 @group.command("list")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="As Stable or Empty.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="As classic or consumer.")
+@click.option(
+    "--state", "states", multiple=True, type=STATE, metavar="STATE", help="As Stable or Empty."
+)
+@click.option(
+    "--type", "types", multiple=True, type=TYPE, metavar="TYPE", help="As classic or consumer."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print ids only.")
 @json_option
 @cluster_options
@@ -64,6 +82,7 @@ def list_command(
     """
     with connected() as cluster:
         groups = list_groups(cluster, states=states, types=types)
+        in_all = len(groups or list_groups(cluster))
     if as_json:
         print_json(
             [
@@ -84,7 +103,7 @@ def list_command(
         columns = [Column("Group"), Column("Type"), Column("State"), number("Coordinator")]
         print_table(columns, ([g.id, g.type, g.state, g.coordinator] for g in groups))
     else:
-        note("There are no groups.")
+        note_none("groups", in_all)
 
 
 @group.command()

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from odradek.cli.log_dump import documents, line_of
-from odradek.cli.options import json_option
+from odradek.cli.options import json_lines_option, json_option
 from odradek.cli.output import note, plural, print_json, styled
 from odradek.env.file_system import OsFileSystem
 from odradek.log.errors import DamagedFile, DirectoryInUse
@@ -56,12 +56,12 @@ def log() -> None:
 @_PATHS
 @click.option("--records", "-r", is_flag=True, help="Show the records in batches too.")
 @click.option("--limit", "-n", type=click.IntRange(1), help="At most so many lines of each file.")
-@json_option
+@json_lines_option
 def dump(paths: tuple[str, ...], records: bool, limit: int | None, as_json: bool) -> None:
     """Show what is in files.
 
     Records of __cluster_metadata, __consumer_offsets, __transaction_state and __share_group_state
-    are decoded. With --json, every line is a document of its own, which names its file.
+    are decoded. With --json, every object names its file.
 
     \b
     Examples:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import odradek
 from odradek.cli.lazy import LazyGroup
@@ -54,9 +55,19 @@ class RootGroup(LazyGroup):
         own = {name for option in self.get_params(ctx) for name in option.opts}
         first = args[0].partition("=")[0] if args else ""
         is_option_of_serve = first.startswith("-") and first not in own and first[:2] not in own
-        if not ctx.resilient_parsing and (not args or is_option_of_serve):
+        if is_option_of_serve or not (args or ctx.resilient_parsing):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """See `click.Command.shell_complete`; options may be those of `serve` too."""
+        found = super().shell_complete(ctx, incomplete)
+        serve = self.get_command(ctx, "serve")
+        if serve is None or not incomplete.startswith("-"):
+            return found
+        own = {item.value for item in found}
+        theirs = serve.shell_complete(click.Context(serve, parent=ctx), incomplete)
+        return [*found, *(item for item in theirs if item.value not in own)]
 
     def invoke(self, ctx: click.Context) -> Any:
         """See `click.Command.invoke`."""
@@ -85,6 +96,10 @@ def root() -> None:
       odradek
       odradek produce greetings hello
       odradek consume greetings
+
+    \b
+    The options of `odradek serve` need no command:
+      odradek --port 9095 --metrics-port 9404
     """
 
 

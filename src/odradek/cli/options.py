@@ -55,8 +55,15 @@ def cluster_options(command: CommandT) -> CommandT:
 
 
 def json_option(command: CommandT) -> CommandT:
-    """The option `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")(command)
+    """The option `--json` of commands that print one document."""
+    return click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")(command)
+
+
+def json_lines_option(command: CommandT) -> CommandT:
+    """The option `--json` of commands that print things as they come."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")(
+        command
+    )
 
 
 @contextmanager

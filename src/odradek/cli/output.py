@@ -84,6 +84,11 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
+def note_none(things: str, in_all: int) -> None:
+    """Say that a list is empty: because there is nothing, or because nothing passes its options."""
+    note(f"None of the {things} passes: {in_all} in all." if in_all else f"There are no {things}.")
+
+
 def warn(text: str) -> None:
     """Say that something needs attention, on stderr."""
     click.echo(styled("Warning: ", fg="yellow", bold=True) + text, err=True)

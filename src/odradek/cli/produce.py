@@ -13,7 +13,7 @@ import click
 
 from odradek.cli.arguments import topic_argument
 from odradek.cli.meter import Meter
-from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.options import cluster_options, connected, json_lines_option
 from odradek.cli.output import note, plural
 from odradek.cli.record_input import (
     Headers,
@@ -81,8 +81,10 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
     show_default=True,
 )
 @click.option("--no-create", is_flag=True, help="Fail if the topic does not exist.")
-@click.option("--verbose", "-v", is_flag=True, help="Print where each record went.")
-@json_option
+@click.option(
+    "--verbose", "-v", is_flag=True, help="Print where each record went; --json does too."
+)
+@json_lines_option
 @cluster_options
 def produce(
     topic: str,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
@@ -11,8 +10,10 @@ from odradek.cli.arguments import topic_argument
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
+    confirm,
     end_with_errors,
     note,
+    note_none,
     number,
     print_fields,
     print_json,
@@ -23,6 +24,7 @@ from odradek.client.admin.transactions import (
     OpenTransaction,
     Transaction,
     abort_transaction,
+    coordinated,
     describe_transactions,
     hanging_transactions,
     list_transactions,
@@ -32,6 +34,19 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
 
+STATE = click.Choice(
+    [
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "PrepareEpochFence",
+        "Dead",
+    ],
+    case_sensitive=False,
+)
 OPEN = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort"))
 HANGING_MS = 900_000 + 300_000
 """The longest timeout that a broker allows by default, and as long as the Java tool adds."""
@@ -50,7 +65,9 @@ def transaction() -> None:
 
 
 @transaction.command("list")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="As Ongoing or Empty.")
+@click.option(
+    "--state", "states", multiple=True, type=STATE, metavar="STATE", help="As Ongoing or Empty."
+)
 @click.option(
     "--producer-id", "producer_ids", multiple=True, type=int, metavar="N", help="Of this producer."
 )
@@ -82,6 +99,7 @@ def list_command(
             duration_ms=-1 if duration_ms is None else duration_ms,
             pattern=pattern,
         )
+        in_all = len(found or list_transactions(cluster))
     if as_json:
         print_json(
             [
@@ -107,7 +125,7 @@ def list_command(
         rows = ([each.id, each.producer_id, each.state, each.coordinator] for each in found)
         print_table(columns, rows)
     else:
-        note("There are no transactional ids.")
+        note_none("transactional ids", in_all)
 
 
 @transaction.command()
@@ -236,13 +254,15 @@ def _print_open(found: Sequence[OpenTransaction]) -> None:
 @topic_argument()
 @click.argument("partition", type=click.IntRange(min=0))
 @click.argument("start_offset", metavar="START-OFFSET", type=click.IntRange(min=0))
+@click.option("--force", is_flag=True, help="Abort it although its coordinator will end it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @cluster_options
-def abort(topic: str, partition: int, start_offset: int, yes: bool) -> None:
+def abort(topic: str, partition: int, start_offset: int, force: bool, yes: bool) -> None:
     """Abort the transaction that begins at an offset of a partition, in that partition only.
 
-    For transactions that hang. What its producer commits later is lost in this partition. On a
-    terminal it asks first.
+    For transactions that hang. One that its coordinator knows is refused: its producer could
+    commit it later, and its records in this partition would be lost all the same. On a terminal
+    it asks first.
 
     \b
     Example:
@@ -258,8 +278,13 @@ def abort(topic: str, partition: int, start_offset: int, yes: bool) -> None:
         if not at_offset:
             raise click.ClickException(f"No open transaction of {name} begins at {start_offset}.")
         producer = at_offset[0].producer.producer_id
-        if not yes and sys.stdin.isatty():
-            question = f"Abort the transaction of producer {producer} in {name}?"
-            click.confirm(question, abort=True, err=True)
+        ((_, known),) = coordinated(cluster, at_offset[:1])
+        if known is not None and not force:
+            raise ClientError(
+                f"the transaction of {known.id} does not hang: its coordinator has it as "
+                f"{known.state} and will end it",
+                f"See since when: odradek transaction describe {known.id}",
+            )
+        confirm(f"Abort the transaction of producer {producer} in {name}?", yes=yes)
         abort_transaction(cluster, at_offset[0])
     click.echo(f"Aborted the transaction of producer {producer} in {name}")

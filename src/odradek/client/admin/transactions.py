@@ -157,18 +157,29 @@ def hanging_transactions(
         for each in open_transactions(cluster, partitions)
         if each.producer.last_timestamp < before_ms
     ]
-    if not candidates:
+    return [each for each, known in coordinated(cluster, candidates) if known is None]
+
+
+def coordinated(
+    cluster: Cluster, transactions: Sequence[OpenTransaction]
+) -> list[tuple[OpenTransaction, Transaction | None]]:
+    """Open transactions, each as its coordinator knows it; None if no coordinator will end it.
+
+    Raises:
+        ClientError: a broker does not answer.
+    """
+    if not transactions:
         return []
-    producer_ids = list({each.producer.producer_id for each in candidates})
+    producer_ids = list({each.producer.producer_id for each in transactions})
     listed = list_transactions(cluster, producer_ids=producer_ids)
     described = describe_transactions(cluster, [each.id for each in listed])
     known = {
-        (each.producer_id, partition)
+        (each.producer_id, partition): each
         for each in described.values()
         if not isinstance(each, ClientError)
         for partition in each.partitions
     }
-    return [each for each in candidates if (each.producer.producer_id, each.partition) not in known]
+    return [(each, known.get((each.producer.producer_id, each.partition))) for each in transactions]
 
 
 def abort_transaction(cluster: Cluster, transaction: OpenTransaction) -> None:
