@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import struct
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import pytest
 
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.network.connection import BACKLOG_BYTES_MAX, Connection, Slot
-from odradek.network.server import Limits, ListenError, Server
+from odradek.network.server import Limits, ListenError, Server, bind, listen
 
 PRODUCE, OTHER = b"\0\0", b"\0\1"
 
@@ -30,10 +31,10 @@ def payload_of(view: memoryview) -> bytes:
 async def serving(
     dispatch: Callable[[Connection, memoryview], None], limits: Limits | None = None
 ) -> AsyncIterator[tuple[Server, asyncio.StreamReader, asyncio.StreamWriter]]:
-    server = Server(dispatch, limits or Limits())
-    port = server.bind("TEST", "127.0.0.1", 0).port
+    endpoint = bind("TEST", "127.0.0.1", 0)
+    server = Server(dispatch, limits or Limits(), [endpoint])
     server.start()
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**25)
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port, limit=2**25)
     try:
         yield server, reader, writer
     finally:
@@ -294,13 +295,23 @@ def test_idle_connections_are_closed_busy_ones_not():
 
 
 def test_a_port_in_use_says_what_to_do():
-    async def scenario():
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            server = Server(echo, Limits())
-            with pytest.raises(ListenError, match="choose another with --port"):
-                server.bind("TEST", "127.0.0.1", taken.getsockname()[1])
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ListenError, match="choose another with --port"),
+    ):
+        bind("TEST", "127.0.0.1", taken.getsockname()[1])
 
-    run(scenario())
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the second cannot reserve it")
+def test_the_second_of_two_that_reserved_a_port_cannot_listen():
+    first = bind("TEST", "127.0.0.1", 0)
+    second = bind("TEST", "127.0.0.1", first.port)  # nobody listens yet
+    with first.socket, second.socket:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", first.port))
+        listen(first, 1)
+        with pytest.raises(ListenError, match="choose another with --port"):
+            listen(second, 1)
 
 
 def test_draining_does_not_wait_for_clients_that_ask_again_and_again():

@@ -14,7 +14,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.network.connection import Connection
@@ -58,7 +58,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Endpoint:
-    """An open listener: its name, and the address that it is bound to."""
+    """A listener: its name, and the address that it is bound to."""
 
     name: str
     host: str
@@ -74,10 +74,10 @@ _HINTS = {
 }
 
 
-def listening_socket(
-    name: str, host: str, port: int, backlog: int, option: str = "--port"
-) -> socket.socket:
-    """A socket that listens on an address; an empty host is every one of this machine.
+def bind(name: str, host: str, port: int, option: str = "--port") -> Endpoint:
+    """Reserve the address of a listener; port 0 takes a free one, no host is all of this machine.
+
+    Nobody can connect before the socket listens, which is up to who serves it.
 
     Raises:
         ListenError: it cannot be had; `option` is named as what helps.
@@ -90,30 +90,60 @@ def listening_socket(
         if host:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             family, address = found[0][0], str(found[0][4][0])
-        return socket.create_server(
-            (address, port),
-            family=family,
-            backlog=backlog,
-            dualstack_ipv6=not host and family == socket.AF_INET6,
-        )
+        reserved = _bound_socket(family, address, port)
     except socket.gaierror as error:
         raise ListenError(
             f"Cannot listen on {name}://{host}:{port}: the host name is not known."
         ) from error
     except OSError as error:
-        number = error.errno or 0
-        hint = _HINTS.get(number, "").format(option=option)
-        where = f"{host or '*'}:{port}"
-        raise ListenError(
-            f"Cannot listen on {name}://{where}: {os.strerror(number)}{hint}."
-        ) from error
+        raise _refusal(name, host, port, error, option) from error
+    return Endpoint(name, host, reserved.getsockname()[1], reserved)
+
+
+def _bound_socket(family: int, address: str, port: int) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # without an address: that of both families
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, bool(address))
+        made.bind((address, port))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def listen(endpoint: Endpoint, backlog: int, option: str = "--port") -> None:
+    """Let clients connect.
+
+    Raises:
+        ListenError: another process bound the same address at the same time, and was first.
+    """
+    try:
+        endpoint.socket.listen(backlog)
+    except OSError as error:
+        raise _refusal(endpoint.name, endpoint.host, endpoint.port, error, option) from error
+
+
+def _refusal(name: str, host: str, port: int, error: OSError, option: str) -> ListenError:
+    number = error.errno or 0
+    hint = _HINTS.get(number, "").format(option=option)
+    where = f"{host or '*'}:{port}"
+    return ListenError(f"Cannot listen on {name}://{where}: {os.strerror(number)}{hint}.")
 
 
 class Server:
-    """The sockets of a node. Runs on one asyncio loop; `dispatch` gets every frame."""
+    """The sockets of a node, for the listeners that were bound for it.
+
+    Runs on one asyncio loop; `dispatch` gets every frame.
+    """
 
     def __init__(
-        self, dispatch: Dispatch, limits: Limits, end_turn: Callable[[], None] = lambda: None
+        self,
+        dispatch: Dispatch,
+        limits: Limits,
+        endpoints: Iterable[Endpoint],
+        end_turn: Callable[[], None] = lambda: None,
     ) -> None:
         self.dispatch = dispatch
         self.end_turn = end_turn
@@ -122,7 +152,7 @@ class Server:
         self.request_bytes_max = limits.request_bytes_max
         self.buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self.view = memoryview(self.buffer)
-        self.endpoints: list[Endpoint] = []
+        self.endpoints = list(endpoints)
         self.connections: set[Connection] = set()
         self.on_close: Callable[[Connection], None] = lambda connection: None
         self.bytes_in = 0
@@ -137,21 +167,15 @@ class Server:
 
     # -- listeners --------------------------------------------------------------------------
 
-    def bind(self, name: str, host: str, port: int) -> Endpoint:
-        """Reserve the address of a listener; port 0 takes a free one. `start` accepts.
+    def start(self) -> None:
+        """Accept connections on all listeners.
 
         Raises:
-            ListenError: the address cannot be bound.
+            ListenError: another process does on one of the addresses.
         """
-        sock = listening_socket(name, host, port, self.limits.listen_backlog)
-        sock.setblocking(False)
-        endpoint = Endpoint(name, host, sock.getsockname()[1], sock)
-        self.endpoints.append(endpoint)
-        return endpoint
-
-    def start(self) -> None:
-        """Accept connections on all listeners that were bound."""
         for endpoint in self.endpoints:
+            listen(endpoint, self.limits.listen_backlog)
+            endpoint.socket.setblocking(False)
             self._loop.add_reader(endpoint.socket.fileno(), self._accept, endpoint)
         if self.limits.idle_ms > 0:
             self._schedule_sweep()

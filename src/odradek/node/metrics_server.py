@@ -1,8 +1,8 @@
 """Prometheus' way to the node's numbers: HTTP, in a thread of its own.
 
-The port is opened when the server is made, so that a node does not start without it. What serves
-it, `prometheus_client`, is imported in the thread: it costs the start of the node nothing, and
-whoever asks meanwhile waits.
+The port is reserved when the server is made, so that a node does not start without it. What
+serves it, `prometheus_client`, is imported in the thread: it costs the start of the node nothing,
+and whoever asks meanwhile waits.
 """
 
 from __future__ import annotations
@@ -11,33 +11,39 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from odradek.network.server import listening_socket
+from odradek.network.server import bind, listen
 from odradek.node.metrics import families
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
 
 _BACKLOG = 16
+_OPTION = "--metrics-port"
 
 
 class MetricsServer:
     """Serves `/metrics` from `start` to `close`."""
 
     def __init__(self, node: Node, host: str, port: int) -> None:
-        """Open the port; 0 takes a free one.
+        """Reserve the port; 0 takes a free one.
 
         Raises:
-            ListenError: it cannot be opened.
+            ListenError: it cannot be had.
         """
         self._node = node
-        self._socket = listening_socket("metrics", host, port, _BACKLOG, "--metrics-port")
-        self.port: int = self._socket.getsockname()[1]
+        self._endpoint = bind("metrics", host, port, _OPTION)
+        self.port = self._endpoint.port
         self._server: Any = None
         self._ready = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Answer, in a thread."""
+        """Answer, in a thread.
+
+        Raises:
+            ListenError: another process was first at the port.
+        """
+        listen(self._endpoint, _BACKLOG, _OPTION)
         self._thread = threading.Thread(target=self._serve, name="metrics", daemon=True)
         self._thread.start()
 
@@ -49,22 +55,22 @@ class MetricsServer:
         registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=registry)
         registry.register(_Collector(self._node))
-        address = self._socket.getsockname()
+        address = self._endpoint.socket.getsockname()
         handler = MetricsHandler.factory(registry)
         server = ThreadingHTTPServer(address, handler, bind_and_activate=False)
         server.socket.close()
-        server.socket = self._socket
+        server.socket = self._endpoint.socket
         self._server = server
         self._ready.set()
         server.serve_forever()
 
     def close(self) -> None:
-        """Close the port. Blocks until the thread has ended."""
+        """Close the port. Blocks until the thread has ended, if there is one."""
         if self._thread is not None:
             self._ready.wait()
             self._server.shutdown()
             self._thread.join()
-        self._socket.close()
+        self._endpoint.socket.close()
 
 
 class _Collector:

@@ -2,11 +2,12 @@
 
 Start, in this order, so that nothing is seen before it is ready:
 
-1. lock the log directories, and format them if they are empty;
-2. open the metadata log and become its leader; the image is complete now;
-3. load the partition logs, and recover them after a crash;
-4. bind the listeners, and register the broker with their addresses;
-5. unfence it, and accept connections.
+1. lock the log directories, and reserve the addresses of the listeners: a node that cannot have
+   them has changed nothing;
+2. format the directories if they are empty;
+3. open the metadata log and become its leader; the image is complete now;
+4. load the partition logs, and recover them after a crash;
+5. register the broker with its addresses, unfence it, and accept connections.
 
 Stop, the other way round: wait for open requests, give up leadership, close the logs and mark
 them as shut down cleanly.
@@ -30,8 +31,7 @@ from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
-from odradek.config.listeners import Listener
-from odradek.core.metadata.registrations import Endpoint
+from odradek.core.metadata import registrations
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from odradek.core.session.fetch import FetchSessionCache
@@ -44,7 +44,7 @@ from odradek.log.startup import open_directory
 from odradek.model import uuids
 from odradek.model.errors import ApiError
 from odradek.network.event_loop import MeasuredSelector
-from odradek.network.server import Limits, Server
+from odradek.network.server import Endpoint, Limits, Server, bind
 from odradek.node.background import Background
 from odradek.node.coordinators import compose
 from odradek.node.format import Formatter, Identity
@@ -83,6 +83,8 @@ class Node:
         self.failed: asyncio.Event = asyncio.Event()
         """Set when the node cannot go on: its metadata log or all its log directories failed."""
         self._metadata_directory: LogDirectory | None = None
+        self._endpoints: list[Endpoint] = []
+        self._controller_endpoints: list[Endpoint] = []
         self._controller_server: Server | None = None
         self._metrics: MetricsServer | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -97,7 +99,13 @@ class Node:
             LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk failed, or
                 does not hold what it should.
         """
-        loop = asyncio.get_running_loop()
+        try:
+            await self._start(asyncio.get_running_loop())
+        except BaseException:
+            self._release_ports()
+            raise
+
+    async def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._background = Background(loop)
         self._topic_configs = TopicConfigs(self.config)
         self._logs = LogManager(
@@ -110,6 +118,7 @@ class Node:
             on_directory_failure=self._on_directory_failure,
         )
         self._logs.open()
+        self._bind()
         formatter = Formatter(
             self.config, self._file_system, self._random_bytes, self._clock.now_ms()
         )
@@ -122,7 +131,6 @@ class Node:
         self._topic_configs.image = self._metadata.image
         await asyncio.to_thread(self._logs.load)
         self._compose(loop)
-        self._bind()
         await self._join()
         self.server.start()
         if self._controller_server is not None:
@@ -198,10 +206,14 @@ class Node:
         table = broker_table(broker)
         broker.served_versions = served_versions(table)
         self.dispatcher = Dispatcher(table, self._clock)
-        self.server = Server(self.dispatcher, self._limits(config), replicas.run_woken)
+        limits = self._limits(config)
+        self.server = Server(self.dispatcher, limits, self._endpoints, replicas.run_woken)
         if config.controller_listeners:
             served = controller_table(broker, self.controller)
-            self._controller_server = Server(Dispatcher(served, self._clock), self._limits(config))
+            controller_dispatcher = Dispatcher(served, self._clock)
+            self._controller_server = Server(
+                controller_dispatcher, limits, self._controller_endpoints
+            )
         settings = SettingsPublisher(
             broker, DynamicConfig(config), self._topic_configs, self._on_broker_config
         )
@@ -238,10 +250,15 @@ class Node:
                 self, config.odradek_metrics_host, config.odradek_metrics_port
             )
         for listener in config.broker_listeners:
-            self.server.bind(listener.name, listener.host, listener.port)
-        if self._controller_server is not None:
-            for listener in config.controller_listeners:
-                self._controller_server.bind(listener.name, listener.host, listener.port)
+            self._endpoints.append(bind(listener.name, listener.host, listener.port))
+        for listener in config.controller_listeners:
+            self._controller_endpoints.append(bind(listener.name, listener.host, listener.port))
+
+    def _release_ports(self) -> None:
+        for endpoint in (*self._endpoints, *self._controller_endpoints):
+            endpoint.socket.close()
+        if self._metrics is not None:
+            self._metrics.close()
 
     async def _join(self) -> None:
         """Register the broker and let clients be sent to it."""
@@ -254,20 +271,21 @@ class Node:
         )
         directories = [d.id for d in self._logs.online_directories if d.id is not None]
         await self._lifecycle.register(
-            self._endpoints(self.config.advertised_listeners, self.server),
+            self._advertised(),
             directories,
             self.config.broker_rack,
             self._logs.broker_epoch,
         )
         await self._lifecycle.unfence(self._metadata.image.offset)
 
-    @staticmethod
-    def _endpoints(listeners: tuple[Listener, ...], server: Server) -> list[Endpoint]:
+    def _advertised(self) -> list[registrations.Endpoint]:
         """Advertised addresses; a port of 0 is the one that was bound."""
-        bound = {endpoint.name: endpoint.port for endpoint in server.endpoints}
+        bound = {endpoint.name: endpoint.port for endpoint in self._endpoints}
         return [
-            Endpoint(each.name, each.host, each.port or bound[each.name], each.security_protocol_id)
-            for each in listeners
+            registrations.Endpoint(
+                each.name, each.host, each.port or bound[each.name], each.security_protocol_id
+            )
+            for each in self.config.advertised_listeners
         ]
 
     # -- running ----------------------------------------------------------------------------

@@ -44,11 +44,9 @@ def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     """
     _open_many_files()
     loop, selector = new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        return loop.run_until_complete(_run(Node(config, selector), on_ready))
-    finally:
-        loop.close()
+    # It cancels what a start that failed, or was interrupted, has left, and waits for it.
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(_run(Node(config, selector), on_ready))
 
 
 def _what_to_do(error: Exception) -> str:

@@ -125,26 +125,18 @@ class Broker:
     def _serve(self, config: BrokerConfig, started: Future[None]) -> None:
         """The thread of the broker."""
         loop, selector = new_event_loop()
-        asyncio.set_event_loop(loop)
-        try:
-
-            async def start() -> Node:
-                node = Node(config, selector, file_system=UnsyncedFileSystem())
-                await node.start()
-                return node
-
-            self._node = loop.run_until_complete(start())
-            self._node.dispatcher.inject = self._faults
-            self.port = self._node.server.endpoints[0].port
-            self._loop = loop
-        except BaseException as error:  # noqa: BLE001  told to the thread that waits
-            started.set_exception(error)
-            loop.close()
-            return
-        started.set_result(None)
-        loop.run_forever()
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            node = Node(config, selector, file_system=UnsyncedFileSystem())
+            try:
+                runner.run(node.start())
+            except BaseException as error:  # noqa: BLE001  told to the thread that waits
+                started.set_exception(error)
+                return
+            node.dispatcher.inject = self._faults
+            self.port = node.server.endpoints[0].port
+            self._node, self._loop = node, loop
+            started.set_result(None)
+            loop.run_forever()
 
     def stop(self) -> None:
         """Stop in good order; the data stays."""
