@@ -19,6 +19,7 @@ from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import free_port
 from compat.lab.wire_client import WireClient
 
+from bench.bare_timer import BareTimer, bare_timer
 from bench.figures import OURS, THEIRS, Figure, Quantity, Sample
 
 JAVA_SOURCES = Path(__file__).parent / "java"
@@ -69,12 +70,14 @@ class Environment:
         self._topics = itertools.count()
         self.contenders: list[Contender] = []
         self._load: Dialogue | None = None
+        self._timer: BareTimer | None = None
 
     def __enter__(self) -> Self:
         try:
             for role in (OURS, THEIRS):
                 self.contenders.append(self._stack.enter_context(self.fresh(role)))
             self._load = self.another_client(*self._before_client)
+            self._timer = self._stack.enter_context(bare_timer())
         except BaseException:
             self._stack.close()
             raise
@@ -92,6 +95,11 @@ class Environment:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def longest_standstill_ms(self) -> float:
+        """How late a bare timer beside the brokers was at most since this was last asked."""
+        assert self._timer is not None
+        return self._timer.longest_ms()
 
     @property
     def names(self) -> dict[str, str]:

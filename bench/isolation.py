@@ -35,6 +35,7 @@ from compat.lab.broker import BrokerFailed
 from compat.lab.dialogue import Dialogue
 from compat.lab.toolchain import Missing
 
+from bench.bare_timer import timer_p99_ms
 from bench.environment import GIVES_WAY, LOAD_SECONDS_MAX, Contender, Environment
 from bench.figures import OURS, Figure, Quantity
 from bench.machine import facts
@@ -117,17 +118,6 @@ class Replay:
     def stop(self) -> None:
         """See `run`."""
         self._is_over.set()
-
-
-def timer_p99_ms(samples: int, rate: int) -> float:
-    """How late a process is that does nothing but wake up; for a process of its own."""
-    late = []
-    due = time.perf_counter()
-    for _ in range(samples):
-        due += 1 / rate
-        time.sleep(max(0.0, due - time.perf_counter()))
-        late.append(time.perf_counter() - due)
-    return sorted(late)[int(samples * 0.99)] * 1000
 
 
 def write_out(contender: Contender, topic: str, *, drop: bool) -> None:

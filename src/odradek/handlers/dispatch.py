@@ -113,7 +113,11 @@ class Dispatcher:
                     if tags:
                         position = skip_tagged_fields(frame, position, tags)
                 if entry.quick is not None and self.inject is None:
-                    bytes_out = entry.quick(frame, position, version, correlation_id)
+                    try:
+                        bytes_out = entry.quick(frame, position, version, correlation_id)
+                    except Exception as error:  # noqa: BLE001  the boundary, as in `_serve`
+                        self._fail_quick(connection, entry, error)
+                        return
                     if bytes_out is not None:
                         entry.bytes_in += len(frame)
                         entry.bytes_out += len(bytes_out)
@@ -134,6 +138,12 @@ class Dispatcher:
             connection.peer, key, version, correlation_id, client_id, started // 1_000_000
         )
         self._serve(connection, entry, context, request, started)
+
+    def _fail_quick(self, connection: Connection, entry: Entry, error: Exception) -> None:
+        """A defect of ours, and nobody knows how far it came: no answer is the true one."""
+        entry.errors += 1
+        log.error("%s failed", entry.name, exc_info=error)
+        connection.refuse()
 
     def _serve(
         self,
