@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from tests.log.support import (
     PARTITION,
     LogRoom,
@@ -28,10 +28,20 @@ FIRST, SECOND = "00000000000000000000", "00000000000000000024"
 
 def run(*words: object, code: int = 0) -> str:
     """What it prints; the words of an error where it ends with one."""
+    result = _invoke(words, code)
+    return result.stdout or (result.output if code else "")
+
+
+def told(*words: object, code: int = 0) -> str:
+    """All that it says, notes too."""
+    return _invoke(words, code).output
+
+
+def _invoke(words: tuple[object, ...], code: int) -> Result:
     result = CliRunner().invoke(root, ["log", *map(str, words)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
     assert result.exit_code == code, result.output
-    return result.stdout or (result.output if code else "")
+    return result
 
 
 def lines(*words: object, code: int = 0) -> list[dict]:
@@ -119,9 +129,30 @@ def test_metadata_and_its_snapshots_are_decoded(tmp_path):
 
 
 def test_sound_files_verify(partition):
-    assert json.loads(run("verify", partition.parent, "--json")) == {"ok": True, "problems": []}
+    files = len(list(partition.iterdir()))
+    found = json.loads(run("verify", partition.parent, "--json"))
+    assert found == {"ok": True, "files": files, "problems": []}
+    assert told("verify", partition.parent) == f"Everything holds: {files} files.\n"
+    assert told("repair", partition.parent) == "Everything holds: 1 partition.\n"
     run("verify", partition / f"{FIRST}.log")
     run("verify", partition / f"{FIRST}.index")
+
+
+def test_where_there_is_nothing_nothing_holds(tmp_path):
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    assert "There is no file to check" in told("verify", tmp_path, code=1)
+    found = json.loads(told("verify", tmp_path, "--json", code=1).partition("Error")[0])
+    assert (found["ok"], found["files"]) == (False, 0)
+    assert "There is no partition to check" in told("repair", tmp_path, code=1)
+
+
+def test_damage_in_a_metadata_snapshot_is_found_in_its_directory(tmp_path):
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    shutil.copy(FIXTURES / f"{FIRST}-0000000000.checkpoint", directory)
+    run("verify", tmp_path)
+    _damage(directory / f"{FIRST}-0000000000.checkpoint", 70, b"\xff")
+    assert _problems(tmp_path) == [f"{FIRST}-0000000000.checkpoint: the checksum is wrong"]
 
 
 def _damage(path: Path, position: int, data: bytes) -> None:

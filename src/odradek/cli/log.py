@@ -20,7 +20,6 @@ from odradek.log.inspect import (
     is_partition_directory,
     kind_of,
     partition_directories,
-    places,
 )
 from odradek.log.inspect_repair import Repair, find_repairs, lock_directory
 from odradek.log.inspect_verify import (
@@ -32,6 +31,8 @@ from odradek.log.inspect_verify import (
 )
 
 _PATHS = click.argument("paths", metavar="FILE_OR_DIRECTORY…", nargs=-1, required=True)
+_UNCHECKED = (None, Kind.PROPERTIES, Kind.JSON)
+"""Kinds of files that have nothing to be checked by."""
 
 
 @click.group()
@@ -130,26 +131,36 @@ def verify(paths: tuple[str, ...], as_json: bool) -> None:
 
     Checks of segments: checksums, offsets, and that the records are as many as their batch
     counts. Of indexes: that they agree with their segment. Of snapshots: the checksum. Ends with
-    1 if something does not hold. Files that a running node writes to may look torn.
+    1 if something does not hold, or there is nothing to check. Files that a running node writes to
+    may look torn.
 
     \b
     Examples:
       odradek log verify data
       odradek log verify data/flights-0 --json
     """
+    files = sum(kind_of(path) not in _UNCHECKED for path in _files(paths))
     problems: list[Problem] = []
     for path in paths:
         with _readable(path):
             problems += _problems(path)
     if as_json:
-        print_json({"ok": not problems, "problems": [_as_json(each) for each in problems]})
+        told = [_as_json(each) for each in problems]
+        print_json({"ok": bool(files) and not problems, "files": files, "problems": told})
     for problem in () if as_json else problems:
         click.echo(_line(problem))
     if problems:
         note(f"{plural(len(problems), 'problem')} found. See: odradek log repair --help")
         click.get_current_context().exit(1)
+    _end_well(files, "file", as_json)
+
+
+def _end_well(count: int, thing: str, as_json: bool) -> None:
+    """Say how many things hold; end with 1 if there are none."""
+    if not count:
+        raise click.ClickException(f"There is no {thing} to check.")
     if not as_json:
-        note("Everything holds.")
+        note(f"Everything holds: {plural(count, thing)}.")
 
 
 def _problems(path: str) -> Iterator[Problem]:
@@ -171,10 +182,6 @@ def _problems(path: str) -> Iterator[Problem]:
             yield from (
                 problem for problem in seen.problems if kind is Kind.SEGMENT or problem.path == path
             )
-    elif kind is Kind.METADATA_SNAPSHOT:
-        for place in places(file_system, path):
-            if place.problem is not None:
-                yield Problem(path, place.problem, place.position)
     else:
         yield from verify_file(file_system, path)
 
@@ -207,16 +214,21 @@ def repair(paths: tuple[str, ...], execute: bool, as_json: bool) -> None:
       odradek log repair data/flights-0
       odradek log repair data --execute
     """
+    partitions: list[str] = []
     repairs: list[Repair] = []
     for path in paths:
         if not Path(path).is_dir():
             raise click.ClickException(f"{path} is not a directory")
         with _readable(path):
-            repairs += _repair(path, execute)
+            partitions += partition_directories(OsFileSystem(), path)
+    for directory in partitions:
+        with _readable(directory):
+            repairs += _repair(directory, execute)
     if as_json:
         print_json(
             {
                 "executed": execute,
+                "partitions": len(partitions),
                 "repairs": [
                     {**_as_json(each.problem), "repair": each.text, "possible": _can(each)}
                     for each in repairs
@@ -227,7 +239,7 @@ def repair(paths: tuple[str, ...], execute: bool, as_json: bool) -> None:
         click.echo(f"{_line(each.problem)}\n  -> {each.text}")
     possible = sum(map(_can, repairs))
     if not repairs:
-        note("Everything holds.")
+        _end_well(len(partitions), "partition", as_json)
     elif possible and not execute:
         note(f"Nothing was changed. To do {plural(possible, 'repair')}: add --execute")
     if possible < len(repairs):
@@ -238,18 +250,17 @@ def _can(repair: Repair) -> bool:
     return repair.perform is not None
 
 
-def _repair(path: str, execute: bool) -> Iterator[Repair]:
+def _repair(directory: str, execute: bool) -> Iterator[Repair]:
     file_system = OsFileSystem()
-    for directory in partition_directories(file_system, path):
-        try:
-            lock = lock_directory(file_system, directory)
-        except DirectoryInUse as error:
-            raise click.ClickException(str(error)) from error
-        try:
-            for found in find_repairs(file_system, directory):
-                if execute and found.perform is not None:
-                    found.perform()
-                yield found
-        finally:
-            if lock is not None:
-                file_system.close(lock)
+    try:
+        lock = lock_directory(file_system, directory)
+    except DirectoryInUse as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        for found in find_repairs(file_system, directory):
+            if execute and found.perform is not None:
+                found.perform()
+            yield found
+    finally:
+        if lock is not None:
+            file_system.close(lock)

@@ -82,6 +82,12 @@ def verify_file(file_system: FileSystem, path: str) -> list[Problem]:
         Kind.PARTITION_METADATA: lambda: read_partition_metadata(file_system, path),
     }
     kind = kind_of(path)
+    if kind is Kind.METADATA_SNAPSHOT:
+        return [
+            Problem(path, place.problem, place.position)
+            for place in places(file_system, path)
+            if place.problem is not None
+        ]
     reader = readers.get(kind) if kind is not None else None
     if reader is None:
         return []
