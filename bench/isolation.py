@@ -190,6 +190,7 @@ def one_round(
     ):
         write_out(contender, compacted, drop=False)
         write_out(contender, cold, drop=True)
+        environment.touch_memory(environment.scaled(COLD_BYTES))
         quiet = tail(environment, contender, topic)
         compact = {"cleanup.policy": "compact"}
         environment.load(contender, "configure_topic", topic=compacted, settings=compact)

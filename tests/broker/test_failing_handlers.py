@@ -22,8 +22,11 @@ def test_a_quick_answer_that_fails_ends_the_connection_only(
     with Broker(topics={"one": 1}) as broker, WireClient(broker.port) as bystander:
         broker.node.dispatcher.inject = None  # with faults at hand nothing is answered quickly
         before = bystander.metadata("one")
-        with WireClient(broker.port) as client, caplog.at_level(logging.ERROR):
-            with pytest.raises(OSError):
-                client.produce_one("one", b"lost")
+        with (
+            WireClient(broker.port) as client,
+            caplog.at_level(logging.ERROR),
+            pytest.raises(ConnectionError),
+        ):
+            client.produce_one("one", b"lost")
         assert "Produce failed" in caplog.text
         assert bystander.metadata("one") == before
