@@ -137,13 +137,18 @@ def test_an_unfinished_run_is_gone_on_with_and_a_new_one_clears_the_place(tmp_pa
     assert run_note.load(tmp_path) is None
 
 
-@pytest.fixture
-def output(tmp_path):
-    """A place for runs; a broker that a killed one has left is ended."""
-    yield tmp_path / "out"
-    left_over = broker.find(tmp_path / "out" / "broker")
-    if left_over is not None:
-        left_over.stop()
+def test_the_broker_ends_with_the_demo_that_is_killed(tmp_path):
+    starts = "import sys, time; from pathlib import Path; from odradek.demo.broker import start\n"
+    starts += "print(start(Path(sys.argv[1])).servers, flush=True); time.sleep(100)"
+    words = [sys.executable, "-c", starts, tmp_path]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as killed:
+        servers = killed.stdout.readline().strip()
+        broker.check(servers)
+        killed.kill()
+    broker.wait_until_free(tmp_path)
+    with pytest.raises(broker.BrokerNotStartedError):
+        broker.check(servers)
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
 def demo(output: Path) -> subprocess.Popen[str]:
@@ -162,7 +167,8 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_killed_in_the_middle_and_run_again_it_is_still_exact(output):
+def test_killed_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
+    output = tmp_path / "out"
     killed = demo(output)
     wait_for(output / "checkpoints" / "delays" / "offsets" / "3", killed)
     killed.kill()
@@ -171,10 +177,11 @@ def test_killed_in_the_middle_and_run_again_it_is_still_exact(output):
 
     interrupted = demo(output)
     wait_for(output / "checkpoints" / "delays" / "offsets" / "5", interrupted)
-    interrupted.send_signal(signal.SIGINT)
+    interrupted.send_signal(signal.SIGTERM)  # from here on it is as Ctrl-C
     said, _ = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
     assert "Traceback" not in said
+    assert "ERROR" not in said
     assert "goes on from here" in said
 
     finished = demo(output)

@@ -1,27 +1,38 @@
 """A broker of the demo's own: a child process, whose data stay with the demo's output.
 
-If the demo is killed, the broker lives on; the next run finds it by a note beside its data.
+It ends with the demo, however that ends: the demo holds its standard input open, and the system
+closes it when the demo is gone. A run that follows at once waits until it has let go of its data.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from odradek.env.file_system import READ_WRITE, OsFileSystem
+
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
-NOTE = "broker.json"
-COMMAND = "import sys; from odradek.cli.main import main; sys.argv[0] = 'odradek'; main()"
+FREE_TIMEOUT_S = 10
+COMMAND = """
+import os, signal, sys, threading
+from odradek.cli.main import main
+
+def end_with_the_demo():
+    os.read(0, 1)  # nothing is written: this returns when the demo has gone
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=end_with_the_demo, daemon=True).start()
+sys.argv[0] = "odradek"
+main()
+"""
 
 
 class BrokerNotStartedError(RuntimeError):
@@ -30,44 +41,32 @@ class BrokerNotStartedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A broker that answers at `servers`; `process_id` is None for one that is not ours."""
+    """A broker that answers at `servers`; `process` is None for one that is not ours."""
 
     servers: str
-    process_id: int | None = None
+    process: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
         """End it, if it is ours, and wait until it is gone."""
-        if self.process_id is None:
+        if self.process is None:
             return
-        deadline = time.monotonic() + STOP_TIMEOUT_S
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.terminate()
         try:
-            os.kill(self.process_id, signal.SIGTERM)
-            while time.monotonic() < deadline:
-                _reap(self.process_id)
-                os.kill(self.process_id, 0)
-                time.sleep(0.05)
-            os.kill(self.process_id, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-
-
-def _reap(process_id: int) -> None:
-    """Let a child that has ended go; one that a run before us started is nobody's child here."""
-    try:
-        os.waitpid(process_id, os.WNOHANG)
-    except ChildProcessError:
-        return
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 def start(directory: Path) -> RunningBroker:
-    """The broker over `directory`/data: the one that runs already, or a new one.
+    """A broker over `directory`/data, on a free port.
 
     Raises:
         BrokerNotStartedError: it does not come up.
     """
-    running = find(directory)
-    if running is not None:
-        return running
+    wait_until_free(directory)
     directory.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     log = directory / "broker.log"
@@ -75,12 +74,12 @@ def start(directory: Path) -> RunningBroker:
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(  # noqa: S603  (ourselves)
             [sys.executable, "-c", COMMAND, *arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is for the demo, which ends the broker in order
         )
-    broker = RunningBroker(f"127.0.0.1:{port}", process.pid)
+    broker = RunningBroker(f"127.0.0.1:{port}", process)
     deadline = time.monotonic() + START_TIMEOUT_S
     while not _answers(broker.servers):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -88,19 +87,33 @@ def start(directory: Path) -> RunningBroker:
             said = log.read_text(encoding="utf-8", errors="replace").strip()
             raise BrokerNotStartedError(f"the broker did not start; it said:\n{said[-2000:]}")
         time.sleep(0.02)
-    (directory / NOTE).write_text(json.dumps(asdict(broker)), encoding="utf-8")
     return broker
 
 
-def find(directory: Path) -> RunningBroker | None:
-    """The broker over `directory`/data that a run which was killed has left, if it answers."""
+def wait_until_free(directory: Path) -> None:
+    """The broker of a run that was killed has let go of `directory`/data, if there is one.
+
+    Raises:
+        BrokerNotStartedError: somebody works there, and goes on.
+    """
+    data = directory / "data"
+    deadline = time.monotonic() + FREE_TIMEOUT_S
+    while not _is_free(str(data / ".lock")):
+        if time.monotonic() > deadline:
+            raise BrokerNotStartedError(f"another process works in {data}: stop it")
+        time.sleep(0.05)
+
+
+def _is_free(lock: str) -> bool:
+    files = OsFileSystem()
     try:
-        broker = RunningBroker(**json.loads((directory / NOTE).read_text(encoding="utf-8")))
-        assert broker.process_id is not None
-        os.kill(broker.process_id, 0)
-    except (OSError, ValueError, TypeError):
-        return None
-    return broker if _answers(broker.servers) else None
+        descriptor = files.open(lock, READ_WRITE)
+    except FileNotFoundError:
+        return True
+    try:
+        return files.lock(descriptor)
+    finally:
+        files.close(descriptor)
 
 
 def check(servers: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,11 +26,28 @@ EXIT_INTERRUPTED = 130
 
 def tell(options: DemoOptions, screen: Screen | None = None) -> int:
     """Perform the demo; see `odradek.demo.run`."""
-    screen = screen or Screen()
+    with _sigterm_as_ctrl_c():
+        return _tell(options, screen or Screen())
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Both end the demo in order."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tell(options: DemoOptions, screen: Screen) -> int:
     try:
         note = _note(options, screen)
     except OSError as error:
         screen.say(f"[red]cannot write to {options.output}: {error.strerror}; see --output[/]")
+        return EXIT_FAILED
+    except BrokerNotStartedError as error:
+        screen.say(f"[red]{error}[/]")
         return EXIT_FAILED
     try:
         account = _perform(options, note, screen)
@@ -55,7 +73,7 @@ def _note(options: DemoOptions, screen: Screen) -> RunNote:
         screen.say(f"Going on with the unfinished run in {options.output}/ (--fresh begins anew)")
         return last
     if last is not None and last.servers is None:
-        _stop_left_over(options)
+        own_broker.wait_until_free(options.output / "broker")
     return run_note.begin(options.output, options.bootstrap_servers, options.flights)
 
 
@@ -88,13 +106,6 @@ def _broker(options: DemoOptions, screen: Screen) -> Iterator[RunningBroker]:
         yield broker
     finally:
         broker.stop()
-
-
-def _stop_left_over(options: DemoOptions) -> None:
-    """End the broker of a run that was killed, before its data are removed."""
-    left_over = own_broker.find(options.output / "broker")
-    if left_over is not None:
-        left_over.stop()
 
 
 def _produce(places: Places, tables: Tables, screen: Screen) -> None:
