@@ -46,6 +46,19 @@ def test_the_fixture(odradek_broker):
     assert error.name() == "MSG_SIZE_TOO_LARGE"
 
 
+@pytest.mark.parametrize(
+    ("marker", "named"),
+    [
+        (pytest.mark.odradek({"orders": 1}), r"not \{'orders': 1\}"),
+        (pytest.mark.odradek(topic={"orders": 1}), r"topics=, settings=, data=, port=, not topic$"),
+    ],
+)
+def test_what_the_marker_does_not_take_is_named(request, marker, named):
+    request.node.add_marker(marker)
+    with pytest.raises(pytest.UsageError, match=named):
+        request.getfixturevalue("odradek_broker")
+
+
 def test_injected_errors_reach_the_client_and_end():
     with Broker(topics={"orders": 1}) as broker:
         broker.inject("Produce", "POLICY_VIOLATION", times=1)

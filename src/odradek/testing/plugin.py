@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +16,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line(
         "markers",
-        "odradek(topics={name: partitions}, settings={name: value}): the broker of `odradek_broker`",
+        "odradek(topics={name: partitions}, settings={name: value}, data=directory, port=number): "
+        "the broker of `odradek_broker`",
     )
 
 
@@ -24,6 +26,23 @@ def odradek_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A fresh broker for this test; see `odradek.testing.Broker`."""
     from odradek.testing.broker import Broker
 
-    marker = request.node.get_closest_marker("odradek")
-    with Broker(**(marker.kwargs if marker is not None else {})) as broker:
+    with Broker(**_wishes(request.node, inspect.signature(Broker).parameters)) as broker:
         yield broker
+
+
+def _wishes(test: pytest.Item, known: Collection[str]) -> dict[str, Any]:
+    """What the marker asks of the broker.
+
+    Raises:
+        UsageError: something that is not `known`.
+    """
+    marker = test.get_closest_marker("odradek")
+    if marker is None:
+        return {}
+    unknown = [*map(repr, marker.args), *(name for name in marker.kwargs if name not in known)]
+    if unknown:
+        raise pytest.UsageError(
+            f"{test.nodeid}: the marker odradek takes {', '.join(f'{n}=' for n in known)}, "
+            f"not {', '.join(unknown)}"
+        )
+    return dict(marker.kwargs)
