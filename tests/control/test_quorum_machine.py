@@ -61,8 +61,13 @@ def test_a_resigned_leader_commits_nothing():
 def test_others_disks_are_not_voters():
     with pytest.raises(QuorumError, match="not among the voters"):
         QuorumMachine(ReplicaKey(1, bytes(16)), ALONE, ElectionState())
-    with pytest.raises(QuorumError, match="not among the voters"):
+    with pytest.raises(QuorumError, match=r"not among the voters \(nodes 1\)"):
         QuorumMachine(ReplicaKey(2, DIRECTORY), ALONE, ElectionState())
+
+
+def test_voters_that_are_not_in_the_log_are_asked_for():
+    with pytest.raises(QuorumError, match=r"set controller\.quorum\.voters as it was"):
+        QuorumMachine(LOCAL, VoterSet(), ElectionState())
 
 
 def test_a_larger_quorum_is_refused():

@@ -97,12 +97,19 @@ class QuorumMachine:
         """`election` is what the disk remembers.
 
         Raises:
-            QuorumError: the replica is not a voter, or not the only one.
+            QuorumError: there are no voters, or the replica is none, or not the only one.
         """
-        if not voters.contains(local):
+        if not voters:
             raise QuorumError(
-                f"node {local.id} with this metadata directory is not among the voters {voters!r}; "
-                "was the directory copied from another node, or meta.properties lost?"
+                "the metadata directory names no voters, so they come from the configuration: "
+                "set controller.quorum.voters as it was when the directory was made"
+            )
+        if not voters.contains(local):
+            ids = ", ".join(map(str, sorted(voters.voters)))
+            raise QuorumError(
+                f"node {local.id} with this metadata directory is not among the voters "
+                f"(nodes {ids}); was the directory copied from another node, or meta.properties "
+                "lost?"
             )
         if not voters.is_only(local):
             raise QuorumError(
