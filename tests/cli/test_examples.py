@@ -1,0 +1,98 @@
+"""The examples of all help texts, as far as they can be run in this process."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import click
+import pytest
+from confluent_kafka import Producer
+from tests.cli.conftest import invoke
+
+from odradek.cli import main
+from odradek.testing import Broker
+
+EXAMPLE = re.compile(r"^ *(odradek\b[^|#<>\n]*)(.*)$", re.MULTILINE)
+NOT_HERE = (
+    "--port", "serve", "demo", "format", "completion", "bench",  # have tests of their own
+    "--follow", "transaction abort", " log ",
+)  # fmt: skip
+TOPICS = ("flights", "orders", "users", "greetings", "a", "b")
+RECORDS = 1300
+
+
+def examples(command=main.root):
+    """The examples of a command and those below it, up to a pipe."""
+    for text in (command.help, command.epilog):
+        for words, rest in EXAMPLE.findall(text or ""):
+            if not rest.startswith("<"):
+                yield words.strip()
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from examples(command.get_command(context, name))
+
+
+EXAMPLES = list(dict.fromkeys(examples()))
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with Broker() as broker:
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "transactional.id": "orders-job-1",
+                "log_level": 0,
+            }
+        )
+        producer.init_transactions(20)
+        yield broker
+
+
+@pytest.fixture
+def run(broker, tmp_path, monkeypatch):
+    """Runs a command that has to succeed, where there is what the examples name."""
+
+    def run(*words):
+        outcome = invoke(*words, bootstrap=broker.bootstrap_servers)
+        assert outcome.code == 0, outcome
+        return outcome
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.json").write_text("flights,0,3\n")
+    created = run("topic", "create", *TOPICS, "-p", 6, "--if-not-exists").out
+    if "flights" in created:
+        run("produce", "flights", *range(RECORDS), "-p", 0)
+    run("group", "reset-offsets", "reports", "--topic", "flights", "--to", "end", "--execute")
+    return run
+
+
+def can_be_run(example):
+    return example != "odradek" and not any(word in example for word in NOT_HERE)
+
+
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if can_be_run(each)])
+def test_it_works(run, example):
+    if example.startswith("odradek topic create flights"):
+        run("topic", "delete", "flights", "--yes")
+    run(*shlex.split(example)[1:])
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    """The directory in which `data` is that of a node that has stopped."""
+    parent = tmp_path_factory.mktemp("examples")
+    settings = {"offsets.topic.num.partitions": 8}
+    with Broker(topics={"flights": 1}, data=str(parent / "data"), settings=settings) as broker:
+        for words in ("produce flights hello", "consume flights --group reports"):
+            assert invoke(*words.split(), bootstrap=broker.bootstrap_servers).code == 0
+    return parent
+
+
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if " log " in each])
+def test_it_works_on_files(parent, example, monkeypatch):
+    monkeypatch.chdir(parent)
+    outcome = invoke(*shlex.split(example)[1:])
+    assert outcome.code == 0, outcome
