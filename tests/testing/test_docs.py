@@ -1,0 +1,27 @@
+"""The examples of docs/testing.md run as they stand there, and it tells of everything."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from odradek.testing import Broker
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+
+
+def test_the_examples_run(tmp_path):
+    examples = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    (tmp_path / "test_examples.py").write_text("\n\n".join(examples), encoding="utf-8")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path]
+    done = subprocess.run(
+        words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert f"{TEXT.count('def test_')} passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_everything_that_a_broker_can_do_is_described():
+    public = {name for name in vars(Broker) if not name.startswith("_")}
+    assert public - set(re.findall(r"`(\w+)[`(]", TEXT)) == set()
