@@ -77,7 +77,8 @@ Examples:
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Serve Prometheus metrics there.  [default: off]",
+    help="Serve Prometheus metrics there, on odradek.metrics.host: 127.0.0.1 only, unless "
+    "--override says otherwise.  [default: off]",
 )
 def serve(
     port: int | None,
