@@ -31,7 +31,7 @@ from odradek.log.cleaner.work import (
 from odradek.log.errors import DamagedFile, is_for_room
 from odradek.records.errors import RecordsError
 
-NICENESS = 10
+NICENESS = 19
 _INPUT, _OUTPUT = 0, 1
 _POLL_BYTES = 1 << 20
 """Commands are looked for after so many bytes."""
