@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compat.lab.broker import BrokerFailed
+from compat.lab.dialogue import Refused
 from compat.lab.toolchain import Missing
 
 from bench.environment import BROKERS, Environment
@@ -18,22 +19,30 @@ from bench.warm_up import warm_up
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the chosen benches; 0 when no limit was missed, 1 when one was, 2 without brokers."""
+    """Run the chosen benches; 0 when no limit was missed, 1 when one was or a bench broke off, 2 without brokers."""
     options = _parser().parse_args(words)
     machine = facts()
+    unfinished: list[str] = []
     try:
         with Environment(
             ours=options.ours, rounds=options.rounds, quick=options.quick
         ) as environment:
             setup = environment.described()
             warm_up(environment)
-            figures = [figure for name in options.benches for figure in MEASURES[name](environment)]
+            figures = []
+            for name in options.benches:
+                try:
+                    figures += MEASURES[name](environment)
+                except Refused as reason:  # by either broker: what else was measured is kept
+                    unfinished.append(name)
+                    print(f"{name} ended early: {reason}", file=sys.stderr)
             names = environment.names
     except (BrokerFailed, Missing) as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
         return 2
     trial = options.quick or options.ours != "odradek"
-    return conclude(figures, names, machine, setup, is_trial=trial, output=options.output)
+    code = conclude(figures, names, machine, setup, is_trial=trial, output=options.output)
+    return 1 if unfinished else code
 
 
 def _parser() -> argparse.ArgumentParser:
