@@ -43,6 +43,13 @@ class Incapable(Cold):
         return None
 
 
+class WithoutProc(Cold):
+    """Nor can an open file be opened again."""
+
+    def open_direct(self, path: str) -> int | None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
 class Refusing(Cold):
     """Reads past it end with this error."""
 
@@ -103,6 +110,16 @@ def test_a_range_stays_what_it_is(descriptor, loop, files, position, length):
     assert len(part) == length
     assert sent(part) == CONTENT[position : position + length]
     assert isinstance(part, BufferedRange) == (type(files) is Cold)
+
+
+def test_a_file_that_cannot_be_opened_again_is_read_all_the_same(descriptor, loop):
+    def at_once(work, done):
+        work()  # it must not fail: then nobody would have read the range
+        done(None)
+
+    reads = ColdReads(WithoutProc(), at_once, loop)
+    (part,) = records_of(warmed(reads, loop, FileRange(descriptor, 5, 10_000, None)))
+    assert sent(part) == CONTENT[5:10_005]
 
 
 def test_what_has_no_buffer_goes_through_the_page_cache(descriptor, loop):

@@ -137,8 +137,10 @@ class ColdReads:
     def _read_direct(self, records: FileRange, before: int, memory: memoryview) -> int:
         """Bytes read past the page cache, from `before` bytes ahead of the range on; 0 where there
         is no such thing."""
-        # The same file again, whatever its name is by now.
-        descriptor = self._file_system.open_direct(f"/proc/self/fd/{records.descriptor}")
+        try:  # the same file again, whatever its name is by now
+            descriptor = self._file_system.open_direct(f"/proc/self/fd/{records.descriptor}")
+        except OSError:  # no /proc here, or no descriptor left
+            return 0
         if descriptor is None:
             return 0
         blocks = -(-(before + records.length) // DIRECT_STEP)
