@@ -23,7 +23,11 @@ from bench.bare_timer import BareTimer, bare_timer
 from bench.figures import OURS, THEIRS, Figure, Quantity, Sample
 
 JAVA_SOURCES = Path(__file__).parent / "java"
-JVM_OPTIONS = ("-Xmx2G", "-Xms2G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+JVM_OPTIONS = (
+    *("-Xmx2G", "-Xms2G", "-XX:+AlwaysPreTouch"),
+    *("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+)
+"""Of the client. Its memory is touched at its start: see `Environment.let_settle`."""
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "1000",
@@ -33,6 +37,8 @@ GIVES_WAY = ("nice", "-n", "19")
 """Before the command of the client: it stands for machines of its own, and must not keep a broker
 waiting for the processor with its hundreds of threads."""
 LOAD_SECONDS_MAX = 300.0
+CALM_MS, CALM_SECONDS, SETTLE_SECONDS_MAX = 3.0, 4, 60.0
+"""See `Environment.let_settle`."""
 
 BROKERS: dict[str, type[Broker]] = {"odradek": OdradekNode, "apache": ApacheKafka}
 
@@ -152,6 +158,20 @@ class Environment:
         with tempfile.TemporaryFile() as scratch:
             for _ in range(amount // len(piece)):
                 scratch.write(piece)
+
+    def let_settle(self) -> None:
+        """Wait until a bare timer has been on time for some seconds, but not for ever.
+
+        The host of a virtual machine takes memory back some seconds after it was given free, and
+        lends it again page by page; meanwhile the whole machine can stand still for hundreds of
+        milliseconds. Gigabytes that an experiment frees are heard of in the next one.
+        """
+        deadline = time.monotonic() + SETTLE_SECONDS_MAX
+        calm = 0
+        self.longest_standstill_ms()
+        while calm < CALM_SECONDS and time.monotonic() < deadline:
+            time.sleep(1)
+            calm = calm + 1 if self.longest_standstill_ms() < CALM_MS else 0
 
     def tool(self, contender: Contender, name: str, *words: str) -> str:
         """Run one of Apache Kafka's tools in the warm JVM; what it printed."""

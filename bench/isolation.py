@@ -11,9 +11,9 @@ The consumer has gone through the topic once before anything is measured, and ru
 priority: it stands for a machine of its own, and neither its compiler nor it itself may take the
 processor from the broker, or from the producer whose records are timed.
 
-Beside all that a bare timer wakes up a thousand times a second and notes how late it was: where
-the device is emulated, reading from it can stop the whole machine for longer than a broker takes.
-No broker can be better than that timer.
+Beside all that a bare timer wakes up a thousand times a second and notes how late it was: a
+virtual machine can be stopped by its host for longer than a broker takes. No broker can be better
+than that timer. The quiet phase begins when the machine has digested the preparations.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def one_round(
     ):
         write_out(contender, compacted, drop=False)
         write_out(contender, cold, drop=True)
-        environment.touch_memory(environment.scaled(COLD_BYTES))
+        environment.let_settle()
         quiet = tail(environment, contender, topic)
         compact = {"cleanup.policy": "compact"}
         environment.load(contender, "configure_topic", topic=compacted, settings=compact)

@@ -12,7 +12,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.network.connection import BACKLOG_BYTES_MAX, Connection, Slot
+from odradek.network.connection import (
+    BACKLOG_BYTES_MAX,
+    FILE_BYTES_PER_TURN,
+    Connection,
+    Slot,
+)
 from odradek.network.server import Limits, ListenError, Server, bind, listen
 
 PRODUCE, OTHER = b"\0\0", b"\0\1"
@@ -211,6 +216,35 @@ def test_file_ranges_leave_between_bytes(is_buffered):
                 expected = b"before" + content[1000:2_001_000] + b"after"
                 for _ in range(3):
                     assert await reader.readexactly(len(expected)) == expected
+
+        run(scenario())
+
+
+def test_a_turn_sends_only_so_much_of_files():
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(3_000_000))
+        file.flush()
+
+        def dispatch(connection, view):
+            parts = [FileRange(file.fileno(), 0, 150_000, file) for _ in range(10)]
+            connection.respond([*parts, FileRange(file.fileno(), 0, 3_000_000, file)], 4_500_000)
+
+        async def scenario():
+            async with serving(dispatch, Limits(send_buffer_bytes=2**22)) as (
+                server,
+                reader,
+                writer,
+            ):
+                received = asyncio.create_task(reader.readexactly(4_500_000))
+                writer.write(frame(b""))
+                steps = []
+                while not received.done():
+                    before = server.bytes_out
+                    await asyncio.sleep(0)
+                    steps.append(server.bytes_out - before)
+                assert sum(steps) == 4_500_000
+                # A step of this task may see the end of one turn and the beginning of the next.
+                assert max(steps) <= 2 * FILE_BYTES_PER_TURN
 
         run(scenario())
 

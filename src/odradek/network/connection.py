@@ -38,6 +38,9 @@ BACKLOG_BYTES_MAX = 64 * 1024
 """Bytes read ahead of a client that may not be served yet; then its socket is left alone."""
 OUTPUT_BYTES_MAX = 1024 * 1024
 """Answers collected while processing pipelined requests before they must leave."""
+FILE_BYTES_PER_TURN = 256 * 1024
+"""Of file ranges; then the others have their turn. A megabyte keeps them waiting for half a
+millisecond, and a consumer that replays on the same machine takes it as fast as it is sent."""
 PARTIAL_BYTES_MIN = 64 * 1024
 """The first size of a buffer for an incomplete frame; it doubles as bytes arrive."""
 FRAME_BYTES_MIN = 8
@@ -381,13 +384,16 @@ class Connection:
         parts = self._out
         at = 0
         count = len(parts)
+        allowed = FILE_BYTES_PER_TURN
         try:
             while at < count:
                 part = parts[at]
                 if isinstance(part, FileRange):
-                    if not self._send_file(part):
+                    length = part.length
+                    if not self._send_file(part, allowed):
                         return False
                     at += 1
+                    allowed -= length
                     continue
                 stop = at + 1
                 while stop < count and not isinstance(parts[stop], FileRange):
@@ -415,24 +421,25 @@ class Connection:
             return None
         return memoryview(data)[sent:]
 
-    def _send_file(self, part: FileRange) -> bool:
-        """Send a file range; whether all of it went out."""
-        while part.length:
+    def _send_file(self, part: FileRange, allowed: int) -> bool:
+        """Send so many bytes of a file range at most; whether it has gone out."""
+        while part.length and allowed:
             try:
-                sent = self._send_some(part)
+                sent = self._send_some(part, min(part.length, allowed))
             except _WOULD_BLOCK:
                 return False
             if sent == 0:
                 raise OSError("file ends before the range that was promised")
             part.position += sent
             part.length -= sent
+            allowed -= sent
             self._server.bytes_out += sent
-        return True
+        return not part.length
 
-    def _send_some(self, part: FileRange) -> int:
+    def _send_some(self, part: FileRange, length: int) -> int:
         if isinstance(part, BufferedRange):
-            return self._socket.send(part.memory[part.position : part.position + part.length])
-        return os.sendfile(self._descriptor, part.descriptor, part.position, part.length)
+            return self._socket.send(part.memory[part.position : part.position + length])
+        return os.sendfile(self._descriptor, part.descriptor, part.position, length)
 
     # -- the end ----------------------------------------------------------------------------
 
