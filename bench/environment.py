@@ -152,9 +152,10 @@ class Environment:
         """Let the machine have pages at hand for `amount` bytes that are about to be written.
 
         A virtual machine gives memory that is free for some seconds back to its host. To get a
-        page of it again takes longer than to fill it, and counts as time of whoever writes.
+        page of it again takes longer than to fill it, and counts as time of whoever writes. The
+        pieces are small: nothing interrupts a write, and both brokers are at work.
         """
-        piece = bytes(1 << 20)
+        piece = bytes(1 << 16)
         with tempfile.TemporaryFile() as scratch:
             for _ in range(amount // len(piece)):
                 scratch.write(piece)

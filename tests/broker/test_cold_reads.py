@@ -32,21 +32,21 @@ class Cold(OsFileSystem):
     def is_resident(self, descriptor: int, position: int, length: int) -> bool:
         return False
 
-    def open_direct(self, path: str) -> int | None:
+    def open_direct(self, path: str, flags: int = os.O_RDONLY) -> int | None:
         return os.open(path, os.O_RDONLY)  # a temporary directory may have no other reads
 
 
 class Incapable(Cold):
     """Nor can any be read past it."""
 
-    def open_direct(self, path: str) -> int | None:
+    def open_direct(self, path: str, flags: int = os.O_RDONLY) -> int | None:
         return None
 
 
 class WithoutProc(Cold):
     """Nor can an open file be opened again."""
 
-    def open_direct(self, path: str) -> int | None:
+    def open_direct(self, path: str, flags: int = os.O_RDONLY) -> int | None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 

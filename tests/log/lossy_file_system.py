@@ -193,8 +193,8 @@ class LossyFileSystem:
             raise error
         return bytes(self.descriptors[descriptor].now[position : position + length])
 
-    def open_direct(self, path: str) -> int | None:
-        return None
+    def open_direct(self, path: str, flags: int = os.O_RDONLY) -> int | None:
+        return self.open(path, flags)
 
     def read_into(self, descriptor: int, buffer, position: int) -> int:
         data = self.pread(descriptor, len(buffer), position)

@@ -38,7 +38,7 @@ class Cold(OsFileSystem):
 class Incapable(Cold):
     """Nor can any be read without it."""
 
-    def open_direct(self, path: str) -> int | None:
+    def open_direct(self, path: str, flags: int = os.O_RDONLY) -> int | None:
         return None
 
 

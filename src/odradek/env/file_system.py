@@ -39,7 +39,8 @@ and the last one, tell about the range."""
 
 
 DIRECT_STEP = 4096
-"""Reads past the page cache begin at multiples of it, in the file and in memory, and are as long."""
+"""Reads and writes past the page cache begin at multiples of it, in the file and in memory, and
+their lengths are such."""
 
 
 class FileStatus(NamedTuple):
@@ -72,8 +73,9 @@ class FileSystem(Protocol):
         """At most `length` bytes; fewer only at the end of the file."""
         ...
 
-    def open_direct(self, path: str) -> int | None:
-        """A descriptor for `read_into` past the page cache; None where there is no such thing."""
+    def open_direct(self, path: str, flags: int = READ_ONLY) -> int | None:
+        """A descriptor for `read_into` and `pwrite` past the page cache; None where there is no
+        such thing."""
         ...
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
@@ -169,13 +171,13 @@ class OsFileSystem:
         """See `FileSystem`."""
         return os.open(path, flags, mode)
 
-    def open_direct(self, path: str) -> int | None:
+    def open_direct(self, path: str, flags: int = READ_ONLY) -> int | None:
         """See `FileSystem`."""
         flag = getattr(os, "O_DIRECT", None)
         if flag is None:
             return None
         try:
-            return os.open(path, READ_ONLY | flag)
+            return os.open(path, flags | flag)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise

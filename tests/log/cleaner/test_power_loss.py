@@ -25,7 +25,7 @@ from tests.log.support import (
     topic_config,
 )
 
-from odradek.log import LogManager, PartitionLog
+from odradek.log import LogManager, PartitionLog, sequential_writer
 from odradek.log.cleaner.work import Message, WorkItem
 from odradek.log.storage import Done, Work, run_now
 from odradek.records.control import control_type
@@ -88,6 +88,12 @@ def _markers(log: PartitionLog) -> dict[int, int]:
         if each.is_control
         for record in iterate_records(each)
     }
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A cleaned segment is written in several pieces."""
+    monkeypatch.setattr(sequential_writer, "PIECE_BYTES", 256)
 
 
 def test_power_loss_at_every_change():

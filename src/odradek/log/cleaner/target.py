@@ -16,9 +16,8 @@ from odradek.log.cleaner.index_builder import IndexBuilder
 from odradek.log.cleaner.source import OnBytes
 from odradek.log.errors import DamagedFile
 from odradek.log.segment import OFFSET_DELTA_MAX
+from odradek.log.sequential_writer import SequentialWriter
 from odradek.log.transaction_index import ENTRY, VERSION, AbortedTransaction
-
-_PIECE = 1 << 20
 
 
 class CleanedSegment:
@@ -42,19 +41,17 @@ class CleanedSegment:
         self._base_offset = base_offset
         self._on_write = on_write
         self._indexes = IndexBuilder(base_offset, index_interval_bytes)
-        self._pending: list[Buffer] = []
-        self._pending_bytes = 0
-        self._written = 0
         remove_cleaned(file_system, directory, base_offset)
-        self._descriptor = file_system.open(self._path(names.LOG), CREATE_EMPTY)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the segment so far."""
-        return self._written + self._pending_bytes
+        path = self._path(names.LOG)
+        self._descriptor = file_system.open(path, CREATE_EMPTY)
+        try:
+            self._writer = SequentialWriter(file_system, path, self._descriptor)
+        except BaseException:
+            file_system.close(self._descriptor)
+            raise
 
     def append(self, kept: Kept) -> None:
-        """Add a batch. Its bytes are copied, or were made for this.
+        """Add a batch; its bytes are copied.
 
         Raises:
             DamagedFile: its offset is too far from the segment's.
@@ -65,13 +62,10 @@ class CleanedSegment:
             raise DamagedFile(
                 f"offset {kept.last_offset} cannot be in the segment {self._base_offset}"
             )
-        size = len(kept.data)
-        self._indexes.add(self.size, size, kept.last_offset, kept.max_timestamp)
-        data = kept.data
-        self._pending.append(bytes(data) if isinstance(data, memoryview) else data)
-        self._pending_bytes += size
-        if self._pending_bytes >= _PIECE:
-            self._write()
+        writer = self._writer
+        self._indexes.add(writer.size, len(kept.data), kept.last_offset, kept.max_timestamp)
+        if written := writer.add(kept.data):
+            self._on_write(written)
 
     def finish(self, aborted: Sequence[AbortedTransaction], modified_ms: int) -> int:
         """Write what is left, and the indexes, and sync all; the size of the segment.
@@ -81,7 +75,8 @@ class CleanedSegment:
         Raises:
             OSError: the device failed.
         """
-        self._write()
+        if written := self._writer.finish():
+            self._on_write(written)
         self._indexes.finish()
         self._file_system.fsync(self._descriptor)
         self._file_system.set_modified(self._path(names.LOG), modified_ms)
@@ -91,23 +86,15 @@ class CleanedSegment:
             entries = b"".join(ENTRY.pack(VERSION, *each) for each in aborted)
             self._write_file(names.TRANSACTION_INDEX, entries)
         self._file_system.sync_directory(self._directory)
-        return self._written
+        return self._writer.size
 
     def close(self) -> None:
         """Let go of the file."""
+        self._writer.close()
         self._file_system.close(self._descriptor)
 
     def _path(self, kind: str) -> str:
         return cleaned_path(self._directory, self._base_offset, kind)
-
-    def _write(self) -> None:
-        data = b"".join(self._pending)
-        if data:
-            write_fully(self._file_system, self._descriptor, data, self._written)
-            self._written += len(data)
-            self._pending.clear()
-            self._pending_bytes = 0
-            self._on_write(len(data))
 
     def _write_file(self, kind: str, data: Buffer) -> None:
         descriptor = self._file_system.open(self._path(kind), CREATE_EMPTY)
