@@ -6,11 +6,9 @@ A damaged batch must not be copied: it would be given a new checksum, and be wro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 
 from odradek.env.file_system import READ_ONLY, FileSystem
 from odradek.log.errors import DamagedFile
-from odradek.log.sequential_reader import SequentialReader
 from odradek.records.batch import (
     HEADER_SIZE,
     LENGTH_POSITION,
@@ -39,42 +37,30 @@ def read_batches(
         DamagedFile: there is something else; the message names the place.
         OSError: the device failed.
     """
+    piece_bytes = max(piece_bytes, PIECE_MIN)
     descriptor = file_system.open(path, READ_ONLY)
     try:
-        with closing(SequentialReader(file_system, path, descriptor, size)) as reader:
-            yield from _batches(reader, path, position, size, piece_bytes, on_read)
+        wanted = piece_bytes
+        while position < size:
+            data = file_system.pread(descriptor, min(wanted, size - position), position)
+            on_read(len(data))
+            view = memoryview(data)
+            inner = 0
+            wanted = piece_bytes
+            while len(data) - inner >= HEADER_SIZE:
+                length = SIZE.unpack_from(data, inner + LENGTH_POSITION)[0] + LOG_OVERHEAD
+                if data[inner + MAGIC_POSITION] != MAGIC or length < HEADER_SIZE:
+                    raise _no_batch(path, position + inner, data[inner + MAGIC_POSITION], length)
+                if length > len(data) - inner:
+                    wanted = max(piece_bytes, length)
+                    break
+                yield _checked(path, position + inner, view[inner : inner + length])
+                inner += length
+            if inner == 0 and (len(data) == size - position or len(data) < HEADER_SIZE):
+                raise DamagedFile(f"{path} ends inside of the batch at byte {position}")
+            position += inner
     finally:
         file_system.close(descriptor)
-
-
-def _batches(
-    reader: SequentialReader,
-    path: str,
-    position: int,
-    size: int,
-    piece_bytes: int,
-    on_read: OnBytes,
-) -> Iterator[RecordBatch]:
-    piece_bytes = max(piece_bytes, PIECE_MIN)
-    wanted = piece_bytes
-    while position < size:
-        count = min(wanted, size - position)
-        data = reader.read(position, count)[:count]
-        on_read(len(data))
-        inner = 0
-        wanted = piece_bytes
-        while len(data) - inner >= HEADER_SIZE:
-            length = SIZE.unpack_from(data, inner + LENGTH_POSITION)[0] + LOG_OVERHEAD
-            if data[inner + MAGIC_POSITION] != MAGIC or length < HEADER_SIZE:
-                raise _no_batch(path, position + inner, data[inner + MAGIC_POSITION], length)
-            if length > len(data) - inner:
-                wanted = max(piece_bytes, length)
-                break
-            yield _checked(path, position + inner, data[inner : inner + length])
-            inner += length
-        if inner == 0 and (len(data) == size - position or len(data) < HEADER_SIZE):
-            raise DamagedFile(f"{path} ends inside of the batch at byte {position}")
-        position += inner
 
 
 def _checked(path: str, position: int, data: memoryview) -> RecordBatch:
