@@ -14,7 +14,7 @@ import pytest
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.network.connection import (
     BACKLOG_BYTES_MAX,
-    FILE_BYTES_PER_TURN,
+    BUFFERED_BYTES_PER_TURN,
     Connection,
     Slot,
 )
@@ -220,33 +220,27 @@ def test_file_ranges_leave_between_bytes(is_buffered):
         run(scenario())
 
 
-def test_a_turn_sends_only_so_much_of_files():
-    with tempfile.TemporaryFile() as file:
-        file.write(bytes(3_000_000))
-        file.flush()
+def test_a_turn_copies_only_so_much():
+    memory = memoryview(bytes(3_000_000))
 
-        def dispatch(connection, view):
-            parts = [FileRange(file.fileno(), 0, 150_000, file) for _ in range(10)]
-            connection.respond([*parts, FileRange(file.fileno(), 0, 3_000_000, file)], 4_500_000)
+    def dispatch(connection, view):
+        parts = [BufferedRange(memory, 0, 150_000, memory) for _ in range(10)]
+        connection.respond([*parts, BufferedRange(memory, 0, 3_000_000, memory)], 4_500_000)
 
-        async def scenario():
-            async with serving(dispatch, Limits(send_buffer_bytes=2**22)) as (
-                server,
-                reader,
-                writer,
-            ):
-                received = asyncio.create_task(reader.readexactly(4_500_000))
-                writer.write(frame(b""))
-                steps = []
-                while not received.done():
-                    before = server.bytes_out
-                    await asyncio.sleep(0)
-                    steps.append(server.bytes_out - before)
-                assert sum(steps) == 4_500_000
-                # A step of this task may see the end of one turn and the beginning of the next.
-                assert max(steps) <= 2 * FILE_BYTES_PER_TURN
+    async def scenario():
+        async with serving(dispatch, Limits(send_buffer_bytes=2**22)) as (server, reader, writer):
+            received = asyncio.create_task(reader.readexactly(4_500_000))
+            writer.write(frame(b""))
+            steps = []
+            while not received.done():
+                before = server.bytes_out
+                await asyncio.sleep(0)
+                steps.append(server.bytes_out - before)
+            assert sum(steps) == 4_500_000
+            # A step of this task may see the end of one turn and the beginning of the next.
+            assert max(steps) <= 2 * BUFFERED_BYTES_PER_TURN
 
-        run(scenario())
+    run(scenario())
 
 
 @pytest.mark.parametrize("size", [-1, 0, 7, 100_000_001, 2**31 - 1])
