@@ -28,6 +28,7 @@ def main(words: Sequence[str] | None = None) -> int:
             ours=options.ours, rounds=options.rounds, quick=options.quick
         ) as environment:
             setup = environment.described()
+            environment.watch_pauses()
             warm_up(environment)
             figures = []
             for name in options.benches:

@@ -21,6 +21,7 @@ from compat.lab.wire_client import WireClient
 
 from bench.bare_timer import BareTimer, bare_timer
 from bench.figures import OURS, THEIRS, Figure, Quantity, Sample
+from bench.pauses import PauseWatch, Second
 
 JAVA_SOURCES = Path(__file__).parent / "java"
 JVM_OPTIONS = (
@@ -77,6 +78,7 @@ class Environment:
         self.contenders: list[Contender] = []
         self._load: Dialogue | None = None
         self._timer: BareTimer | None = None
+        self._watch: PauseWatch | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -106,6 +108,16 @@ class Environment:
         """How late a bare timer beside the brokers was at most since this was last asked."""
         assert self._timer is not None
         return self._timer.longest_ms()
+
+    def watch_pauses(self) -> None:
+        """From now on, ask our node every second how long its loop paused."""
+        port = self.contenders[0].metrics_port
+        if port is not None:
+            self._watch = self._stack.enter_context(PauseWatch(port))
+
+    def pauses(self) -> list[Second]:
+        """What `watch_pauses` has seen; nothing without it."""
+        return [] if self._watch is None else list(self._watch.seconds)
 
     @property
     def names(self) -> dict[str, str]:

@@ -29,7 +29,7 @@ from compat.lab.wire_client import WireClient, decode_response
 
 from bench.figures import OURS, THEIRS, Figure, Quantity
 from bench.machine import facts
-from bench.measures.loop_pause import METRIC
+from bench.pauses import METRIC
 from bench.results import conclude
 from odradek.records.builder import RecordBatchBuilder
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest

@@ -12,7 +12,7 @@ from compat.lab.odradek_node import metric
 from compat.lab.wire_client import WireClient
 
 from bench.environment import Contender, Environment
-from bench.measures.loop_pause import METRIC
+from bench.pauses import METRIC
 from odradek.core.coordinator.placement import partition_for
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse

@@ -1,35 +1,33 @@
 """The longest time for which our event loop did nothing else, over all that was run before.
 
-Apache Kafka has threads instead and no such figure. How late a bare timer was meanwhile tells what
-of it is the machine's.
+Apache Kafka has threads instead and no such figure. Told apart are the seconds in which the host of
+the machine took its processors away (`bench.pauses`), and how late a bare timer was meanwhile.
 """
 
 from __future__ import annotations
 
-from compat.lab.odradek_node import metric
-
 from bench.environment import Environment
-from bench.figures import Figure, Quantity
+from bench.figures import OURS, Figure, Quantity
 
-METRIC = "odradek_loop_pause_seconds_max"
 PAUSE = Quantity("longest pause of the loop", "ms")
+UNDISTURBED = Quantity("longest pause, the host taking nothing", "ms", most=20.0)
+DISTURBED = Quantity("seconds in which the host took time", "%")
 STANDSTILL = Quantity("a bare timer late by at most", "ms")
 
 
 def run(environment: Environment) -> list[Figure]:
     """See the module."""
-    pause, standstill = Figure("loop_pause", PAUSE), Figure("loop_pause", STANDSTILL)
     late_ms = environment.longest_standstill_ms()
-    for contender in environment.contenders:
-        if contender.metrics_port is None:
-            continue
-        seconds = metric(contender.metrics_port, METRIC)
-        if seconds is not None:
-            pause.values[contender.role] = [seconds * 1000]
-            standstill.values[contender.role] = [late_ms]
-            print(
-                f"{'loop_pause':16} {contender.broker.name}: {seconds * 1000:.1f} ms, "
-                f"a bare timer beside it {late_ms:.1f} ms",
-                flush=True,
-            )
-    return [pause, standstill] if pause.values else []
+    seconds = environment.pauses()
+    undisturbed = [each.pause_ms for each in seconds if not each.was_disturbed]
+    if not undisturbed:
+        return []
+    values = {
+        PAUSE: max(each.pause_ms for each in seconds),
+        UNDISTURBED: max(undisturbed),
+        DISTURBED: 100 * (1 - len(undisturbed) / len(seconds)),
+        STANDSTILL: late_ms,
+    }
+    told = ", ".join(f"{quantity.name} {value:.4g}" for quantity, value in values.items())
+    print(f"{'loop_pause':16} {environment.names[OURS]:20} {told}", flush=True)
+    return [Figure("loop_pause", quantity, {OURS: [value]}) for quantity, value in values.items()]
