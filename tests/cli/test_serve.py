@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +77,14 @@ def two_free_ports():
 
 def address_of(lines):
     return next(found[1] for line in lines if (found := re.search(r"listening +(\S+)", line)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells the size of a process's table")
+def test_there_is_room_for_many_descriptors_from_the_start(tmp_path):
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with serving("--port", 0, "--data", tmp_path) as (process, _):
+        status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    assert int(re.search(r"FDSize:\s+(\d+)", status)[1]) >= min(16_384, most)
 
 
 def test_the_banner_and_ctrl_c(tmp_path):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import logging
+import os
 import resource
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.errors import MetadataError
@@ -31,6 +34,9 @@ FAILURES = (
     MetadataError, QuorumError,
 )  # fmt: skip
 """What may keep a node from starting; anything else is a defect of ours."""
+
+DESCRIPTORS_AT_HAND = 16_384
+"""Descriptors that the process has room for from its start: 128 KB."""
 
 
 def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
@@ -56,12 +62,19 @@ def _what_to_do(error: Exception) -> str:
 
 
 def _open_many_files() -> None:
-    """Every connection is a file; the lower limit that processes begin with is for others."""
+    """Every connection is a file; the lower limit that processes begin with is for others.
+
+    Linux doubles a process's table of descriptors when it is full, and if there are threads, whoever
+    opens a file then waits until all processors have let go of the old one: up to tens of
+    milliseconds, in the midst of a burst of connections. So the table gets its size now.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     except (OSError, ValueError) as error:  # some systems name a limit that they do not grant
         log.debug("the limit of open files stays as it is: %s", error)
+    with open(os.devnull, "rb") as file, suppress(OSError):  # the limit is lower
+        os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, DESCRIPTORS_AT_HAND - 1))
 
 
 async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
