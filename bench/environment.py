@@ -113,7 +113,8 @@ class Environment:
         """From now on, ask our node every second how long its loop paused."""
         port = self.contenders[0].metrics_port
         if port is not None:
-            self._watch = self._stack.enter_context(PauseWatch(port))
+            watch = PauseWatch(port, self.longest_standstill_ms)
+            self._watch = self._stack.enter_context(watch)
 
     def pauses(self) -> list[Second]:
         """What `watch_pauses` has seen; nothing without it."""

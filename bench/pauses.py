@@ -1,12 +1,14 @@
-"""Asks a node once a second how long its loop paused, and the machine what its host took meanwhile.
+"""Asks a node once a second how long its loop paused, and the machine how long it kept everybody waiting.
 
-A virtual machine whose host takes the processors away stands still, and every pause of ours with it.
-Linux counts that time ("steal" in `/proc/stat`). A second in which there was none shows our own.
+A virtual machine whose host takes the processors away stands still, and the loop with it. Linux
+counts most of that time ("steal" in `/proc/stat`); and a bare timer is late then that should wake up all
+the time. What the loop does by itself is seen in the seconds in which neither was so.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -17,27 +19,38 @@ from compat.lab.odradek_node import metric
 METRIC = "odradek_loop_pause_seconds_max"
 PERIOD_SECONDS = 1.0
 STEAL_FIELD = 8
+LATE_MS = 5.0
+"""A timer that is later than this was kept from a processor."""
 
 
 class Second(NamedTuple):
     """What was seen in one."""
 
     pause_ms: float
-    was_disturbed: bool
+    timer_late_ms: float
+    was_stolen_from: bool
     """The host took a hundredth of a second or more."""
+
+    @property
+    def was_disturbed(self) -> bool:
+        """Whether the pause may be the machine's."""
+        return self.was_stolen_from or self.timer_late_ms > LATE_MS
 
 
 class PauseWatch:
     """See the module. A context manager; `seconds` may be read at any time."""
 
-    def __init__(self, metrics_port: int) -> None:
+    def __init__(self, metrics_port: int, timer_late_ms: Callable[[], float]) -> None:
+        """`timer_late_ms` tells how late a bare timer was at most since the last call."""
         self._metrics_port = metrics_port
+        self._timer_late_ms = timer_late_ms
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.seconds: list[Second] = []
 
     def __enter__(self) -> Self:
         metric(self._metrics_port, METRIC)  # measure from now on
+        self._timer_late_ms()
         self._thread.start()
         return self
 
@@ -58,7 +71,8 @@ class PauseWatch:
                 pause = metric(self._metrics_port, METRIC)
                 assert pause is not None, f"the node has no metric {METRIC}"
                 # What the host took while the node answered counts for both seconds.
-                self.seconds.append(Second(pause * 1000, stolen_ticks() > before))
+                was_stolen_from = stolen_ticks() > before
+                self.seconds.append(Second(pause * 1000, self._timer_late_ms(), was_stolen_from))
                 before = asked
 
 

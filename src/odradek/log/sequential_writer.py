@@ -34,9 +34,9 @@ class SequentialWriter:
         """
         self._file_system = file_system
         self._descriptor = descriptor
-        self._direct = file_system.open_direct(path, READ_WRITE)
         # Begins at a page, as writes past the cache must.
         self._buffer = memoryview(mmap.mmap(-1, PIECE_BYTES))
+        self._direct = file_system.open_direct(path, READ_WRITE)
         self._filled = 0
         self._written = 0
 

@@ -41,7 +41,7 @@ OUTPUT_BYTES_MAX = 1024 * 1024
 BUFFERED_BYTES_PER_TURN = 256 * 1024
 """Of ranges that were read; then the others have their turn. To copy a megabyte keeps them waiting
 for half a millisecond, and a consumer on the same machine takes it as fast as it is sent. What
-`sendfile` takes is not copied, and costs half as much again in pieces of this size."""
+`sendfile` takes is not copied, and not bounded."""
 PARTIAL_BYTES_MIN = 64 * 1024
 """The first size of a buffer for an incomplete frame; it doubles as bytes arrive."""
 FRAME_BYTES_MIN = 8
