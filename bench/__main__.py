@@ -19,7 +19,7 @@ from bench.warm_up import warm_up
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the chosen benches; 0 when no limit was missed, 1 when one was or a bench broke off, 2 without brokers."""
+    """Run the chosen benches; 0: no limit was missed, 1: one was, or a bench broke off, 2: no brokers."""
     options = _parser().parse_args(words)
     machine = facts()
     unfinished: list[str] = []

@@ -19,14 +19,15 @@ def run(environment: Environment) -> list[Figure]:
     """See the module."""
     seconds = environment.pauses()
     undisturbed = [each.pause_ms for each in seconds if not each.was_disturbed]
-    if not undisturbed:
+    if not seconds:
         return []
     values = {
         PAUSE: max(each.pause_ms for each in seconds),
-        UNDISTURBED: max(undisturbed),
         DISTURBED: 100 * (1 - len(undisturbed) / len(seconds)),
         STANDSTILL: max(each.timer_late_ms for each in seconds),
     }
+    if undisturbed:
+        values[UNDISTURBED] = max(undisturbed)
     told = ", ".join(f"{quantity.name} {value:.4g}" for quantity, value in values.items())
     print(f"{'loop_pause':16} {environment.names[OURS]:20} {told}", flush=True)
     return [Figure("loop_pause", quantity, {OURS: [value]}) for quantity, value in values.items()]
