@@ -7,9 +7,9 @@ its acknowledgement, and how much longer it is beside the others.
 
 The topic that is replayed is synced and dropped from the page cache before the quiet phase, and
 before each further pass; what the broker's process read from the device is told with the result.
-The consumer has gone through the topic once before anything is measured, and runs with the lowest
-priority: it stands for a machine of its own, and neither its compiler nor it itself may take the
-processor from the broker, or from the producer whose records are timed.
+The consumer runs with the lowest priority: it stands for a machine of its own, and may not take the
+processor from the broker, or from the producer whose records are timed. Nor may its compiler: a
+whole round of either broker goes first and is not counted.
 
 Beside all that a bare timer wakes up a thousand times a second and notes how late it was: a
 virtual machine can be stopped by its host for longer than a broker takes. No broker can be better
@@ -29,7 +29,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from compat.lab.broker import BrokerFailed
 from compat.lab.dialogue import Dialogue
@@ -90,16 +89,6 @@ class Replay:
         self.device_bytes = 0
         self.seconds = 0.0
 
-    def warm_up(self) -> None:
-        """Go through all of it once, as fast as it comes."""
-        self._consume(self._records)
-
-    def _consume(self, records: int, **how: int) -> dict[str, Any]:
-        return self._client.ask(
-            "consume", LOAD_SECONDS_MAX, bootstrap=self._contender.broker.bootstrap,
-            topic=self._topic, records=records, **how,
-        )  # fmt: skip
-
     def run(self) -> None:
         """Replay in steps of `STEP_RECORDS` until `stop` is called; takes a thread."""
         broker = self._contender.broker
@@ -110,7 +99,10 @@ class Replay:
             if offset == 0 and self.bytes:
                 write_out(self._contender, self._topic, drop=True)
             records = min(STEP_RECORDS, self._records - offset)
-            done = self._consume(records, offset=offset, rate=REPLAY_BYTES_PER_SECOND)
+            done = self._client.ask(
+                "consume", LOAD_SECONDS_MAX, bootstrap=self._contender.broker.bootstrap,
+                topic=self._topic, records=records, offset=offset, rate=REPLAY_BYTES_PER_SECOND,
+            )  # fmt: skip
             self.bytes += done["bytes"]
             self.seconds += done["seconds"]
         self.device_bytes = broker.process.io_counters().read_bytes - before
@@ -235,15 +227,10 @@ def measure(environment: Environment) -> list[Figure]:
         for each in environment.contenders:
             # Not while the other one is being measured.
             write_out(each, cold[each.role], drop=False)
-        for each in environment.contenders:
-            Replay(client, each, cold[each.role], records).warm_up()
-            with environment.topic(each) as topic:
-                tail(environment, each, topic)
         return environment.play(
             "isolation",
             QUANTITIES,
             lambda each: one_round(environment, each, client, cold[each.role], records),
-            warm_ups=0,
         )
 
 

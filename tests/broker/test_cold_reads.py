@@ -12,9 +12,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.broker.cold_reads import BUFFER_BYTES, ColdReads
+from odradek.env.clock import SystemClock
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.env.file_system import OsFileSystem
-from odradek.log.storage import run_now
+from odradek.env.file_system import ImpatientFileSystem, OsFileSystem
+from odradek.env.page_cache import NotAtHand
+from odradek.env.randomness import system_random_bytes
+from odradek.log.storage import Background, Storage, run_now
 from odradek.testing import Broker
 from odradek.wire.generated.fetch_response import (
     FetchableTopicResponse,
@@ -70,6 +73,10 @@ def descriptor(tmp_path: Path) -> Iterator[int]:
     os.close(descriptor)
 
 
+def storage_of(files: OsFileSystem, background: Background = run_now) -> Storage:
+    return Storage(files, SystemClock(), system_random_bytes, background=background)
+
+
 def warmed(reads: ColdReads, loop: asyncio.AbstractEventLoop, *ranges: FileRange) -> FetchResponse:
     """What becomes of an answer with these ranges."""
     partitions = [PartitionData(records=each) for each in ranges]
@@ -104,7 +111,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     "files", [Cold(), OsFileSystem(), Incapable(), Refusing(errno.EINVAL), Refusing(errno.EIO)]
 )
 def test_a_range_stays_what_it_is(descriptor, loop, files, position, length):
-    reads = ColdReads(files, run_now, loop)
+    reads = ColdReads(storage_of(files), loop)
     response = warmed(reads, loop, FileRange(descriptor, position, length, None))
     (part,) = records_of(response)
     assert len(part) == length
@@ -117,13 +124,13 @@ def test_a_file_that_cannot_be_opened_again_is_read_all_the_same(descriptor, loo
         work()  # it must not fail: then nobody would have read the range
         done(None)
 
-    reads = ColdReads(WithoutProc(), at_once, loop)
+    reads = ColdReads(storage_of(WithoutProc(), at_once), loop)
     (part,) = records_of(warmed(reads, loop, FileRange(descriptor, 5, 10_000, None)))
     assert sent(part) == CONTENT[5:10_005]
 
 
 def test_what_has_no_buffer_goes_through_the_page_cache(descriptor, loop):
-    reads = ColdReads(Cold(), run_now, loop, buffers=2)
+    reads = ColdReads(storage_of(Cold()), loop, buffers=2)
     long = FileRange(descriptor, 1, BUFFER_BYTES, None)
     short = [FileRange(descriptor, 5000 * n, 10_000, None) for n in range(4)]
     parts = records_of(warmed(reads, loop, long, *short))
@@ -133,7 +140,7 @@ def test_what_has_no_buffer_goes_through_the_page_cache(descriptor, loop):
 
 
 def test_a_buffer_is_used_again_only_when_its_range_is_gone(descriptor, loop):
-    reads = ColdReads(Cold(), run_now, loop, buffers=1)
+    reads = ColdReads(storage_of(Cold()), loop, buffers=1)
 
     def read(position: int) -> FileRange:
         (part,) = records_of(warmed(reads, loop, FileRange(descriptor, position, 9000, None)))
@@ -150,7 +157,7 @@ def test_a_buffer_is_used_again_only_when_its_range_is_gone(descriptor, loop):
 
 
 def test_a_file_that_ends_before_the_range_is_left_to_the_connection(descriptor, loop):
-    reads = ColdReads(Cold(), run_now, loop)
+    reads = ColdReads(storage_of(Cold()), loop)
     given = FileRange(descriptor, len(CONTENT) - 10, 11, None)
     assert records_of(warmed(reads, loop, given)) == [given]
 
@@ -160,8 +167,15 @@ def drop_from_page_cache(path: Path) -> bool:
     descriptor = os.open(path, os.O_RDWR)
     try:
         os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        return not OsFileSystem().is_resident(descriptor, 0, path.stat().st_size)
+        for _ in range(100):  # pages that the kernel has just touched stay for a moment
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            if not any(
+                OsFileSystem().is_resident(descriptor, position, 1)
+                for position in range(0, path.stat().st_size, 4096)
+            ):
+                return True
+            time.sleep(0.01)
+        return False
     finally:
         os.close(descriptor)
 
@@ -190,3 +204,98 @@ def test_cold_records_arrive_whole():
         size = log.stat().st_size
         with log.open("rb") as file:
             assert not OsFileSystem().is_resident(file.fileno(), 0, size), "sent past the cache"
+
+
+def test_what_tells_where_records_are_is_never_waited_for_on_the_loop(monkeypatch):
+    """Every piece of a file is missing when it is asked for first, and the loop goes on."""
+    brought: set[tuple[int, int, int]] = set()
+    waited: list[str] = []
+
+    def forgetful(descriptor: int, length: int, position: int) -> bytes:
+        piece = (os.fstat(descriptor).st_ino, length, position)
+        if piece in brought:
+            return os.pread(descriptor, length, position)
+        brought.add(piece)
+        raise NotAtHand([(os.dup(descriptor), length, position)])
+
+    def waiting(descriptor: int, length: int, position: int) -> bytes:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        if "/old-" in name:
+            waited.append(f"{name} at {position}")
+        return os.pread(descriptor, length, position)
+
+    if not os.path.exists("/proc/self/fd"):
+        pytest.skip("no /proc here")
+    settings = {"segment.bytes": 1 << 20, "index.interval.bytes": 50_000}
+    with Broker() as broker:
+        address = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
+        broker.create_topics({"old": 3}, settings)
+        producer = Producer({**address, "batch.num.messages": 3})
+        for number in range(3 * COUNT):
+            value = str(number // 3).encode() * 3000
+            producer.produce("old", value, partition=number % 3, timestamp=1000 + number // 3)
+        assert producer.flush(20) == 0
+        monkeypatch.setattr(ImpatientFileSystem, "pread", staticmethod(forgetful))
+        monkeypatch.setattr(OsFileSystem, "pread", staticmethod(waiting))
+        consumer = Consumer({**address, "group.id": "cold", "max.partition.fetch.bytes": 99_000})
+        wanted = [TopicPartition("old", each, 1000 + COUNT // 2) for each in range(3)]
+        offsets = [each.offset for each in consumer.offsets_for_times(wanted, 20)]
+        assert offsets == [COUNT // 2] * 3
+        consumer.assign([TopicPartition("old", each, 0) for each in range(3)])
+        found: dict[int, list[int]] = {0: [], 1: [], 2: []}
+        deadline = time.monotonic() + 40
+        while sum(map(len, found.values())) < 3 * COUNT and time.monotonic() < deadline:
+            for message in consumer.consume(100, 0.5):
+                assert message.error() is None
+                found[message.partition()].append(message.offset())
+        consumer.close()
+        assert found == {each: list(range(COUNT)) for each in range(3)}
+        assert len(brought) > 50
+        assert waited == []
+
+
+def test_a_search_on_a_failing_disk_meets_the_failure_itself(descriptor, loop):
+    def look() -> bytes:
+        if len(tried) < 2:
+            tried.append(1)
+            raise NotAtHand([(os.open("/", os.O_RDONLY), 10, 0)])  # EISDIR
+        return b"the failure"
+
+    tried = [1]
+    reads = ColdReads(storage_of(OsFileSystem()), loop)
+    with pytest.raises(NotAtHand) as missing:
+        reads.look(look)
+    assert loop.run_until_complete(reads.look_again(look, missing.value)) == b"the failure"
+
+
+def test_a_read_takes_what_is_in_memory_and_no_more(tmp_path):
+    path = tmp_path / "segment"
+    path.write_bytes(CONTENT)
+    files = OsFileSystem()
+    impatient = files.impatient()
+    with path.open("rb") as file:
+        descriptor = file.fileno()
+        end = len(CONTENT)
+        assert impatient.pread(descriptor, 10_000, 4000) == CONTENT[4000:14_000]
+        assert impatient.pread(descriptor, 100, end - 40) == CONTENT[-40:]
+        assert impatient.pread(descriptor, 100, end) == b""
+        assert files.is_resident(descriptor, 0, end)
+        if not drop_from_page_cache(path):
+            pytest.skip("this file system keeps its pages")
+        with pytest.raises(NotAtHand) as missing:
+            impatient.pread(descriptor, 10_000, 4000)
+        missing.value.bring()
+        assert impatient.pread(descriptor, 10_000, 4000) == CONTENT[4000:14_000]
+        assert files.is_resident(descriptor, 4000, 10_000)
+        assert not files.is_resident(descriptor, 0, end)
+        assert not files.is_resident(descriptor, 0, end), "asking has brought it"
+
+
+def test_reads_that_nobody_waits_for_leave_no_descriptor(descriptor):
+    held = [os.dup(descriptor) for _ in range(3)]
+    whole = NotAtHand.all_of(NotAtHand([(each, 1, 0)]) for each in held[:2])
+    whole.bring()
+    NotAtHand([(held[2], 1, 0)])
+    for each in held:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(each)

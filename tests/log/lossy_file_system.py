@@ -303,5 +303,9 @@ class LossyFileSystem:
     def space(self, path: str) -> tuple[int, int]:
         return 1 << 40, 1 << 39
 
+    def impatient(self) -> LossyFileSystem:
+        """See `odradek.env.file_system.FileSystem`: everything is in memory."""
+        return self
+
     def is_resident(self, descriptor: int, position: int, length: int) -> bool:
         return True

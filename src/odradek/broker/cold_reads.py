@@ -1,8 +1,11 @@
 """Answers whose records are not in the page cache wait for the disk in a thread.
 
-`sendfile` of such a range would stop the loop until the device has delivered, and with it every
-client. So before an answer leaves, its ranges are looked at (a few microseconds), and those that
-are cold are read in the background. Consumers at the tail never come this way.
+To read such records on the loop would stop it until the device has delivered, and with it every
+client. That has two parts. Where in a log an answer begins is told by an index and by the headers
+of batches: `look` runs such a search with reads that fail instead of waiting, and after a failure
+`look_again` has a thread bring what was missing and repeats the search from its beginning. Then,
+before the answer leaves by `sendfile`, `warm` looks at its ranges (a few microseconds), and has
+those that are cold read in the background. Consumers at the tail never come this way.
 
 A cold range is read past the page cache, in one step, into a buffer from which it is then sent.
 To find a page for each 4 KB costs the kernel several times the processor time, in stretches that
@@ -22,10 +25,13 @@ import asyncio
 import errno
 import mmap
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.env.file_system import DIRECT_STEP, FileSystem
-from odradek.log.storage import Background
+from odradek.env.file_system import DIRECT_STEP
+from odradek.env.page_cache import NotAtHand
+from odradek.log.storage import Storage
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
 BUFFERS = 32
@@ -33,6 +39,11 @@ BUFFER_BYTES = (1 << 20) + (64 << 10)
 """What consumers ask of a partition by default, or one batch of the largest default size; and the
 rest of the blocks in which it begins and ends."""
 _STEP_BYTES = 128 * 1024
+SEARCHES = 64
+"""How often a search that finds something missing is repeated before it may wait on the loop: more
+pieces than one reads one after the other, unless memory is taken away as fast as it is filled."""
+
+T = TypeVar("T")
 
 
 class _Loan:
@@ -52,15 +63,12 @@ class ColdReads:
     """See the module. Lives on the loop's thread."""
 
     def __init__(
-        self,
-        file_system: FileSystem,
-        background: Background,
-        loop: asyncio.AbstractEventLoop,
-        buffers: int = BUFFERS,
+        self, storage: Storage, loop: asyncio.AbstractEventLoop, buffers: int = BUFFERS
     ) -> None:
-        self._file_system = file_system
-        self._is_resident = file_system.is_resident
-        self._background = background
+        self.look = storage.without_waiting
+        self._file_system = storage.file_system
+        self._is_resident = storage.file_system.is_resident
+        self._background = storage.background
         self._loop = loop
         self._scratch = memoryview(bytearray(_STEP_BYTES))
         """Where all threads read to at once: nobody looks at what comes."""
@@ -69,6 +77,19 @@ class ColdReads:
         self.answers = 0
         """Answers that had to wait for the disk."""
         self.bytes = 0
+
+    async def look_again(self, look: Callable[[], T], missing: NotAtHand) -> T:
+        """What `look` returns, once a thread has brought what it was missing."""
+        for _ in range(SEARCHES):
+            brought: asyncio.Future[OSError | None] = self._loop.create_future()
+            self._background(missing.bring, brought.set_result)
+            if await brought is not None:
+                break  # the device fails: the search will meet that, and the log take note
+            try:
+                return self.look(look)
+            except NotAtHand as another:
+                missing = another
+        return look()
 
     def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
         """The response, at once if all of its records are at hand."""

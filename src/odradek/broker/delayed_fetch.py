@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from odradek.wire.generated.fetch_response import FetchResponse
 
 if TYPE_CHECKING:
+    from odradek.broker.cold_reads import ColdReads
     from odradek.broker.partition import Partition
 
 
 class DelayedFetch:
     """One waiting fetch. `missing_bytes` counts down as its partitions grow."""
 
-    __slots__ = ("_evaluate", "_partitions", "_timer", "future", "missing_bytes")
+    __slots__ = ("_evaluate", "_partitions", "_timer", "_warm", "future", "missing_bytes")
 
     def __init__(
         self,
@@ -23,10 +24,12 @@ class DelayedFetch:
         partitions: Iterable[Partition],
         missing_bytes: int,
         wait_ms: int,
+        cold_reads: ColdReads,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """`evaluate(final)` returns the answer, or, when not final, the bytes still missing."""
         self._evaluate = evaluate
+        self._warm = cold_reads.warm
         self._partitions = list(partitions)
         self.missing_bytes = missing_bytes
         self.future: asyncio.Future[FetchResponse] = loop.create_future()
@@ -57,4 +60,12 @@ class DelayedFetch:
         for partition in self._partitions:
             if partition.waiters is not None:
                 partition.waiters.pop(self, None)
-        self.future.set_result(response)
+        answer = self._warm(response)
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(self._send)
+        else:
+            self.future.set_result(answer)
+
+    def _send(self, warmed: asyncio.Future[FetchResponse]) -> None:
+        if not self.future.done():  # the client may have gone
+            self.future.set_result(warmed.result())

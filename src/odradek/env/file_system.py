@@ -23,6 +23,8 @@ import stat
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from odradek.env import page_cache
+
 Buffer = bytes | bytearray | memoryview
 
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
@@ -32,11 +34,6 @@ CREATE_EMPTY = CREATE | os.O_TRUNC
 
 FILE_MODE = 0o666
 """Of new files, less what the process's umask takes away; `os.open` would make programs of them."""
-
-RESIDENCY_STEP = 524_288
-"""Linux reads ahead, and drops what was read long ago, in runs: a page of each piece of this size,
-and the last one, tell about the range."""
-
 
 DIRECT_STEP = 4096
 """Reads and writes past the page cache begin at multiples of it, in the file and in memory, and
@@ -150,6 +147,11 @@ class FileSystem(Protocol):
         """Whether a read would, as far as can be told, not wait for the device."""
         ...
 
+    def impatient(self) -> FileSystem:
+        """The same files; a `pread` that would wait for the device raises `NotAtHand`, if that can
+        be told."""
+        ...
+
 
 class OsFileSystem:
     """The machine's file system."""
@@ -236,21 +238,20 @@ class OsFileSystem:
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
     def is_resident(self, descriptor: int, position: int, length: int) -> bool:
-        """See `FileSystem`. Asks the page cache for one byte of each piece of the range."""
-        nowait = getattr(os, "RWF_NOWAIT", None)
-        if nowait is None:
-            return True  # only Linux can tell; elsewhere reads go on where they are
-        byte = bytearray(1)
-        end = position + length
-        try:
-            for each in range(position, end, RESIDENCY_STEP):
-                os.preadv(descriptor, [byte], each, nowait)
-            os.preadv(descriptor, [byte], max(position, end - 1), nowait)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True  # the file system does not know the flag
-        return True
+        """See `FileSystem`."""
+        return page_cache.is_resident(descriptor, position, length)
+
+    def impatient(self) -> FileSystem:
+        """See `FileSystem`."""
+        return ImpatientFileSystem()
+
+
+class ImpatientFileSystem(OsFileSystem):
+    """See `FileSystem.impatient`."""
+
+    __slots__ = ()
+
+    pread = staticmethod(page_cache.read_at_hand)
 
 
 def ensure_directory(file_system: FileSystem, path: str) -> None:

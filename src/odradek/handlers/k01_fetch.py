@@ -6,7 +6,8 @@
 - A fetch that finds less than `min_bytes` waits up to `max_wait_ms`; an error in any partition
   answers at once, and so does a partition whose offset lies outside what it holds.
 - From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
-- Records leave by `sendfile`, from the page cache; what is not there is read by a thread first.
+- Records leave by `sendfile`, from the page cache; what is not there, of them or of what tells
+  where they are, is read by a thread first.
 - Reading committed: up to the last stable offset, with the aborted transactions that overlap.
 - Gaps: followers and closest-replica reads come with the cluster.
 """
@@ -14,7 +15,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 
 from odradek.broker import reading
 from odradek.broker.broker import Broker
@@ -22,6 +23,7 @@ from odradek.broker.context import RequestContext
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition, FetchPlan, PartitionKey
+from odradek.env.page_cache import NotAtHand
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.fetch_request import FetchRequest
 from odradek.wire.generated.fetch_response import (
@@ -38,7 +40,7 @@ _Found = tuple[FetchedPartition, PartitionData, Partition | None]
 
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
-) -> FetchResponse | asyncio.Future[FetchResponse]:
+) -> FetchResponse | asyncio.Future[FetchResponse] | Coroutine[None, None, FetchResponse]:
     """Answer at once when there is enough, else wait in the partitions' queues."""
     uses_ids = context.api_version >= TOPIC_IDS_VERSION
     plan = broker.fetch_sessions.plan(request, context.received_ms, uses_ids)
@@ -46,10 +48,33 @@ def handle(
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(broker, request, plan, uses_ids)
     wait_ms = max(0, request.max_wait_ms)
-    result = fetch.evaluate(final=wait_ms == 0)
+
+    def look() -> FetchResponse | int:
+        return fetch.evaluate(final=wait_ms == 0)
+
+    try:
+        result = broker.cold_reads.look(look)
+    except NotAtHand as missing:
+        found = broker.cold_reads.look_again(look, missing)
+        return _answer_later(broker, fetch, wait_ms, found)
+    return _answer(broker, fetch, wait_ms, result)
+
+
+async def _answer_later(
+    broker: Broker, fetch: _Fetch, wait_ms: int, found: Coroutine[None, None, FetchResponse | int]
+) -> FetchResponse:
+    answer = _answer(broker, fetch, wait_ms, await found)
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def _answer(
+    broker: Broker, fetch: _Fetch, wait_ms: int, result: FetchResponse | int
+) -> FetchResponse | asyncio.Future[FetchResponse]:
+    reads = broker.cold_reads
     if not isinstance(result, int):
-        return broker.cold_reads.warm(result)
-    return DelayedFetch(fetch.evaluate, fetch.waits_for, result, wait_ms, broker.loop).future
+        return reads.warm(result)
+    waits_for = fetch.waits_for
+    return DelayedFetch(fetch.evaluate, waits_for, result, wait_ms, reads, broker.loop).future
 
 
 class _Fetch:
@@ -77,20 +102,29 @@ class _Fetch:
         self.waits_for: list[Partition] = []
 
     def evaluate(self, final: bool) -> FetchResponse | int:
-        """The answer, or (unless `final`) the bytes that are missing for one."""
+        """The answer, or (unless `final`) the bytes that are missing for one.
+
+        Raises:
+            NotAtHand: as `Storage.without_waiting` says; with what all partitions lack.
+        """
         read = reading.read
         find = self._find
         left = self._max_bytes
         found: list[_Found] = []
         immediate = final
         any_bytes = False
+        missing: list[NotAtHand] = []
         for wanted in self._plan.partitions:
             partition = find(wanted.key)
             if isinstance(partition, PartitionData):
                 immediate = True
                 found.append((wanted, partition, None))
                 continue
-            answer = read(partition, wanted, self._isolation, max(0, left), not any_bytes)
+            try:
+                answer = read(partition, wanted, self._isolation, max(0, left), not any_bytes)
+            except NotAtHand as part:
+                missing.append(part)
+                continue
             size = len(answer.records) if answer.records is not None else 0
             if size:
                 any_bytes = True
@@ -98,10 +132,12 @@ class _Fetch:
             elif answer.error_code or answer.diverging_epoch.epoch >= 0:
                 immediate = True
             found.append((wanted, answer, partition))
-        missing = self._min_bytes - (self._max_bytes - left)
-        if missing > 0 and not immediate and found:
+        if missing:
+            raise NotAtHand.all_of(missing)
+        missing_bytes = self._min_bytes - (self._max_bytes - left)
+        if missing_bytes > 0 and not immediate and found:
             self.waits_for = [partition for _, _, partition in found if partition is not None]
-            return missing
+            return missing_bytes
         for _, answer, source in found:
             if source is not None and answer.records is not None:
                 source.bytes_out += len(answer.records)

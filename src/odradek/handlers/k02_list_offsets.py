@@ -7,15 +7,18 @@
 - A timestamp later than every record, or a record that readers may not see yet, answers with
   offset -1 and no error.
 - A partition named twice is INVALID_REQUEST.
+- What has to be read from the device is read by a thread first.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Coroutine
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.partition import Partition
+from odradek.env.page_cache import NotAtHand
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -36,8 +39,22 @@ DEBUGGING_CONSUMER_ID = -2
 
 def handle(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse:
+) -> ListOffsetsResponse | Coroutine[None, None, ListOffsetsResponse]:
     """Answer each partition by itself."""
+
+    def look() -> ListOffsetsResponse:
+        return _answer(broker, context, request)
+
+    try:
+        return broker.cold_reads.look(look)
+    except NotAtHand as missing:
+        return broker.cold_reads.look_again(look, missing)
+
+
+def _answer(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    missing: list[NotAtHand] = []
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     response = ListOffsetsResponse()
     for topic in request.topics:
@@ -53,9 +70,14 @@ def handle(
                 answer = _look_up(partition, wanted, request)
             except ApiError as error:
                 answer = ListOffsetsPartitionResponse(error_code=error.code)
+            except NotAtHand as part:
+                missing.append(part)
+                continue
             answer.partition_index = wanted.partition_index
             result.partitions.append(answer)
         response.topics.append(result)
+    if missing:
+        raise NotAtHand.all_of(missing)
     return response
 
 

@@ -65,7 +65,7 @@ def _in_segment(
     """The first record of the segment at or after both the time and the offset."""
     for place in segment.locate_timestamp(timestamp, start_offset):
         file = segment.file or segment.open_file()
-        batch = read_batch(log.storage.file_system, file, place)
+        batch = read_batch(log.storage.reads, file, place)
         if not isinstance(batch, RecordBatch):
             return TimestampOffset(batch.max_timestamp, batch.last_offset, -1)
         try:

@@ -174,7 +174,7 @@ class Segment:
         """The largest timestamp of the segment; -1 if no record has one."""
         if self.max_timestamp == UNKNOWN:
             _, times = self.indexes()
-            last = times.last(self.storage.file_system, self.path(names.TIME_INDEX))
+            last = times.last(self.storage.reads, self.path(names.TIME_INDEX))
             self.max_timestamp = -1 if last is None else last[0]
             if last is not None:
                 self.max_timestamp_offset = self.base_offset + last[1]
@@ -202,7 +202,7 @@ class Segment:
         """
         if self.aborted is None:
             path = self.path(names.TRANSACTION_INDEX)
-            self.aborted = read_aborted(self.storage.file_system, path, self.base_offset)
+            self.aborted = read_aborted(self.storage.reads, path, self.base_offset)
         return self.aborted
 
     # -- searching ----------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class Segment:
         file = self.file or self.open_file()
         file.used = True
         try:
-            yield from scan_batches(self.storage.file_system, file, position, self.size)
+            yield from scan_batches(self.storage.reads, file, position, self.size)
         except DamagedFile as error:
             raise DamagedFile(f"{self.path(names.LOG)}: {error}") from error
 
@@ -224,7 +224,7 @@ class Segment:
         """The position of a batch that lies not after the one that holds `offset`."""
         offsets, _ = self.indexes()
         found = offsets.floor(
-            self.storage.file_system, self.path(names.OFFSET_INDEX), offset - self.base_offset
+            self.storage.reads, self.path(names.OFFSET_INDEX), offset - self.base_offset
         )
         return 0 if found is None or found[1] >= self.size else found[1]
 
@@ -243,7 +243,7 @@ class Segment:
 
         So it is wherever batches are larger than the interval of the index.
         """
-        file_system = self.storage.file_system
+        file_system = self.storage.reads
         path = self.path(names.OFFSET_INDEX)
         offsets, _ = self.indexes()
         number = offsets.count_to(file_system, path, offset - self.base_offset - 1)
@@ -262,7 +262,7 @@ class Segment:
 
     def offset_at(self, position: int) -> int | None:
         """The offset of the first index entry at `position` or after it."""
-        file_system = self.storage.file_system
+        file_system = self.storage.reads
         path = self.path(names.OFFSET_INDEX)
         offsets, _ = self.indexes()
         before = offsets.count_to(file_system, path, position - 1, field=1)
@@ -273,7 +273,7 @@ class Segment:
     def locate_timestamp(self, timestamp: int, start_offset: int) -> Iterator[BatchAt]:
         """Batches from where the first record of that time or later, and offset, may be."""
         _, times = self.indexes()
-        found = times.floor(self.storage.file_system, self.path(names.TIME_INDEX), timestamp)
+        found = times.floor(self.storage.reads, self.path(names.TIME_INDEX), timestamp)
         offset = start_offset if found is None else max(start_offset, self.base_offset + found[1])
         for batch in self.batches(self.position_before(offset)):
             if batch.max_timestamp >= timestamp and batch.last_offset >= start_offset:

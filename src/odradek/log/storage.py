@@ -13,6 +13,7 @@ Without a loop (tests, tools, the start of a node) both happen at once: `run_now
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from odradek.env.clock import Clock
 from odradek.env.file_system import FileSystem
@@ -20,6 +21,7 @@ from odradek.env.randomness import RandomBytes
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT, DescriptorPool
 from odradek.log.directory import LogDirectory
 
+T = TypeVar("T")
 Work = Callable[[], None]
 Done = Callable[[OSError | None], None]
 Background = Callable[[Work, Done], None]
@@ -42,12 +44,14 @@ class Storage:
     """See the module."""
 
     __slots__ = (
+        "_impatient",
         "background",
         "clock",
         "descriptors",
         "file_system",
         "producer_expiration_ms",
         "random_bytes",
+        "reads",
         "remove_later",
         "truncated",
         "verify_transactions",
@@ -65,6 +69,9 @@ class Storage:
         verify_transactions: bool = True,
     ) -> None:
         self.file_system = file_system
+        self.reads = file_system
+        """By which segments are searched: impatient within `without_waiting`."""
+        self._impatient = file_system.impatient()
         self.clock = clock
         self.random_bytes = random_bytes
         self.background = background
@@ -75,6 +82,18 @@ class Storage:
         self.remove_later: RemoveLater = self.remove_now
         self.truncated: Callable[[LogDirectory], None] = lambda _: None
         """A log of the directory was cut: its recovery point has to go down on the device too."""
+
+    def without_waiting(self, look: Callable[[], T]) -> T:
+        """What `look` returns, which searches logs on the loop's thread and changes nothing.
+
+        Raises:
+            NotAtHand: it would have had to wait for the device; `look` again after `bring`.
+        """
+        self.reads = self._impatient
+        try:
+            return look()
+        finally:
+            self.reads = self.file_system
 
     def remove_now(self, paths: Sequence[str], _delay_ms: int) -> None:
         """Remove files without delay; those that are gone are gone."""

@@ -197,7 +197,7 @@ class Node:
             fetch_sessions=FetchSessionCache(
                 config.max_incremental_fetch_session_cache_slots, self._draw_session_id
             ),
-            cold_reads=ColdReads(self._file_system, self._background, loop),
+            cold_reads=ColdReads(self._logs.storage, loop),
             **coordinators._asdict(),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, self._random_bytes),
             supported_features=SUPPORTED_FEATURES,

@@ -1,0 +1,151 @@
+"""What of a file is in memory, and reads that take only that.
+
+Linux tells it in two ways. `cachestat` counts the pages of a range that are in the page cache and
+changes nothing. A read with `RWF_NOWAIT` takes what is there, and ends with EAGAIN instead of
+waiting; the kernel has then begun to read the page, so that asking so for a page here and there
+would make a range look as if it were all there when it is asked for again.
+
+Elsewhere, and on file systems with a cache of their own, everything counts as at hand: reads then
+wait where they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable
+from mmap import PAGESIZE
+
+STEP = 524_288
+"""Where there is no `cachestat`, a page of each piece of this size, and the last one, tell about a
+range: Linux reads ahead, and drops what was read long ago, in runs."""
+_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+_UNKNOWN_FLAG = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
+_CACHESTAT = 451
+_MACHINES = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
+"""Those whose system call 451 is known to be `cachestat`."""
+_BEHIND_ALL = 2**62
+"""No file is so long: nothing is read there."""
+_Range = ctypes.c_uint64 * 2
+_Counts = ctypes.c_uint64 * 5  # in the cache, dirty, being written, evicted, recently evicted
+
+
+def _system_call() -> Callable[..., int] | None:
+    if sys.platform != "linux" or platform.machine() not in _MACHINES:
+        return None
+    call = ctypes.PyDLL(None).syscall  # `cachestat` never waits: the interpreter's lock is kept
+    pointer = ctypes.c_void_p
+    call.argtypes = (ctypes.c_long, ctypes.c_int, pointer, pointer, ctypes.c_uint)
+    return call
+
+
+_syscall = _system_call()
+
+
+class NotAtHand(Exception):
+    """Reads that would have waited for the device; `bring` does the waiting, in a thread."""
+
+    def __init__(self, reads: Iterable[tuple[int, int, int]]) -> None:
+        """`reads`: descriptors that are now this object's own, lengths, and positions."""
+        super().__init__("not in memory")
+        self._reads = list(reads)
+
+    @classmethod
+    def all_of(cls, several: Iterable[NotAtHand]) -> NotAtHand:
+        """The reads of all of them, which have none afterwards."""
+        whole = cls(())
+        for each in several:
+            whole._reads += each._reads
+            each._reads = []
+        return whole
+
+    def bring(self) -> None:
+        """Have the bytes in the page cache.
+
+        Raises:
+            OSError: the device failed.
+        """
+        while self._reads:
+            descriptor, length, position = self._reads.pop()
+            try:
+                os.pread(descriptor, length, position)
+            finally:
+                os.close(descriptor)
+
+    def __del__(self) -> None:
+        for descriptor, _, _ in self._reads:
+            os.close(descriptor)
+
+
+def read_at_hand(descriptor: int, length: int, position: int) -> bytes:
+    """`os.pread` of what is in memory.
+
+    Raises:
+        NotAtHand: some of it is not.
+        OSError: the device failed.
+    """
+    if _NOWAIT is None:
+        return os.pread(descriptor, length, position)
+    data = bytearray(length)
+    free = memoryview(data)
+    at = position
+    try:
+        while free and (count := os.preadv(descriptor, [free], at, _NOWAIT)):
+            free = free[count:]
+            at += count
+        return bytes(data[: at - position])
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        if error.errno not in _UNKNOWN_FLAG:
+            raise
+        return os.pread(descriptor, length, position)
+    try:
+        own = os.dup(descriptor)
+    except OSError:  # no descriptor left: nobody else can read it
+        return os.pread(descriptor, length, position)
+    raise NotAtHand([(own, len(free), at)])
+
+
+def is_resident(descriptor: int, position: int, length: int) -> bool:
+    """Whether a read of the range would, as far as can be told, not wait for the device."""
+    counts = _Counts()
+    if (
+        _syscall is None
+        or _syscall(_CACHESTAT, descriptor, _Range(position, length), counts, 0) != 0
+    ):
+        return _seems_resident(descriptor, position, length)
+    end = position + max(1, length)
+    if counts[0] >= (end - 1) // PAGESIZE - position // PAGESIZE + 1:
+        return True
+    return not _knows_nowait(descriptor)
+
+
+def _seems_resident(descriptor: int, position: int, length: int) -> bool:
+    """The same by samples."""
+    if _NOWAIT is None:
+        return True
+    byte = bytearray(1)
+    end = position + length
+    try:
+        for each in range(position, end, STEP):
+            os.preadv(descriptor, [byte], each, _NOWAIT)
+        os.preadv(descriptor, [byte], max(position, end - 1), _NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # the file system does not know the flag
+    return True
+
+
+def _knows_nowait(descriptor: int) -> bool:
+    """Whether the file system has its files in the page cache, as those have that know the flag."""
+    assert _NOWAIT is not None
+    try:
+        os.preadv(descriptor, [bytearray(1)], _BEHIND_ALL, _NOWAIT)
+    except OSError:
+        return False
+    return True
