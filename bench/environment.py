@@ -26,9 +26,10 @@ from bench.pauses import PauseWatch, Second
 JAVA_SOURCES = Path(__file__).parent / "java"
 JVM_OPTIONS = (
     *("-Xmx2G", "-Xms2G", "-XX:+AlwaysPreTouch"),
-    *("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+    *("-XX:+UseG1GC", "-Xmn1G"),
 )
-"""Of the client. Its memory is touched at its start: see `Environment.let_settle`."""
+"""Of the client. Its memory is touched at its start (see `Environment.let_settle`), and there is so
+much for what is new that it need not collect, for milliseconds on both processors, while it times."""
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "1000",
@@ -91,12 +92,12 @@ class Environment:
             raise
         return self
 
-    def another_client(self, *before: str) -> Dialogue:
+    def another_client(self, *before: str, options: Sequence[str] = JVM_OPTIONS) -> Dialogue:
         """A JVM with the load, for what is to go on at the same time; `before` its command."""
         jars = maven.kafka_jars()
         classes = java.compiled(jars, JAVA_SOURCES)
         directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
-        words = java.command("Load", jars, classes, options=JVM_OPTIONS)
+        words = java.command("Load", jars, classes, options=options)
         client = Dialogue([*before, *words], log=directory / "load.log")
         self._stack.callback(client.close)
         return client

@@ -53,6 +53,12 @@ COLD_SIZE = 1000
 STEP_RECORDS = 200_000
 REPLAY_BYTES_PER_SECOND = 100_000_000
 """What a gigabit of network takes."""
+REPLAY_OPTIONS = (
+    *("-Xmx1G", "-Xms1G", "-XX:+AlwaysPreTouch"),
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+)
+"""Of the consumer's JVM: nothing in it works at the same time as itself. Linux lets even what has the lowest
+priority go on for milliseconds before another one gets the processor."""
 KEYED_RECORDS, KEYED_SIZE, KEYS = 9_500_000, 100, 1_000_000
 """A little more than a gigabyte of batches."""
 KEYED_SETTINGS = {"segment.bytes": str(64 << 20), "min.cleanable.dirty.ratio": "0.01"}
@@ -218,7 +224,7 @@ def one_round(
 def measure(environment: Environment) -> list[Figure]:
     """Fill what is replayed, then play the rounds."""
     records = environment.scaled(COLD_BYTES) // COLD_SIZE
-    client = environment.another_client(*GIVES_WAY)
+    client = environment.another_client(*GIVES_WAY, options=REPLAY_OPTIONS)
     with contextlib.ExitStack() as stack:
         cold = {
             each.role: stack.enter_context(filled(environment, each, records, COLD_SIZE))

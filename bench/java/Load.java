@@ -212,6 +212,7 @@ final class Load {
         byte[] payload = payloads(command.get("size").asInt())[0];
         String topic = command.get("topic").asText();
         long[] nanos = new long[samples];
+        System.gc(); // not while it is timed
         try (KafkaProducer<byte[], byte[]> producer = producer(command);
                 KafkaConsumer<byte[], byte[]> consumer = atEnd(command)) {
             for (int i = 0; i < samples; i++) {
@@ -241,6 +242,7 @@ final class Load {
         long[] nanos = new long[samples];
         long[] acknowledged = new long[samples];
         ExecutorService reader = Executors.newSingleThreadExecutor();
+        System.gc(); // not while it is timed
         try (KafkaProducer<byte[], byte[]> producer = producer(command);
                 KafkaConsumer<byte[], byte[]> consumer = atEnd(command)) {
             Future<?> reading = reader.submit(() -> receive(consumer, nanos));
