@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import time
 
 from tests.log.cleaner.support import COMPACTED, InlineChild
@@ -328,6 +329,19 @@ def test_the_process_is_in_the_session_of_the_node_but_not_in_its_group():
     try:
         assert os.getsid(child.pid) == os.getsid(0)
         assert os.getpgid(child.pid) == child.pid
+    finally:
+        child.kill()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the policy")
+def test_the_process_takes_only_processor_time_that_nobody_wants():
+    child = ProcessChild()
+    try:
+        deadline = time.monotonic() + 30
+        while os.sched_getscheduler(child.pid) != os.SCHED_IDLE:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert os.getpriority(os.PRIO_PROCESS, child.pid) == 19
     finally:
         child.kill()
 
