@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 
+import pytest
 from tests.log.cleaner.support import COMPACTED, InlineChild
 from tests.log.support import TOPIC_ID, LogRoom, batch, read_records, topic_config
 
