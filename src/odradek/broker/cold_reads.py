@@ -39,9 +39,10 @@ BUFFER_BYTES = (1 << 20) + (64 << 10)
 """What consumers ask of a partition by default, or one batch of the largest default size; and the
 rest of the blocks in which it begins and ends."""
 _STEP_BYTES = 128 * 1024
-SEARCHES = 64
+SEARCHES = 1_000
 """How often a search that finds something missing is repeated before it may wait on the loop: more
-pieces than one reads one after the other, unless memory is taken away as fast as it is filled."""
+pieces than one reads one after the other (after a start, a search for a time reads one of each
+segment), unless memory is taken away as fast as it is filled."""
 
 T = TypeVar("T")
 
@@ -81,15 +82,23 @@ class ColdReads:
     async def look_again(self, look: Callable[[], T], missing: NotAtHand) -> T:
         """What `look` returns, once a thread has brought what it was missing."""
         for _ in range(SEARCHES):
-            brought: asyncio.Future[OSError | None] = self._loop.create_future()
-            self._background(missing.bring, brought.set_result)
-            if await brought is not None:
+            if await self._bring(missing) is not None:
                 break  # the device fails: the search will meet that, and the log take note
             try:
                 return self.look(look)
             except NotAtHand as another:
                 missing = another
         return look()
+
+    def _bring(self, missing: NotAtHand) -> asyncio.Future[OSError | None]:
+        brought: asyncio.Future[OSError | None] = self._loop.create_future()
+
+        def done(error: OSError | None) -> None:
+            if not brought.done():  # the node may be ending
+                brought.set_result(error)
+
+        self._background(missing.bring, done)
+        return brought
 
     def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
         """The response, at once if all of its records are at hand."""
