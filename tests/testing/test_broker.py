@@ -1,5 +1,7 @@
 """The broker that we give to other people's tests."""
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -180,3 +182,15 @@ def test_nothing_is_left_behind(tmp_path):
     producer = producer_of(broker, **{"socket.timeout.ms": 500, "message.timeout.ms": 500})
     with pytest.raises(KafkaException):
         producer.list_topics(timeout=0.5)
+
+
+def test_a_start_that_failed_leaves_its_directory_to_other_processes(tmp_path):
+    lock = (
+        "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        str(tmp_path / ".lock"),
+    )
+    with Broker() as other:
+        port = int(other.bootstrap_servers.rpartition(":")[2])
+        with pytest.raises(BrokerError, match="does not start"):
+            Broker(data=str(tmp_path), port=port).start()
+        subprocess.run([sys.executable, "-c", *lock], check=True)

@@ -184,6 +184,10 @@ class LogManager:
                 refusal = directory.refuse("could not close it", error)
                 logger.error("%s is not shut down cleanly: %s", directory.path, refusal.message)
         self.logs.clear()
+        self.release()
+
+    def release(self) -> None:
+        """Let others have the log directories. No log may be in use."""
         for directory in self.directories:
             if directory.lock is not None:
                 self.storage.file_system.close(directory.lock)

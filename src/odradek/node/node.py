@@ -117,12 +117,16 @@ class Node:
             background=self._background,
             on_directory_failure=self._on_directory_failure,
         )
-        self._logs.open()
-        self._bind()
         formatter = Formatter(
             self.config, self._file_system, self._random_bytes, self._clock.now_ms()
         )
-        self.identity = formatter.ensure(self._cluster_id)
+        try:
+            self._logs.open()
+            self._bind()
+            self.identity = formatter.ensure(self._cluster_id)
+        except Exception:
+            self._logs.release()  # nothing works in them yet, and this process may live on
+            raise
         for directory in self._logs.directories:
             directory.id = self.identity.directory_ids.get(directory.path)
         self._metadata = MetadataCache()
