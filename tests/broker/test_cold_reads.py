@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek.broker.cold_reads import BUFFER_BYTES, ColdReads
+from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.env.clock import SystemClock
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.env.file_system import ImpatientFileSystem, OsFileSystem
@@ -252,6 +253,17 @@ def test_what_tells_where_records_are_is_never_waited_for_on_the_loop(monkeypatc
         assert found == {each: list(range(COUNT)) for each in range(3)}
         assert len(brought) > 50
         assert waited == []
+
+
+def test_a_fetch_that_has_waited_is_looked_at_too(descriptor, loop):
+    partition = PartitionData(records=FileRange(descriptor, 5, 10_000, None))
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
+    reads = ColdReads(storage_of(Cold()), loop)
+    fetch = DelayedFetch(lambda final: response, [], 1, 60_000, reads, loop)
+    fetch.expire()
+    (part,) = records_of(loop.run_until_complete(fetch.future))
+    assert isinstance(part, BufferedRange)
+    assert sent(part) == CONTENT[5:10_005]
 
 
 def test_a_search_on_a_failing_disk_meets_the_failure_itself(descriptor, loop):
