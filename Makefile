@@ -33,7 +33,7 @@ check: $(VENV)/.dev  ## format, lint, types, who imports whom, sizes
 	$(BIN)/ruff check src tests bench compat
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -q tests/house
+	$(BIN)/python -m pytest -q tests/tidy
 
 format: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff format src tests bench compat

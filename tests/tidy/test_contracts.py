@@ -10,21 +10,21 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.house.sources import PACKAGE, ROOT
+from tests.tidy.sources import PACKAGE, ROOT
 
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
     "contracts"
 ]
 
-HOUSE = "The house: each room sees only the rooms below it"
+LAYERS = "Layers: each package imports only from the layers below it"
 NO_IO = "Deciding code performs no IO and looks at no clock"
 PRODUCTS = "Products use clients only"
 COMPRESSION = "Compression libraries stay in records"
 HEAVY = "Heavy libraries stay out of the serving process"
 MACHINES = "Machines do not import one another"
 PLANTED = {
-    "model/topic_partition.py": ("import odradek.config", HOUSE),
+    "model/topic_partition.py": ("import odradek.config", LAYERS),
     "core/metadata/errors.py": ("import asyncio", NO_IO),
     "spark/__init__.py": ("import odradek.broker.context", PRODUCTS),
     "wire/names.py": ("import zstandard", COMPRESSION),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.house.sources import PACKAGE, is_written_by_hand
+from tests.tidy.sources import PACKAGE, is_written_by_hand
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.group_config import GroupConfig

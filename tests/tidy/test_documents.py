@@ -1,4 +1,4 @@
-"""What the documents name is there."""
+"""Files, links and names that the documents mention exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.house.sources import PACKAGE, ROOT
+from tests.tidy.sources import PACKAGE, ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PLACES = (ROOT, PACKAGE, ROOT / "src")
@@ -44,11 +44,11 @@ def test_the_functions_and_classes_of_the_walk_are_in_the_files_named_before_the
     assert missing == []
 
 
-def test_each_room_is_described_and_each_that_is_described_exists() -> None:
-    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    table = text_of(ROOT / "docs" / "architecture.md").partition("what each may touch")[2]
+def test_each_package_is_described_and_each_described_package_exists() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    table = text_of(ROOT / "docs" / "architecture.md").partition("what each may use")[2]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
-    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(rooms)
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row)) == sorted(packages)
 
 
 def test_the_dependencies() -> None:

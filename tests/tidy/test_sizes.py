@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.house.sources import functions, shown, source_files
+from tests.tidy.sources import functions, shown, source_files
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70

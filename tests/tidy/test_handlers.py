@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.house.sources import PACKAGE, ROOT
+from tests.tidy.sources import PACKAGE, ROOT
 
 from odradek.handlers import error_answers
 from odradek.handlers.support_matrix import document, handlers

@@ -1,4 +1,4 @@
-"""The files of the house that people write."""
+"""The source files that are written by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_written_by_hand(path: Path) -> bool:
 
 
 def source_files() -> list[Path]:
-    """Every source file under the directories of the house."""
+    """Every hand-written source file of the project."""
     found = [ROOT / "hatch_build.py"]
     for directory in DIRECTORIES:
         paths = sorted((ROOT / directory).rglob("*"))
