@@ -80,10 +80,10 @@ def test_planted_violations_break_each_contract(copy: Path) -> None:
     assert {contract["name"] for contract in CONTRACTS} == set(verdicts), "each has a plant"
 
 
-def test_a_room_that_is_not_placed_breaks_the_contract(copy: Path) -> None:
+def test_a_package_that_is_not_in_the_layers_breaks_the_contract(copy: Path) -> None:
     (copy / "src" / "odradek" / "attic").mkdir()
     (copy / "src" / "odradek" / "attic" / "__init__.py").touch()
-    assert lint(copy)[HOUSE] == "BROKEN"
+    assert lint(copy)[LAYERS] == "BROKEN"
 
 
 def rooms(directory: Path) -> set[str]:
