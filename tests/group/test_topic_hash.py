@@ -9,8 +9,7 @@ from compat.lab.toolchain import Missing
 from tests.coordinator.support import LED, topic_id
 from tests.group import java_oracle
 
-from odradek.core.group.consumer.topics import topic_hash
-from odradek.core.group.consumer.xxh3 import xxh3_64
+from odradek.core.group.consumer.topics import topic_hash, xxh3
 from odradek.core.metadata.image import BrokerRegistration, ClusterImage, TopicImage
 
 LENGTHS = (0, 1, 3, 4, 8, 9, 16, 17, 64, 128, 129, 240, 241, 256, 1024, 1025, 5000)
@@ -31,8 +30,8 @@ def test_what_counts():
     assert topic_hash(topic, ClusterImage()) in hashes, "a broker that is not known has no rack"
 
 
-def test_a_known_value():
-    assert xxh3_64(b"") == 0x2D06800538D394C2
+def test_the_hash_of_an_empty_input():
+    assert xxh3(b"") == 0x2D06800538D394C2
 
 
 @pytest.mark.java
@@ -51,7 +50,7 @@ def test_as_apache_kafka_hashes():
         answers = [int(each) for each in java_oracle.ask(questions)]
     except Missing as reason:
         pytest.skip(str(reason))
-    assert answers[: len(texts)] == [xxh3_64(each) for each in texts]
+    assert answers[: len(texts)] == [xxh3(each) for each in texts]
     for line, answer in zip(topics, answers[len(texts) :], strict=True):
         _, name, count, *racks = line.split()
         brokers = {number: broker(number, rack) for number, rack in enumerate(racks)}

@@ -49,6 +49,7 @@ def test_what_was_done_is_counted() -> None:
     assert found["kafka_controller_kafkacontroller_activecontrollercount", none] == 1
     assert found["kafka_server_replicamanager_underreplicatedpartitions", none] == 0
     assert found["kafka_controller_kafkacontroller_globaltopiccount", none] >= 1
+    assert found["kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", none] == 0
 
 
 def test_compaction_is_watched() -> None:

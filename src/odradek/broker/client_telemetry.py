@@ -44,8 +44,6 @@ class ClientTelemetry:
     def __init__(self, payload_bytes_max: int, random_bytes: RandomBytes) -> None:
         self.machine = ClientMetrics(payload_bytes_max, lambda: uuids.make(random_bytes(16)))
         self._numbers: dict[bytes, dict[SeriesKey, float]] = {}
-        self.pushes = 0
-        self.pushes_refused = 0
 
     def push(self, context: RequestContext, request: PushTelemetryRequest, now_ms: int) -> None:
         """Take what a client pushed.
@@ -53,22 +51,17 @@ class ClientTelemetry:
         Raises:
             ApiError: the machine refuses, or the payload cannot be read (INVALID_RECORD).
         """
-        try:
-            instance = self.machine.push(
-                request.client_instance_id,
-                describe(context),
-                now_ms,
-                subscription_id=request.subscription_id,
-                compression_type=request.compression_type,
-                payload_bytes=len(request.metrics),
-                terminating=request.terminating,
-            )
-            if request.metrics:
-                self._take(instance, request)
-        except ApiError:
-            self.pushes_refused += 1
-            raise
-        self.pushes += 1
+        instance = self.machine.push(
+            request.client_instance_id,
+            describe(context),
+            now_ms,
+            subscription_id=request.subscription_id,
+            compression_type=request.compression_type,
+            payload_bytes=len(request.metrics),
+            terminating=request.terminating,
+        )
+        if request.metrics:
+            self._take(instance, request)
         if request.terminating:
             self._numbers.pop(instance.id, None)
 

@@ -110,17 +110,6 @@ class ReplicaManager:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def find_by_id(self, topic_id: bytes, index: int) -> Partition:
-        """The partition by the topic's id.
-
-        Raises:
-            ApiError: why it is not here (`why_missing`).
-        """
-        partition = self.by_id.get(topic_id, {}).get(index)
-        if partition is None:
-            raise ApiError(self.why_missing(topic_id, index))
-        return partition
-
     # -- waking -----------------------------------------------------------------------------
 
     def wake(self, partition: Partition, appended_bytes: int) -> None:

@@ -131,6 +131,10 @@ def _replicas(node: Node) -> Iterator[Family]:
     )  # fmt: skip
     for name, text, value in gauges:
         yield Family(name, "gauge", text, _one(value))
+    yield Family(
+        "kafka_server_fetchsessioncache_incrementalfetchsessionevictions", "counter",
+        "Fetch sessions dropped to make room for others.", _one(node.broker.fetch_sessions.evictions),
+    )  # fmt: skip
 
 
 def _requests(node: Node) -> Iterator[Family]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import (
     EMPTY_IMAGE,
-    BrokerRegistration,
     Endpoint,
     MetadataImage,
     PartitionRegistration,
@@ -28,17 +27,9 @@ class MetadataCache:
         """A topic by name."""
         return self.image.topics.by_name.get(name)
 
-    def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
-        """A topic by id."""
-        return self.image.topics.by_id.get(topic_id)
-
     def partition(self, topic: str, index: int) -> PartitionRegistration | None:
         """A partition by the topic's name."""
         return self.image.topics.partition(topic, index)
-
-    def alive_brokers(self) -> list[BrokerRegistration]:
-        """The registered brokers that are not fenced."""
-        return [broker for broker in self.image.cluster.brokers.values() if not broker.fenced]
 
     def endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
         """Where an alive broker is reached by a listener name; None if it is not."""

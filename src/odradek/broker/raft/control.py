@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from odradek.model.uuids import ZERO
 from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.control import ControlType, control_key, control_type
@@ -127,12 +126,4 @@ def _voter_set(record: wire.VotersRecord) -> VoterSet:
             each.kraft_version_feature.max_supported_version,
         )
         for each in record.voters
-    )
-
-
-def static_voter_set(addresses: dict[int, tuple[str, int]], listener: str) -> VoterSet:
-    """The voters of `controller.quorum.voters`; their directories are not known."""
-    return VoterSet(
-        Voter(ReplicaKey(voter_id, ZERO), (VoterEndpoint(listener, host, port),), 0, 0)
-        for voter_id, (host, port) in addresses.items()
     )

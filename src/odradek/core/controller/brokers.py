@@ -37,7 +37,6 @@ from odradek.wire.primitives import Message
 
 FENCE = 1
 UNFENCE = -1
-NO_PREVIOUS_EPOCH = -1
 
 
 def register_broker(

@@ -12,8 +12,6 @@ METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
-SHARE_VERSION = "share.version"
-STREAMS_VERSION = "streams.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 LEVEL_MIN = 7
@@ -28,17 +26,8 @@ LEVEL_TRANSACTIONS = 13
 LEVEL_DELEGATION_TOKENS = 14
 LEVEL_CONTROLLER_REGISTRATION = 15
 LEVEL_DIRECTORIES = 17
-LEVEL_KRAFT_VERSION = 21
 LEVEL_ELR = 23
 LEVEL_CORDONED_DIRECTORIES = 30
-
-RELEASES = {
-    7: "3.3-IV3", 8: "3.4-IV0", 9: "3.5-IV0", 10: "3.5-IV1", 11: "3.5-IV2", 12: "3.6-IV0",
-    13: "3.6-IV1", 14: "3.6-IV2", 15: "3.7-IV0", 16: "3.7-IV1", 17: "3.7-IV2", 18: "3.7-IV3",
-    19: "3.7-IV4", 20: "3.8-IV0", 21: "3.9-IV0", 22: "4.0-IV0", 23: "4.0-IV1", 24: "4.0-IV2",
-    25: "4.0-IV3", 26: "4.1-IV0", 27: "4.1-IV1", 28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0",
-}  # fmt: skip
-"""What people call the levels."""
 
 _REGISTER_BROKER = 0
 _PARTITION = 3

@@ -148,6 +148,7 @@ class FetchSessionCache:
         self._sessions: dict[int, FetchSession] = {}  # least recently used first
         self.partitions = 0
         self.evictions = 0
+        """Sessions dropped to make room for others, since the start; a metric."""
 
     def __len__(self) -> int:
         return len(self._sessions)

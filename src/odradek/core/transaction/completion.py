@@ -58,7 +58,7 @@ class Order(NamedTuple):
 class Progress:
     """The markers of one transaction."""
 
-    __slots__ = ("left", "ordered", "transaction", "unanswered")
+    __slots__ = ("left", "ordered", "transaction")
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
@@ -66,8 +66,6 @@ class Progress:
         """Partitions without a marker, as far as is known."""
         self.ordered: set[TopicPartition] = set()
         """Those of them for which an answer is awaited."""
-        self.unanswered = 0
-        """Orders that are awaited."""
 
 
 class Completion:
@@ -129,7 +127,6 @@ class Completion:
             if leader < 0:
                 continue  # nobody leads it just now
             progress.ordered.update(partitions)
-            progress.unanswered += 1
             self.orders.append(
                 Order(
                     transactional_id,
@@ -177,7 +174,6 @@ class Completion:
         progress = self._progress.get(order.transactional_id)
         if progress is None or progress.transaction.producer_epoch != order.producer_epoch:
             return NOTHING  # somebody else's
-        progress.unanswered -= 1
         for name in order.partitions:
             progress.ordered.discard(name)
             if results.get(name) in _WRITTEN:

@@ -135,11 +135,6 @@ def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
     return held
 
 
-def without_epochs(held: HeldPartitions) -> Assignment:
-    """The partitions only."""
-    return {topic_id: frozenset(partitions) for topic_id, partitions in held.items()}
-
-
 def with_epoch(assignment: Assignment, epoch: int) -> HeldPartitions:
     """All partitions as if the member had got them in one epoch."""
     return {

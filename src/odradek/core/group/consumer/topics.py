@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
-from odradek.core.group.consumer.xxh3 import xxh3_64
+from xxhash import xxh3_64_intdigest
+
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import ClusterImage, MetadataImage, TopicImage
@@ -75,7 +76,7 @@ class Topics:
         known = sorted(name for name in names if name in by_name)
         if not known:
             return 0
-        return xxh3_64(b"".join(_LONG(self._topic_hash(by_name[name])) for name in known))
+        return xxh3(b"".join(_LONG(self._topic_hash(by_name[name])) for name in known))
 
     def _topic_hash(self, topic: TopicImage) -> int:
         remembered = self._hashes.get(topic.name)
@@ -84,6 +85,12 @@ class Topics:
         value = topic_hash(topic, self._state.image.cluster)
         self._hashes[topic.name] = (topic, value)
         return value
+
+
+def xxh3(data: bytes) -> int:
+    """XXH3 of 64 bits with seed 0, as a signed number, the form in which Java holds it."""
+    value = xxh3_64_intdigest(data)
+    return value - (1 << 64) if value >> 63 else value
 
 
 def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
@@ -95,7 +102,7 @@ def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
         for rack in sorted(each.rack for each in brokers if each is not None and each.rack):
             parts.append(_INT(len(rack)))
             parts.append(_text(rack))
-    return xxh3_64(b"".join(parts))
+    return xxh3(b"".join(parts))
 
 
 def _text(text: str) -> bytes:
