@@ -1,0 +1,422 @@
+"""Stream connections and listeners, as an argument.
+
+`Network` binds listeners and makes outgoing connections; both give `Transport`s, which carry
+bytes. Whoever serves or calls works with transports only, and does not see whether they are plain
+TCP, TLS or simulated.
+
+What a caller may rely on, and every implementation must honour:
+
+- Nothing blocks. `recv_into`, `send`, `send_parts`, `send_file` and `accept` raise
+  `BlockingIOError` when they cannot do anything now. Any other `OSError` is the end of the
+  connection: the caller closes it.
+- Readiness is a state, not an event. While a callback is watched, it is called on every turn of
+  the event loop in which `recv_into` (`send`, `accept`) would not raise `BlockingIOError`. Bytes
+  that the transport itself holds count: a TLS transport with decrypted bytes calls again although
+  its socket has nothing. To stop watching is how a caller applies back-pressure.
+- A callback is never called from inside a method of the transport, and not after it is unwatched
+  or the transport is closed.
+- `recv_into` returns 0 at the end of the stream, which is not the end of the sending direction.
+- The sending functions return how many bytes were taken, from the first one on. The bytes that
+  were not taken are given again, the same ones, perhaps with others behind them.
+- A transport may be handed out before its handshake is complete: until then everything raises
+  `BlockingIOError`.
+- Everything except `bind` runs on the thread of the event loop that is running.
+
+`SocketTransport.recv_into` and `send` are the bound methods of its socket: a caller that keeps
+them calls the system call's wrapper and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from odradek.env.file_range import FileRange
+
+Buffer = bytes | bytearray | memoryview
+WritableBuffer = bytearray | memoryview
+Callback = Callable[[], object]
+
+JOINED_BYTES_MAX = 16 * 1024
+"""Up to this, to join buffers and send one costs less than to have the kernel gather them."""
+READ_BYTES_MAX = 128 * 1024
+"""Read of a file in one step where it cannot be sent without a copy."""
+
+_GATHERED_MAX = 1024  # IOV_MAX of Linux and macOS
+_MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: more follows at once, so wait with the packet
+_sendfile: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
+_NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+_MAPPED_PREFIX = "::ffff:"
+
+
+class Address(NamedTuple):
+    """A host, as a numeric address or a name, and a port."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What the system is asked for a connection; -1 leaves a size to the system."""
+
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+
+
+DEFAULT_OPTIONS = StreamOptions()
+
+
+class Transport(Protocol):
+    """One stream connection; see the module."""
+
+    @property
+    def local_address(self) -> Address:
+        """The end on this side; of an accepted connection, the address that the client used."""
+        ...
+
+    @property
+    def peer_address(self) -> Address:
+        """The other end. An IPv4 client of an IPv6 listener has its IPv4 address."""
+        ...
+
+    def recv_into(self, buffer: WritableBuffer, /) -> int:
+        """Bytes received into the buffer, at most its length; 0 at the end of the stream."""
+        ...
+
+    def send(self, data: Buffer, /) -> int:
+        """Bytes taken."""
+        ...
+
+    def send_parts(self, parts: Sequence[Buffer], more: bool = False, /) -> int:
+        """Bytes taken of all parts. With `more` other bytes follow at once, and it is worth
+        waiting for them before a packet is sent."""
+        ...
+
+    def send_file(self, part: FileRange, /) -> int:
+        """Bytes taken of the range, which is not changed; 0 only if the file ends before it.
+
+        Copied as little as the transport can. The range lies in a file, not in memory.
+        """
+        ...
+
+    def watch_readable(self, callback: Callback, /) -> None:
+        """Call whenever there is something to receive; replaces an earlier callback."""
+        ...
+
+    def unwatch_readable(self) -> None:
+        """Call no more; no error if nothing is watched."""
+        ...
+
+    def watch_writable(self, callback: Callback, /) -> None:
+        """Call whenever bytes would be taken; replaces an earlier callback."""
+        ...
+
+    def unwatch_writable(self) -> None:
+        """Call no more; no error if nothing is watched."""
+        ...
+
+    def close(self) -> None:
+        """Unwatch and close; what was taken is still delivered. No error if it is closed."""
+        ...
+
+
+class Listener(Protocol):
+    """A bound address; see the module."""
+
+    @property
+    def address(self) -> Address:
+        """Where it is bound, with the port that was chosen if 0 was asked for."""
+        ...
+
+    def listen(self, backlog: int) -> None:
+        """Let clients connect; `backlog` of them may wait to be accepted.
+
+        Raises:
+            OSError: another process bound the same address and listens.
+        """
+        ...
+
+    def accept(self) -> Transport:
+        """The next connection.
+
+        Raises:
+            BlockingIOError: none is waiting.
+            OSError: it cannot be taken now, for example for want of descriptors; it waits.
+        """
+        ...
+
+    def watch(self, callback: Callback) -> None:
+        """Call whenever a connection waits."""
+        ...
+
+    def unwatch(self) -> None:
+        """Call no more; no error if nothing is watched."""
+        ...
+
+    def close(self) -> None:
+        """Close the address; accepted connections stay. No error if it is closed."""
+        ...
+
+
+class Network(Protocol):
+    """Makes listeners and connections; see the module."""
+
+    def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
+        """Reserve an address. Port 0 takes a free one; an empty host is every address of this
+        machine, of both families where the system can. The options hold for what is accepted.
+
+        Raises:
+            socket.gaierror: the host is not known. (An OSError, as are the others.)
+            OSError: the address cannot be had.
+        """
+        ...
+
+    async def connect(
+        self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
+    ) -> Transport:
+        """A connection to the first address of the host that takes one.
+
+        Raises:
+            TimeoutError: none did in time. (An OSError, as are the others.)
+            OSError: the host is not known, or the last of its addresses refused.
+        """
+        ...
+
+
+Resolved = Sequence[tuple[int, Any]]
+Resolve = Callable[[str, int], Awaitable[Resolved]]
+"""The address families and addresses of a host and port, as `socket.connect` takes them."""
+
+
+class SocketNetwork:
+    """TCP by the system's sockets."""
+
+    __slots__ = ("_resolve",)
+
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        """`resolve` looks host names up; None uses the event loop's threads."""
+        self._resolve = resolve or _resolve
+
+    def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
+        """See `Network`."""
+        if host:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            family, address = int(found[0][0]), str(found[0][4][0])
+        else:
+            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+            address = ""
+        made = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            made.setblocking(False)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:  # without an address: that of both families
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, bool(address))
+            made.bind((address, port))
+        except OSError:
+            made.close()
+            raise
+        return SocketListener(made, options)
+
+    async def connect(
+        self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
+    ) -> Transport:
+        """See `Network`."""
+        loop = asyncio.get_running_loop()
+        failure: OSError | None = None
+        async with asyncio.timeout(timeout_ms / 1000):
+            for family, address in await self._resolve(host, port):
+                made = socket.socket(family, socket.SOCK_STREAM)
+                try:
+                    made.setblocking(False)
+                    _use_sizes(made, options)
+                    await loop.sock_connect(made, address)
+                    return SocketTransport(made, loop, made.getpeername())
+                except OSError as error:
+                    made.close()
+                    failure = error
+                except BaseException:
+                    made.close()
+                    raise
+        assert failure is not None, "a host that is found has an address"
+        raise failure
+
+
+async def _resolve(host: str, port: int) -> Resolved:
+    loop = asyncio.get_running_loop()
+    try:  # no thread for a numeric address
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(int(family), address) for family, _, _, _, address in found]
+
+
+def _use_sizes(made: socket.socket, options: StreamOptions) -> None:
+    for option, size in (
+        (socket.SO_SNDBUF, options.send_buffer_bytes),
+        (socket.SO_RCVBUF, options.receive_buffer_bytes),
+    ):
+        if size >= 0:
+            made.setsockopt(socket.SOL_SOCKET, option, size)
+
+
+class SocketListener:
+    """A `Listener` of the system."""
+
+    __slots__ = ("_loop", "_options", "_socket", "address")
+
+    def __init__(self, bound: socket.socket, options: StreamOptions) -> None:
+        """`bound` does not block."""
+        self._socket = bound
+        self._options = options
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Set while it is watched."""
+        name = bound.getsockname()
+        self.address = Address(name[0], name[1])
+
+    def listen(self, backlog: int) -> None:
+        """See `Listener`."""
+        # Accepted sockets inherit the receive buffer; the window that is offered depends on it.
+        _use_sizes(self._socket, self._options)
+        self._socket.listen(backlog)
+
+    def accept(self) -> Transport:
+        """See `Listener`."""
+        while True:
+            try:
+                accepted, peer = self._socket.accept()
+            except ConnectionAbortedError:
+                continue
+            try:
+                accepted.setblocking(False)
+                _use_sizes(accepted, self._options)
+                return SocketTransport(accepted, asyncio.get_running_loop(), peer)
+            except OSError:  # macOS: the client has gone already
+                accepted.close()
+
+    def watch(self, callback: Callback) -> None:
+        """See `Listener`."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket.fileno(), callback)
+
+    def unwatch(self) -> None:
+        """See `Listener`."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop = None
+
+    def close(self) -> None:
+        """See `Listener`."""
+        self.unwatch()
+        self._socket.close()
+
+
+class SocketTransport:
+    """A `Transport` over a TCP socket."""
+
+    __slots__ = (
+        "_descriptor",
+        "_is_read",
+        "_is_written",
+        "_loop",
+        "_sendfile",
+        "_socket",
+        "local_address",
+        "peer_address",
+        "recv_into",
+        "send",
+    )
+
+    recv_into: Callable[[WritableBuffer], int]
+    send: Callable[[Buffer], int]
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        loop: asyncio.AbstractEventLoop,
+        peer: tuple[str, int],
+    ) -> None:
+        """`connected` does not block.
+
+        Raises:
+            OSError: the other end has gone.
+        """
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket = connected
+        self._descriptor = connected.fileno()
+        self._loop = loop
+        self._is_read = False
+        self._is_written = False
+        self._sendfile = _sendfile
+        self.local_address = _address(connected.getsockname())
+        self.peer_address = _address(peer)
+        self.recv_into = connected.recv_into
+        self.send = connected.send
+
+    def send_parts(self, parts: Sequence[Buffer], more: bool = False, /) -> int:
+        """See `Transport`."""
+        flags = _MORE if more else 0
+        if len(parts) == 1:
+            return self._socket.send(parts[0], flags)
+        if sum(map(len, parts)) <= JOINED_BYTES_MAX:
+            return self._socket.send(b"".join(parts), flags)
+        if len(parts) > _GATHERED_MAX:
+            parts, flags = parts[:_GATHERED_MAX], _MORE
+        return self._socket.sendmsg(parts, (), flags)
+
+    def send_file(self, part: FileRange, /) -> int:
+        """See `Transport`."""
+        if self._sendfile is not None:
+            try:
+                return self._sendfile(self._descriptor, part.descriptor, part.position, part.length)
+            except OSError as error:
+                if error.errno not in _NO_SENDFILE:
+                    raise
+            self._sendfile = None  # the file system has no such thing
+        data = os.pread(part.descriptor, min(part.length, READ_BYTES_MAX), part.position)
+        return self._socket.send(data) if data else 0
+
+    def watch_readable(self, callback: Callback, /) -> None:
+        """See `Transport`."""
+        self._is_read = True
+        self._loop.add_reader(self._descriptor, callback)
+
+    def unwatch_readable(self) -> None:
+        """See `Transport`."""
+        if self._is_read:
+            self._is_read = False
+            self._loop.remove_reader(self._descriptor)
+
+    def watch_writable(self, callback: Callback, /) -> None:
+        """See `Transport`."""
+        self._is_written = True
+        self._loop.add_writer(self._descriptor, callback)
+
+    def unwatch_writable(self) -> None:
+        """See `Transport`."""
+        if self._is_written:
+            self._is_written = False
+            self._loop.remove_writer(self._descriptor)
+
+    def close(self) -> None:
+        """See `Transport`."""
+        self.unwatch_readable()
+        self.unwatch_writable()
+        self._socket.close()
+
+    def __repr__(self) -> str:
+        return f"SocketTransport({self.local_address} to {self.peer_address})"
+
+
+def _address(name: tuple[str, int]) -> Address:
+    host = name[0]
+    mapped = host.removeprefix(_MAPPED_PREFIX)
+    if mapped != host and "." in mapped:
+        host = mapped
+    return Address(host, name[1])
