@@ -1,4 +1,4 @@
-"""Markers count as written when they are where the topic wants them."""
+"""Markers are reported as written when they are committed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.coordinator.markers import Marker, MarkerWriter
+from odradek.broker.partition import ACKS_ALL
 from odradek.env.clock import SystemClock
 from odradek.log.errors import DiskFull
 from odradek.model.errors import ErrorCode
@@ -16,17 +17,22 @@ from odradek.model.topic_partition import TopicPartition
 
 
 class Replica:
-    """A partition whose flushes the test does."""
+    """A partition whose records the test commits."""
 
-    def __init__(self, is_flushed_before_ack: bool) -> None:
-        self.log = SimpleNamespace(is_flushed_before_ack=is_flushed_before_ack, log_end_offset=0)
-        self.flushes: list[tuple[int, Any]] = []
+    def __init__(self, commits_at_once: bool) -> None:
+        self.log = SimpleNamespace(log_end_offset=0)
+        self.commits_at_once = commits_at_once
+        self.waiting: list[tuple[int, Any]] = []
 
     def append_marker(self, batch: Any, marker: Any, transaction_version: int) -> None:
         self.log.log_end_offset += 1
 
-    def when_flushed(self, offset: int, flushed: Any) -> None:
-        self.flushes.append((offset, flushed))
+    def is_acknowledged(self, offset: int, acks: int) -> bool:
+        assert acks == ACKS_ALL
+        return self.commits_at_once
+
+    def when_committed(self, offset: int, committed: Any) -> None:
+        self.waiting.append((offset, committed))
 
 
 def marker(*indexes: int) -> Marker:
@@ -39,11 +45,11 @@ def writer(*replicas: Replica) -> MarkerWriter:
     return MarkerWriter(by_name, groups, SystemClock(), asyncio.get_running_loop())
 
 
-def test_no_flush_is_waited_for_where_none_is_wanted() -> None:
+def test_a_marker_that_is_committed_at_once_is_answered_at_once() -> None:
     async def go() -> None:
-        replica = Replica(False)
+        replica = Replica(True)
         assert writer(replica).write(marker(0)) == {TopicPartition("orders", 0): ErrorCode.NONE}
-        assert not replica.flushes
+        assert not replica.waiting
 
     asyncio.run(go())
 
@@ -51,16 +57,16 @@ def test_no_flush_is_waited_for_where_none_is_wanted() -> None:
 @pytest.mark.parametrize(
     ("error", "code"), [(None, ErrorCode.NONE), (DiskFull("full"), DiskFull("full").code)]
 )
-def test_a_marker_waits_for_the_flush(error: DiskFull | None, code: ErrorCode) -> None:
+def test_a_marker_is_answered_once_it_is_committed(error: DiskFull | None, code: ErrorCode) -> None:
     async def go() -> None:
-        slow, quick = Replica(True), Replica(False)
+        slow, quick = Replica(False), Replica(True)
         results = writer(slow, quick).write(marker(0, 1))
         assert isinstance(results, asyncio.Task)
         await asyncio.sleep(0)
         assert not results.done()
-        ((offset, flushed),) = slow.flushes
+        ((offset, committed),) = slow.waiting
         assert offset == 1
-        flushed(error)
+        committed(error)
         assert await results == {
             TopicPartition("orders", 0): code,
             TopicPartition("orders", 1): ErrorCode.NONE,

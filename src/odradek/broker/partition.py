@@ -1,13 +1,17 @@
-"""One partition's replica on this broker: who leads it, its log, and who waits for it.
+"""One partition's replica on this broker: its log, who leads it, and who waits for it.
 
-What was appended counts, for consumers and for acknowledgements, once the high watermark has
-passed it. With one replica that is at once, unless the topic wants its records to survive a crash
-of the machine first (`flush.messages=1`): then it is when the flush that they wait for is done.
+What is appended is not what is committed. An append moves the log end offset; the high watermark
+follows once all in-sync replicas have the records. This broker is the only replica today, so that
+is at once, unless the topic has `flush.messages=1`: then the high watermark follows the flush.
+Consumers read up to the high watermark, and producers are acknowledged by `when_acknowledged`,
+which waits for what their `acks` ask for.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from odradek.core.metadata.image import PartitionRegistration
@@ -24,12 +28,19 @@ if TYPE_CHECKING:
 
 HighWatermarkListener = Callable[[int], None]
 WhenFlushed = Callable[[PartitionLog, int, Flushed], None]
+Committed = Callable[[ApiError | None], None]
+"""Called on the loop's thread: the records are committed, or why they may never be."""
+
+ACKS_ALL = -1
+_offset_of = itemgetter(0)
 
 
 class Partition:
-    """The state of one replica. `registration` is the newest that the metadata log told."""
+    """The state of one replica. `registration` is the newest one in the metadata log."""
 
     __slots__ = (
+        "_flushing_to",
+        "_uncommitted",
         "_wake",
         "_when_flushed",
         "bytes_in",
@@ -65,9 +76,13 @@ class Partition:
         self.registration = registration
         self.is_leader = registration.leader == node_id
         self.waiters: dict[DelayedFetch, None] | None = None
-        """Fetches that wait for more than there is, oldest first."""
+        """Fetches that wait for more records, oldest first."""
         self.high_watermark_listener: HighWatermarkListener | None = None
-        """The coordinator that lives on this partition."""
+        """The coordinator whose state is in this partition."""
+        self._uncommitted: list[tuple[int, Committed]] | None = None
+        """Callbacks of `when_committed` that have not been called, by ascending offset."""
+        self._flushing_to = -1
+        """The high watermark moves to here when the flush that was begun last is done."""
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -75,7 +90,7 @@ class Partition:
         self._when_flushed = when_flushed
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Refuse a client that believes in another leader epoch; -1 believes in none.
+        """Refuse a client that knows another leader epoch; -1 stands for none.
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
@@ -109,7 +124,7 @@ class Partition:
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
-        if acks == -1 and len(self.registration.isr) < log.config.min_insync_replicas:
+        if acks == ACKS_ALL and len(self.registration.isr) < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         info = log.append_as_leader(
             records, self.registration.leader_epoch, verification_guard=verification_guard
@@ -135,22 +150,83 @@ class Partition:
         self.on_appended(len(batch))
 
     def on_appended(self, appended_bytes: int) -> None:
-        """The log grew; all replicas of the ISR (here: this one) have it, or have it soon."""
+        """The log grew: move the high watermark, now or when the records are flushed."""
         log = self.log
         end = log.log_end_offset
         if not log.is_flushed_before_ack:
             self._advance_high_watermark(end, appended_bytes)
             return
+        self._flush(end, appended_bytes)
+
+    def _flush(self, end: int, appended_bytes: int) -> None:
+        """Flush the log; then the high watermark moves to `end`."""
 
         def flushed(error: ApiError | None) -> None:
             if error is None:
                 self._advance_high_watermark(end, appended_bytes)
+            else:
+                self._flushing_to = -1
+                self.fail_uncommitted(error, end)
 
-        self._when_flushed(log, end, flushed)
+        self._flushing_to = end
+        self._when_flushed(self.log, end, flushed)
 
-    def when_flushed(self, offset: int, flushed: Flushed) -> None:
-        """Call `flushed` when all below `offset` survives a crash, and the high watermark knows."""
-        self._when_flushed(self.log, offset, flushed)
+    # -- acknowledgement ------------------------------------------------------------------------
+
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether records are committed when `append` returns."""
+        return not self.log.is_flushed_before_ack
+
+    def is_acknowledged(self, offset: int, acks: int) -> bool:
+        """Whether all records before `offset` are as safe as `acks` (-1 or 1) asks."""
+        log = self.log
+        if acks == ACKS_ALL:
+            return offset <= log.high_watermark
+        return not log.is_flushed_before_ack or offset <= log.recovery_point
+
+    def when_acknowledged(self, offset: int, acks: int, acknowledged: Committed) -> None:
+        """Call `acknowledged` once all records before `offset` are as safe as `acks` asks.
+
+        With acks=all (-1) they are committed; with acks=1 they are in the leader's log, and flushed
+        if the topic has `flush.messages=1`.
+        """
+        if acks == ACKS_ALL:
+            self.when_committed(offset, acknowledged)
+        elif self.log.is_flushed_before_ack:
+            self._when_flushed(self.log, offset, acknowledged)
+        else:
+            acknowledged(None)
+
+    def when_committed(self, offset: int, committed: Committed) -> None:
+        """Call `committed` once all records before `offset` are committed; perhaps at once.
+
+        It gets an error instead if this broker stops leading the partition (NOT_LEADER_OR_FOLLOWER),
+        if the topic is deleted (UNKNOWN_TOPIC_OR_PARTITION) or if the disk fails
+        (KAFKA_STORAGE_ERROR): the records may become committed all the same. There is no timeout.
+        """
+        if offset <= self.log.high_watermark:
+            committed(None)
+            return
+        if self._uncommitted is None:
+            self._uncommitted = []
+        insort(self._uncommitted, (offset, committed), key=_offset_of)
+        if self.log.is_flushed_before_ack and self._flushing_to < offset:
+            self._flush(offset, 0)  # the flush after the append has failed already
+
+    def fail_uncommitted(self, error: ApiError, offset: int | None = None) -> None:
+        """Tell callers of `when_committed` that they wait in vain; up to `offset`, or all."""
+        if self._uncommitted:
+            last = self._uncommitted[-1][0] if offset is None else offset
+            self._settle(last, error)
+
+    def _settle(self, offset: int, error: ApiError | None) -> None:
+        waiting = self._uncommitted
+        assert waiting is not None
+        count = bisect_right(waiting, offset, key=_offset_of)
+        self._uncommitted = waiting[count:]
+        for _, committed in waiting[:count]:
+            committed(error)
 
     def _advance_high_watermark(self, offset: int, appended_bytes: int) -> None:
         log = self.log
@@ -160,3 +236,5 @@ class Partition:
                 self.high_watermark_listener(offset)
             if self.waiters:
                 self._wake(self, appended_bytes)
+            if self._uncommitted:
+                self._settle(offset, None)

@@ -1,4 +1,4 @@
-"""Reads one partition for one fetch: checks, bounds, and the wire's answer in one step."""
+"""Reads one partition for one Fetch request: checks, bounds, and the partition's answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READ_COMMITTED = 1
 
 
 def failed(index: int, error: ErrorCode) -> PartitionData:
-    """The answer for a partition that cannot be read."""
+    """The answer for a partition that cannot be read; offsets are -1."""
     return PartitionData(partition_index=index, error_code=error, high_watermark=-1, records=b"")
 
 
@@ -27,7 +27,11 @@ def read(
     max_bytes: int,
     whole_first: bool,
 ) -> PartitionData:
-    """What `wanted` gets now; errors are part of the answer.
+    """Read what `wanted` asks for; errors are part of the answer.
+
+    A fetcher that names the epoch of its last record is told where the logs diverge, if they do.
+    If the end of that epoch is not known here, or the fetch offset lies before the log's start, the
+    answer is OFFSET_OUT_OF_RANGE instead, as in Apache Kafka: the fetcher then resets its position.
 
     `max_bytes` is what the whole response has left; with `whole_first` the first batch comes
     whole even if it is larger than both limits (KIP-74).
@@ -58,6 +62,8 @@ def read(
     )
     if wanted.last_fetched_epoch >= 0:
         epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if epoch < 0 or wanted.fetch_offset < log.log_start_offset:
+            return failed(index, ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
             answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return answer

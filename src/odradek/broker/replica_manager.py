@@ -291,6 +291,7 @@ class ReplicaManager:
             self._elected(partition)
         elif led:
             self._resigned(partition, registration.leader_epoch)
+            partition.fail_uncommitted(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self.expire_waiting(partition)
 
     def _delete_topic(self, topic_id: bytes, name: str) -> None:
@@ -315,6 +316,8 @@ class ReplicaManager:
                 del self.by_name[partition.topic]
         if delete:
             self._delete_log(TopicPartition(partition.topic, partition.index))
+        reason = self.why_missing(partition.topic, partition.index)
+        partition.fail_uncommitted(ApiError(reason))
         self.expire_waiting(partition)
 
     def _delete_log(self, name: TopicPartition) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.verification import Turn
-from odradek.broker.partition import Partition
+from odradek.broker.partition import Committed, Partition
 from odradek.broker.transactional_produce import (
     UNCONDITIONAL,
     Permission,
@@ -33,7 +33,6 @@ from odradek.broker.transactional_produce import (
 from odradek.env.file_range import FileRange
 from odradek.handlers.handler import Handler
 from odradek.log.errors import RecordsRefused
-from odradek.log.group_commit import Flushed
 from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.batch import (
@@ -65,8 +64,8 @@ ADMIN_CLIENT_ID = "__admin_client"
 _NOTHING: Mapping[int, Partition] = {}
 
 Response = ProduceResponse | asyncio.Future[ProduceResponse] | None
-_Unflushed = tuple[Partition, int, PartitionProduceResponse]
-"""Where records were appended, the offset behind them, and their answer."""
+_Unacknowledged = tuple[Partition, int, PartitionProduceResponse]
+"""Where records were appended, the offset after them, and their answer."""
 
 
 def quick(
@@ -84,7 +83,7 @@ def quick(
         partition is None
         or partition.is_internal
         or (acks != -1 and acks != 1)
-        or partition.log.is_flushed_before_ack
+        or not partition.commits_at_once
         or is_transactional(records)
     ):
         return None
@@ -170,7 +169,7 @@ def _append_all(
     broker: Broker, context: RequestContext, request: ProduceRequest, permission: Permission
 ) -> Response:
     response = ProduceResponse()
-    unflushed: list[_Unflushed] = []
+    unacknowledged: list[_Unacknowledged] = []
     failed = False
     by_id = context.api_version >= TOPIC_IDS_VERSION
     for topic in request.topic_data:
@@ -189,8 +188,9 @@ def _append_all(
                     log_append_time_ms=info.log_append_time_ms,
                     log_start_offset=info.log_start_offset,
                 )
-                if partition.log.is_flushed_before_ack:
-                    unflushed.append((partition, info.last_offset + 1, answer))
+                end = info.last_offset + 1
+                if request.acks and not partition.is_acknowledged(end, request.acks):
+                    unacknowledged.append((partition, end, answer))
             except ApiError as error:
                 failed = True
                 answer = _failed(data.index, error)
@@ -198,35 +198,43 @@ def _append_all(
                     _name_leader(broker, context, partition, answer, response)
             result.partition_responses.append(answer)
         response.responses.append(result)
+    if unacknowledged:
+        return _when_acknowledged(broker, context, request.acks, response, unacknowledged)
     if request.acks:
-        return _when_flushed(broker, response, unflushed) if unflushed else response
+        return response
     if failed:
         context.peer.close()
     return None
 
 
-def _when_flushed(
-    broker: Broker, response: ProduceResponse, unflushed: list[_Unflushed]
+def _when_acknowledged(
+    broker: Broker,
+    context: RequestContext,
+    acks: int,
+    response: ProduceResponse,
+    unacknowledged: list[_Unacknowledged],
 ) -> asyncio.Future[ProduceResponse]:
-    """The response, as soon as all that was appended for it survives a crash."""
+    """The response, once everything that was appended is as safe as `acks` asks, or cannot be."""
     future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
-    left = len(unflushed)
+    left = len(unacknowledged)
 
-    def on_flushed(answer: PartitionProduceResponse) -> Flushed:
-        def flushed(error: ApiError | None) -> None:
+    def callback(partition: Partition, answer: PartitionProduceResponse) -> Committed:
+        def acknowledged(error: ApiError | None) -> None:
             nonlocal left
             if error is not None:
                 answer.error_code = error.code
                 answer.error_message = error.message
                 answer.base_offset = -1
+                if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    _name_leader(broker, context, partition, answer, response)
             left -= 1
             if not left and not future.done():
                 future.set_result(response)
 
-        return flushed
+        return acknowledged
 
-    for partition, offset, answer in unflushed:
-        partition.when_flushed(offset, on_flushed(answer))
+    for partition, offset, answer in unacknowledged:
+        partition.when_acknowledged(offset, acks, callback(partition, answer))
     return future
 
 

@@ -1,8 +1,8 @@
-"""Markers in the partitions of this broker: the end of a transaction, as consumers see it.
+"""Writes transaction markers to the partitions of this broker.
 
 A marker in `__consumer_offsets` goes through the group coordinator of that partition, which then
-lets the offsets of the transaction count, or forgets them. All others are appended at once, and
-count as written once they are flushed where a topic wants that (`flush.messages=1`).
+commits the transaction's offsets or drops them. All others are appended at once, and reported as
+written once they are committed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.shard import Answer
+from odradek.broker.partition import ACKS_ALL
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.env.clock import Clock
 from odradek.model.errors import ApiError, ErrorCode
@@ -29,7 +30,7 @@ _NOT_READY = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )
-"""A transaction coordinator knows these as NOT_LEADER_OR_FOLLOWER, and asks again."""
+"""A transaction coordinator gets NOT_LEADER_OR_FOLLOWER for these, and sends the marker again."""
 
 
 class Marker(NamedTuple):
@@ -76,11 +77,11 @@ class MarkerWriter:
                 if name.topic == OFFSETS_TOPIC:
                     waiting[name] = self._end_in_groups(name.partition, marker)
                 else:
-                    unflushed = self._append(name, batch, ending, marker.transaction_version)
-                    if unflushed is None:
+                    uncommitted = self._append(name, batch, ending, marker.transaction_version)
+                    if uncommitted is None:
                         results[name] = ErrorCode.NONE
                     else:
-                        waiting[name] = unflushed
+                        waiting[name] = uncommitted
             except ApiError as error:
                 results[name] = error_of_marker(error)
         if waiting:
@@ -94,25 +95,26 @@ class MarkerWriter:
         ending: EndOfTransaction,
         transaction_version: int,
     ) -> asyncio.Future[None] | None:
-        """Append a marker; what is returned is done when it survives a crash."""
+        """Append a marker; the future ends when it is committed, None: it is already."""
         partition = self._replicas.by_name.get(name.topic, {}).get(name.partition)
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.append_marker(bytearray(batch), ending, transaction_version)
-        if not partition.log.is_flushed_before_ack:
+        end = partition.log.log_end_offset
+        if partition.is_acknowledged(end, ACKS_ALL):
             return None
-        unflushed: asyncio.Future[None] = self._loop.create_future()
+        uncommitted: asyncio.Future[None] = self._loop.create_future()
 
-        def flushed(error: ApiError | None) -> None:
-            if unflushed.done():
+        def committed(error: ApiError | None) -> None:
+            if uncommitted.done():
                 return  # cancelled: the node stops
             if error is None:
-                unflushed.set_result(None)
+                uncommitted.set_result(None)
             else:
-                unflushed.set_exception(error)
+                uncommitted.set_exception(error)
 
-        partition.when_flushed(partition.log.log_end_offset, flushed)
-        return unflushed
+        partition.when_committed(end, committed)
+        return uncommitted
 
     def _end_in_groups(self, index: int, marker: Marker) -> Answer:
         if index not in self._replicas.by_name.get(OFFSETS_TOPIC, {}):

@@ -41,7 +41,7 @@ class ReplicaPartition:
     @property
     def commits_at_once(self) -> bool:
         """See `CoordinatorPartition`."""
-        return not self._partition.log.is_flushed_before_ack
+        return self._partition.commits_at_once
 
     @property
     def batch_bytes_max(self) -> int:

@@ -1,0 +1,153 @@
+"""What is appended is acknowledged once it is as safe as was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.broker.support import Flushes, partition_of
+from tests.log.support import batch
+
+from odradek.broker.partition import ACKS_ALL
+from odradek.log.errors import DiskFull, LogDirectoryOffline
+from odradek.model.errors import ApiError, ErrorCode
+
+FLUSHED_BEFORE_ACK = {"flush_messages": 1}
+
+
+class Answers:
+    """Collects what callbacks are told, under the name of each."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, ErrorCode]] = []
+
+    def __call__(self, name: str):
+        def answer(error: ApiError | None) -> None:
+            self.told.append((name, ErrorCode.NONE if error is None else error.code))
+
+        return answer
+
+
+@pytest.fixture
+def answers() -> Answers:
+    return Answers()
+
+
+def test_without_a_flush_records_are_committed_when_they_are_appended(tmp_path: Path, answers):
+    partition = partition_of(tmp_path)
+    end = partition.append(batch(b"1", b"2"), ACKS_ALL).last_offset + 1
+    assert partition.commits_at_once
+    assert partition.is_acknowledged(end, ACKS_ALL)
+    assert partition.is_acknowledged(end, 1)
+    partition.when_committed(end, answers("all"))
+    partition.when_acknowledged(end, 1, answers("1"))
+    assert answers.told == [("all", 0), ("1", 0)]
+
+
+@pytest.mark.parametrize("acks", [ACKS_ALL, 1])
+def test_with_flush_messages_1_records_are_acknowledged_after_the_flush(tmp_path, answers, acks):
+    flushes = Flushes()
+    partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
+    end = partition.append(batch(b"1"), acks).last_offset + 1
+    assert not partition.commits_at_once
+    assert not partition.is_acknowledged(end, acks)
+    partition.when_acknowledged(end, acks, answers("1"))
+    assert partition.log.high_watermark == 0
+    assert answers.told == []
+    flushes.succeed()
+    assert answers.told == [("1", 0)]
+    assert partition.log.high_watermark == 1
+    assert partition.is_acknowledged(end, acks)
+
+
+def test_callbacks_come_in_the_order_of_their_offsets(tmp_path: Path, answers):
+    flushes = Flushes()
+    partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
+    for _ in range(3):
+        partition.append(batch(b"1"), ACKS_ALL)
+    for offset in (3, 1, 2, 1):
+        partition.when_committed(offset, answers(f"{offset}"))
+    partition.when_committed(0, answers("0"))
+    assert answers.told == [("0", 0)]
+    flushes.waiting, later = flushes.waiting[:1], flushes.waiting[1:]
+    flushes.succeed()
+    assert answers.told == [("0", 0), ("1", 0), ("1", 0)]
+    flushes.waiting = later
+    flushes.succeed()
+    assert answers.told == [("0", 0), ("1", 0), ("1", 0), ("2", 0), ("3", 0)]
+
+
+def test_the_high_watermark_is_known_before_anybody_is_told(tmp_path: Path):
+    flushes = Flushes()
+    partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
+    seen: list[tuple[str, int]] = []
+    partition.high_watermark_listener = lambda offset: seen.append(("listener", offset))
+    partition.append(batch(b"1"), ACKS_ALL)
+    partition.when_committed(1, lambda error: seen.append(("1", partition.log.high_watermark)))
+    flushes.succeed()
+    assert seen == [("listener", 1), ("1", 1)]
+
+
+@pytest.mark.parametrize("acks", [ACKS_ALL, 1])
+@pytest.mark.parametrize("error", [DiskFull("full"), LogDirectoryOffline("offline")])
+def test_a_failed_flush_is_no_acknowledgement(tmp_path: Path, answers, acks, error):
+    flushes = Flushes()
+    partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
+    partition.append(batch(b"1"), acks)
+    partition.when_acknowledged(1, acks, answers("1"))
+    flushes.fail(error)
+    assert answers.told == [("1", error.code)]
+    assert partition.log.high_watermark == 0
+
+
+def test_a_flush_that_fails_while_it_is_begun_is_tried_once_more(tmp_path: Path, answers):
+    flushes = Flushes()
+    partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
+    partition.append(batch(b"1"), ACKS_ALL)
+    flushes.fail(DiskFull("too many open files"))  # before anybody waits
+    partition.when_committed(1, answers("1"))
+    assert answers.told == []
+    flushes.succeed()
+    assert answers.told == [("1", 0)]
+
+
+def test_a_later_flush_commits_what_an_earlier_one_could_not(tmp_path: Path, answers):
+    flushes = Flushes()
+    partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
+    partition.append(batch(b"1"), ACKS_ALL)
+    partition.when_committed(1, answers("1"))
+    flushes.fail(DiskFull("full"))
+    partition.append(batch(b"2"), ACKS_ALL)
+    partition.when_committed(2, answers("2"))
+    partition.when_committed(1, answers("1 again"))
+    flushes.succeed()
+    code = DiskFull("").code
+    assert answers.told == [("1", code), ("1 again", 0), ("2", 0)]
+
+
+def test_those_who_wait_are_told_when_the_partition_goes_away(tmp_path: Path, answers):
+    flushes = Flushes()
+    partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
+    partition.append(batch(b"1"), ACKS_ALL)
+    partition.when_committed(1, answers("1"))
+    partition.fail_uncommitted(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    partition.fail_uncommitted(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    flushes.succeed()
+    assert answers.told == [("1", ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+def test_a_callback_may_append_and_wait_again(tmp_path: Path, answers):
+    flushes = Flushes()
+    partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
+
+    def again(error: ApiError | None) -> None:
+        answers("1")(error)
+        partition.append(batch(b"2"), ACKS_ALL)
+        partition.when_committed(2, answers("2"))
+
+    partition.append(batch(b"1"), ACKS_ALL)
+    partition.when_committed(1, again)
+    flushes.succeed()
+    assert answers.told == [("1", 0)]
+    flushes.succeed()
+    assert answers.told == [("1", 0), ("2", 0)]
