@@ -13,7 +13,7 @@ from typing import NamedTuple
 from odradek.records.batch import NO_SEQUENCE, RecordBatch, add_to_sequence
 from odradek.records.compression import Codec, decompress_pieces
 from odradek.records.errors import DecompressionLimit, InvalidRecords
-from odradek.records.varint import VARINT_SIZE_MAX, read_varint
+from odradek.records.varint import read_varint, read_varlong
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -108,7 +108,7 @@ def _record_length(data: bytes, position: int) -> tuple[int, int]:
         length, start = read_varint(data, position)
     except IndexError:
         return -1, position
-    if length < 0 or start - position > VARINT_SIZE_MAX:
+    if length < 0:
         raise InvalidRecords(f"a record says that it has {length} bytes")
     return length, start
 
@@ -129,7 +129,7 @@ def _read_record(
     data: bytes, position: int, end: int, batch: RecordBatch, shared_time: int | None
 ) -> Record:
     try:
-        timestamp, position = read_varint(data, position + 1)
+        timestamp, position = read_varlong(data, position + 1)
         delta, position = read_varint(data, position)
         key, position = _read_bytes(data, position, end)
         value, position = _read_bytes(data, position, end)

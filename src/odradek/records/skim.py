@@ -1,21 +1,25 @@
-"""Goes through the records of a batch by the book, keeping none of them.
+"""Reads the records of a batch one by one and keeps none of them.
 
-Where `structure` only says yes or cannot tell, this says what is wrong. Compressed records are
-decompressed in pieces and skipped over, so that a record costs no memory, whatever it says its
-size is (`DefaultRecordBatch.skipKeyValueIterator`).
+`structure` says only whether a batch is plain; this says what is wrong. Compressed records are
+decompressed in pieces and skipped over, so that a record costs no memory, whatever size it
+claims (`DefaultRecordBatch.skipKeyValueIterator` in Kafka).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.records.batch import RecordBatch
 from odradek.records.compression import decompress_pieces
 from odradek.records.errors import DecompressionLimit, InvalidRecords
-from odradek.records.varint import VARLONG_SIZE_MAX, read_varint
+from odradek.records.varint import VARLONG_SIZE_MAX, read_varint, read_varlong
 
-TIMESTAMP_MAX = 2**63 - 1
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+TIMESTAMP_MAX: Final = 2**63 - 1
+_CUT: Final = "the batch ends inside a record"
 
 
 class Skimmed(NamedTuple):
@@ -42,17 +46,11 @@ def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
             raise InvalidRecords(f"a record says that it has {length} bytes")
         end = stream.position + length
         stream.skip(1)  # attributes, of which there are none
-        timestamp = batch.base_timestamp + stream.varint()
+        timestamp = batch.base_timestamp + stream.varlong()
         offset_delta = stream.varint()
         has_key = stream.skip_field()
         stream.skip_field()
-        headers = stream.varint()
-        if not 0 <= headers <= length:
-            raise InvalidRecords(f"a record cannot have {headers} headers")
-        for _ in range(headers):
-            if not stream.skip_field():
-                raise InvalidRecords("a header has no key")
-            stream.skip_field()
+        stream.skip_headers(length)
         if stream.position != end:
             raise InvalidRecords(
                 f"a record of {length} bytes has fields of {length + stream.position - end}"
@@ -67,16 +65,18 @@ def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
 class _Stream:
     """Bytes in pieces, of which little more than one is held."""
 
+    __slots__ = ("_at", "_before", "_data", "_limit_bytes", "_pieces")
+
     def __init__(self, pieces: Iterator[bytes], limit_bytes: int) -> None:
         self._pieces = pieces
         self._limit_bytes = limit_bytes
         self._data = b""
-        self._at = 0
-        self._before = 0
+        self._at: i64 = 0
+        self._before: i64 = 0
         """Bytes that came before those of `_data`."""
 
     @property
-    def position(self) -> int:
+    def position(self) -> i64:
         """Bytes that were passed."""
         return self._before + self._at
 
@@ -85,14 +85,22 @@ class _Stream:
         """Whether there are no more bytes."""
         return self._at == len(self._data) and not self._more()
 
-    def varint(self) -> int:
-        """A signed number."""
-        while len(self._data) - self._at < VARLONG_SIZE_MAX and self._more():
-            pass
+    def varint(self) -> i64:
+        """A signed number of 32 bits."""
+        self._hold_number()
         try:
             value, self._at = read_varint(self._data, self._at)
         except IndexError:
-            raise InvalidRecords("the batch ends inside a record") from None
+            raise InvalidRecords(_CUT) from None
+        return value
+
+    def varlong(self) -> i64:
+        """A signed number of 64 bits."""
+        self._hold_number()
+        try:
+            value, self._at = read_varlong(self._data, self._at)
+        except IndexError:
+            raise InvalidRecords(_CUT) from None
         return value
 
     def skip_field(self) -> bool:
@@ -101,19 +109,36 @@ class _Stream:
         self.skip(length)
         return length >= 0
 
-    def skip(self, length: int) -> None:
+    def skip_headers(self, count_max: i64) -> None:
+        """A number of headers, not above `count_max`, and the headers."""
+        count = self.varint()
+        if not 0 <= count <= count_max:
+            raise InvalidRecords(f"a record cannot have {count} headers")
+        while count > 0:
+            count -= 1
+            if not self.skip_field():
+                raise InvalidRecords("a header has no key")
+            self.skip_field()
+
+    def skip(self, length: i64) -> None:
         """Pass so many bytes; none if negative."""
-        self._at += max(length, 0)
+        if length > 0:
+            self._at += length
         while self._at > len(self._data):
             if not self._more():
-                raise InvalidRecords("the batch ends inside a record")
+                raise InvalidRecords(_CUT)
+
+    def _hold_number(self) -> None:
+        """Hold as many bytes as a number can have, if there are as many."""
+        while len(self._data) - self._at < VARLONG_SIZE_MAX and self._more():
+            pass
 
     def _more(self) -> bool:
-        """Let go of what was passed, and take the next piece."""
+        """Drop what was passed, and take the next piece."""
         piece = next(self._pieces, None)
         if piece is None:
             return False
-        passed = min(self._at, len(self._data))
+        passed: i64 = min(self._at, len(self._data))
         self._data = self._data[passed:] + piece
         self._at -= passed
         self._before += passed

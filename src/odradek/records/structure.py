@@ -1,31 +1,46 @@
-"""Whether a payload is made of records, found out without making any.
+"""Whether a payload is made of records, decided without creating any.
 
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     | key length varint (-1: null) | key | value length varint (-1: null) | value
     | header count varint | each: key length, key, value length (-1: null), value
 
-Every batch that a producer sends passes here, so a varint is read only where it must be.
-Records are often of one shape: equally long, with keys and values of one length. Where two in a
-row are equally long, `columns` compares those that follow all at once; others are read one by
-one, in a loop without calls.
+Every batch that a producer sends is checked here. Compiled, one loop over the bytes does it.
+Interpreted, that loop costs about 1 µs a record, so varints of one and two bytes are read in
+place, and where two records in a row have the same length, `columns` compares those that follow
+all at once. Timestamps have at most 63 bits here and lengths 32, so that nothing overflows.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from odradek.records.batch import HEADER_SIZE, Buffer
 from odradek.records.columns import Places, run_length
+from odradek.records.compiled import COMPILED
 from odradek.records.compression import decompress
 from odradek.records.errors import InvalidRecords, RecordsError
-from odradek.records.varint import read_varint
+from odradek.records.varint import (
+    LAST_SHIFT,
+    LAST_SHIFT_LONG,
+    read_unsigned,
+    read_varint,
+    read_varlong,
+)
 
-AT_ONCE_MAX = 4 << 20
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+AT_ONCE_MAX: Final = 4 << 20
 """Records that take more, decompressed, are left to `skim`, which needs less memory."""
-_RUN_MIN = 8
+_RUN_MIN: Final = 8
 """With fewer records left, or found, it does not pay to compare columns."""
-_TRIES = 3
-"""So often in a batch are two equally long records taken for a sign of more."""
-_NULL = 1
+_TRIES: Final = 0 if COMPILED else 3
+"""How often in a batch two records of the same length are taken for a sign of more."""
+_NULL: Final = 1
 """The length -1 as a varint."""
+_DELTA_MAX: Final = 2**62 - 1
+"""Larger timestamp deltas are left to `skim`, so that no number here has more than 63 bits."""
+_UNSIGNED_MAX: Final = 2**63 - 1
 
 
 def has_plain_records(
@@ -34,78 +49,83 @@ def has_plain_records(
     """Whether a batch holds `count` records as producers write them.
 
     They are whole, their offsets are 0, 1, 2 and so on, the largest timestamp is `max_delta`
-    after the base timestamp, and if `need_keys`, all have keys. False is no verdict: what is
-    unusual is for `odradek.records.skim` to judge.
+    after the base timestamp, and if `need_keys`, all have keys. False means unknown: what is
+    unusual is judged by `odradek.records.skim`.
     """
+    if not 0 <= max_delta <= _DELTA_MAX:
+        return False
     payload = memoryview(batch)[HEADER_SIZE:]
     try:
         data = decompress(codec, payload, AT_ONCE_MAX) if codec else bytes(payload)
-        return max_delta >= 0 and _is_plain(data, count, max_delta << 1, need_keys)
+        return _is_plain(data, count, max_delta << 1, need_keys)
     except (IndexError, RecordsError):
         return False
 
 
-def _is_plain(data: bytes, count: int, latest: int, need_keys: bool) -> bool:  # noqa: C901  (no calls)
-    """See above; `latest` is `max_delta` as a varint has it, doubled. Raises what is caught there."""
-    position = number = size = 0
-    tries = _TRIES
+def _is_plain(data: bytes, count: i64, latest: i64, need_keys: bool) -> bool:  # noqa: C901
+    """See `has_plain_records`; `latest` is `max_delta` before zigzag decoding."""
+    position: i64 = 0
+    number: i64 = 0
+    size: i64 = 0
+    byte: i64 = 0
+    tries: i64 = _TRIES
     reached = False
     while number < count:
         start = position
-        if (length := data[position]) < 0x80:
+        length: i64 = data[position]
+        if length < 0x80:
             position += 1
         elif (byte := data[position + 1]) < 0x80:
             length = length & 0x7F | byte << 7
             position += 2
         else:
-            length, position = _read_unsigned(data, position)
-        time_at = position + 1
+            length, position = read_unsigned(data, position, LAST_SHIFT)
         end = position + (length >> 1)
-        if (time := data[time_at]) < 0x80:
-            delta_at = position + 2
+        time: i64 = data[position + 1]
+        if time < 0x80:
+            position += 2
         elif (byte := data[position + 2]) < 0x80:
             time = time & 0x7F | byte << 7
-            delta_at = position + 3
+            position += 3
         else:
-            time, delta_at = _read_unsigned(data, time_at)
+            time, position = _read_long_time(data, position + 1)
         if time >= latest and not time & 1:
             reached = True
-            if time > latest:
-                return False
-        if (delta := data[delta_at]) < 0x80:
-            key_at = delta_at + 1
-        elif (byte := data[delta_at + 1]) < 0x80:
+        delta: i64 = data[position]
+        if delta < 0x80:
+            position += 1
+        elif (byte := data[position + 1]) < 0x80:
             delta = delta & 0x7F | byte << 7
-            key_at = delta_at + 2
+            position += 2
         else:
-            delta, key_at = _read_unsigned(data, delta_at)
-        if delta != number << 1 or length & 1:
+            delta, position = read_unsigned(data, position, LAST_SHIFT)
+        if delta != number << 1 or length & 1 or (time > latest and not time & 1):
             return False
-        if (length := data[key_at]) > 0x7F:
-            length, value_at = _read_unsigned(data, key_at)
-            value_at += length >> 1
+        length = data[position]
+        if length > 0x7F:
+            length, position = read_unsigned(data, position, LAST_SHIFT)
         else:
-            value_at = key_at + 1 + (length >> 1)
+            position += 1
         if length & 1 and (need_keys or length != _NULL):
             return False
-        if (length := data[value_at]) < 0x80:
-            headers_at = value_at + 1 + (length >> 1)
-        elif (byte := data[value_at + 1]) < 0x80:
+        position += length >> 1
+        length = data[position]
+        if length < 0x80:
+            position += 1
+        elif (byte := data[position + 1]) < 0x80:
             length = length & 0x7F | byte << 7
-            headers_at = value_at + 2 + (length >> 1)
+            position += 2
         else:
-            length, headers_at = _read_unsigned(data, value_at)
-            headers_at += length >> 1
-        if length & 1 and length != _NULL:
-            return False
-        position = _after_headers(data, headers_at, end) if data[headers_at] else headers_at + 1
-        if position != end:
+            length, position = read_unsigned(data, position, LAST_SHIFT)
+        position += length >> 1
+        position = _after_headers(data, position, end) if data[position] else position + 1
+        if position != end or (length & 1 and length != _NULL):
             return False
         number += 1
         if end - start != size:
             size = end - start
         elif tries and count - number >= _RUN_MIN:
-            places = Places(start, time_at, delta_at, key_at, value_at, headers_at, end)
+            places = _places(data, start, end)
             more, has_latest = run_length(data, places, number, count - number, latest)
             tries -= more < _RUN_MIN
             number += more
@@ -114,23 +134,35 @@ def _is_plain(data: bytes, count: int, latest: int, need_keys: bool) -> bool:  #
     return position == len(data) and reached
 
 
-def _read_unsigned(data: bytes, position: int) -> tuple[int, int]:
-    """A number as the varint has it, without zigzag: doubled, if not negative."""
-    first, second, third = data[position], data[position + 1], data[position + 2]
-    if first > 0x7F and second > 0x7F and third < 0x80:
-        return first & 0x7F | (second & 0x7F) << 7 | third << 14, position + 3
-    value, position = read_varint(data, position)
-    return (value << 1) ^ (value >> 63), position
+def _read_long_time(data: bytes, position: i64) -> tuple[i64, i64]:
+    time, position = read_unsigned(data, position, LAST_SHIFT_LONG)
+    if not 0 <= time <= _UNSIGNED_MAX:
+        raise InvalidRecords("a timestamp delta of 64 bits")
+    return time, position
 
 
-def _after_headers(data: bytes, position: int, end: int) -> int:
+def _after_headers(data: bytes, position: i64, end: i64) -> i64:
     headers, position = read_varint(data, position)
     if not 0 <= headers <= end - position:
         raise InvalidRecords(f"a record cannot have {headers} headers")
-    for _ in range(headers):
+    while headers > 0:
+        headers -= 1
         length, position = read_varint(data, position)
         if length < 0:
             raise InvalidRecords("a header has no key")
         length, position = read_varint(data, position + length)
-        position += max(length, 0)
+        if length > 0:
+            position += length
     return position
+
+
+def _places(data: bytes, start: int, end: int) -> Places:
+    """Where the fields of a record stand that has been read."""
+    _, position = read_varint(data, start)
+    time_at = position + 1
+    _, offset_at = read_varlong(data, time_at)
+    _, key_at = read_varint(data, offset_at)
+    length, position = read_varint(data, key_at)
+    value_at = position + max(length, 0)
+    length, position = read_varint(data, value_at)
+    return Places(start, time_at, offset_at, key_at, value_at, position + max(length, 0), end)

@@ -1,58 +1,105 @@
-"""Variable-length integers with zigzag, as records have them."""
+"""Variable-length integers with zigzag encoding, as records have them (`ByteUtils` in Kafka).
+
+A varint holds 32 bits in at most five bytes, a varlong 64 bits in at most ten; as in Kafka the
+bits of the last byte that do not fit are ignored. Types of fixed width are for the compiler:
+the results are the same for Python's own integers.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from odradek.records.errors import InvalidRecords
 
-VARINT_SIZE_MAX = 5
-VARLONG_SIZE_MAX = 10
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+VARLONG_SIZE_MAX: Final = 10
+
+LAST_SHIFT: Final = 28
+"""The fifth byte of a varint holds the bits from here on."""
+LAST_SHIFT_LONG: Final = 63
+_INT64_MAX: Final = 2**63 - 1
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A signed 32- or 64-bit number and the position after it.
+def read_varint(data: bytes, position: i64) -> tuple[i64, i64]:
+    """A signed 32-bit number and the position after it.
+
+    Raises:
+        InvalidRecords: longer than five bytes.
+        IndexError: `data` ends inside.
+    """
+    byte: i64 = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    value, position = read_unsigned(data, position, LAST_SHIFT)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def read_varlong(data: bytes, position: i64) -> tuple[i64, i64]:
+    """A signed 64-bit number and the position after it.
 
     Raises:
         InvalidRecords: longer than ten bytes.
         IndexError: `data` ends inside.
     """
-    byte = data[position]
-    position += 1
-    value = byte & 0x7F
-    shift = 7
-    while byte & 0x80:
-        if shift > 63:
-            raise InvalidRecords("a number is longer than ten bytes")
-        byte = data[position]
+    byte: i64 = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    value, position = read_unsigned(data, position, LAST_SHIFT_LONG)
+    return ((value >> 1) & _INT64_MAX) ^ -(value & 1), position
+
+
+def read_unsigned(data: bytes, position: i64, last_shift: i64) -> tuple[i64, i64]:
+    """The number before zigzag decoding; `last_shift` is 28 for 32 bits and 63 for 64 bits.
+
+    Raises:
+        InvalidRecords: the byte at `last_shift` says that another one follows.
+        IndexError: `data` ends inside.
+    """
+    value: i64 = 0
+    shift: i64 = 0
+    while shift < last_shift:
+        byte: i64 = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
         shift += 7
-    return (value >> 1) ^ -(value & 1), position
+    last: i64 = data[position]
+    if last > 0x7F:
+        raise InvalidRecords(f"a number is longer than {last_shift // 7 + 1} bytes")
+    bits: i64 = 0x0F if last_shift == LAST_SHIFT else 0x01
+    return value | (last & bits) << last_shift, position + 1
 
 
 def append_varint(out: bytearray, value: int) -> None:
     """Add a signed number of at most 64 bits."""
-    value = (value << 1) ^ (value >> 63)
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+    out += varint(value)
 
 
 def varint(value: int) -> bytes:
     """The bytes of a signed number of at most 64 bits."""
     if 0 <= value < len(_SMALL):
         return _SMALL[value]
+    return _encoded(value)
+
+
+def _encoded(value: int) -> bytes:
+    value = (value << 1) ^ (value >> 63)
     out = bytearray()
-    append_varint(out, value)
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
     return bytes(out)
 
 
 def size_of_varint(value: int) -> int:
-    """How many bytes `append_varint` adds."""
+    """How many bytes `varint` has."""
     bits = ((value << 1) ^ (value >> 63)).bit_length()
     return max(1, (bits + 6) // 7)
 
 
-_SMALL: tuple[bytes, ...] = ()
-_SMALL = tuple(varint(value) for value in range(1024))
+_SMALL: tuple[bytes, ...] = tuple(_encoded(value) for value in range(1024))
 """Most lengths and deltas are among these."""

@@ -36,7 +36,7 @@ from odradek.records.batch import (
 )
 from odradek.records.builder import seal
 from odradek.records.compression import Codec, compress, decompress
-from odradek.records.varint import append_varint, read_varint, size_of_varint
+from odradek.records.varint import append_varint, read_varlong, size_of_varint
 
 PAYLOAD_MAX = 256 << 20
 """The most that one batch may take when it is decompressed."""
@@ -227,7 +227,7 @@ def _rebuilt(
 def _timestamp_delta(payload: bytes, start: int) -> int:
     while payload[start] > 0x7F:
         start += 1
-    return read_varint(payload, start + 2)[0]
+    return read_varlong(payload, start + 2)[0]
 
 
 def _with_base_timestamp(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from odradek.log.cleaner.offset_map import KEY_SIZE_MAX, digest
 from odradek.log.errors import DamagedFile
 from odradek.records.errors import RecordsError
-from odradek.records.varint import read_varint
+from odradek.records.varint import read_varint, read_varlong
 
 _SHORT_MAX = KEY_SIZE_MAX << 1
 """The length of a key of `KEY_SIZE_MAX` bytes as a varint, which is one byte."""
@@ -218,7 +218,7 @@ def fields_at(data: bytes, start: int) -> Fields:
     try:
         length, position = read_varint(data, start)
         end = position + length
-        timestamp_delta, after_timestamp = read_varint(data, position + 1)
+        timestamp_delta, after_timestamp = read_varlong(data, position + 1)
         offset_delta, position = read_varint(data, after_timestamp)
         key, position = _unusual_key(data, position)
         is_tombstone = data[position] == _TOMBSTONE
