@@ -11,7 +11,8 @@ from compat.lab.broker import BrokerFailed
 from compat.lab.dialogue import Refused
 from compat.lab.toolchain import Missing
 
-from bench.environment import BROKERS, Environment
+from bench.build import add_mode
+from bench.environment import BROKERS, OTHER_WORK_SECONDS, Environment
 from bench.machine import facts
 from bench.measures import MEASURES
 from bench.results import conclude
@@ -25,7 +26,11 @@ def main(words: Sequence[str] | None = None) -> int:
     unfinished: list[str] = []
     try:
         with Environment(
-            ours=options.ours, rounds=options.rounds, quick=options.quick
+            ours=options.ours,
+            rounds=options.rounds,
+            quick=options.quick,
+            mode=options.mode,
+            other_work_seconds=options.other_work_seconds,
         ) as environment:
             setup = environment.described()
             environment.watch_pauses()
@@ -60,6 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ours", choices=BROKERS, default="odradek", help="`apache`: it against itself, the noise"
     )
+    add_mode(parser)
+    parser.add_argument(
+        "--other-work-seconds", type=int, default=OTHER_WORK_SECONDS, metavar="N",
+        help="of `raw_fetch`: how long other work lasts (default: 60; an hour is 3600)",
+    )  # fmt: skip
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
     return parser
 

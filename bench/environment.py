@@ -16,12 +16,14 @@ from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker
 from compat.lab.dialogue import Dialogue
 from compat.lab.odradek_node import OdradekNode
-from compat.lab.toolchain import free_port
+from compat.lab.toolchain import ROOT, free_port
 from compat.lab.wire_client import WireClient
 
 from bench.bare_timer import BareTimer, bare_timer
+from bench.build import WHEEL, prepared
 from bench.figures import OURS, THEIRS, Figure, Quantity, Sample
 from bench.pauses import PauseWatch, Second
+from bench.payloads import Shape, write_payloads
 
 JAVA_SOURCES = Path(__file__).parent / "java"
 JVM_OPTIONS = (
@@ -42,7 +44,9 @@ LOAD_SECONDS_MAX = 300.0
 CALM_MS, CALM_SECONDS, SETTLE_SECONDS_MAX = 3.0, 4, 60.0
 """See `Environment.let_settle`."""
 
-BROKERS: dict[str, type[Broker]] = {"odradek": OdradekNode, "apache": ApacheKafka}
+OTHER_WORK_SECONDS = 60
+"""How long brokers are kept busy where a measure asks whether that makes them slower."""
+BROKERS = ("odradek", "apache")
 
 
 @dataclass(frozen=True)
@@ -66,20 +70,29 @@ class Environment:
         quick: bool,
         settings: Mapping[str, str] | None = None,
         before_client: Sequence[str] = GIVES_WAY,
+        mode: str = WHEEL,
+        other_work_seconds: int = OTHER_WORK_SECONDS,
     ) -> None:
         """`settings` are given to both brokers besides `SETTINGS`; `before_client` is put before
-        the command of the client."""
+        the command of the client; `mode` is one of `bench.build.MODES`.
+
+        Raises:
+            Missing: the wheel cannot be built.
+        """
         self.rounds = rounds
         self.quick = quick
+        self.other_work_seconds = other_work_seconds
         self._before_client = before_client
         self._settings = {**SETTINGS, **(settings or {})}
-        self._kinds: dict[str, type[Broker]] = {OURS: BROKERS[ours], THEIRS: ApacheKafka}
+        node = ApacheKafka if ours == "apache" else prepared(mode).node()
+        self._kinds: dict[str, type[Broker]] = {OURS: node, THEIRS: ApacheKafka}
         self._stack = contextlib.ExitStack()
         self._topics = itertools.count()
         self.contenders: list[Contender] = []
         self._load: Dialogue | None = None
         self._timer: BareTimer | None = None
         self._watch: PauseWatch | None = None
+        self._payloads: dict[Shape, Path] = {}
 
     def __enter__(self) -> Self:
         try:
@@ -131,7 +144,7 @@ class Environment:
         """Another broker of that role with an empty data directory, ended at the end."""
         settings = dict(self._settings)
         metrics_port = None
-        if self._kinds[role] is OdradekNode:
+        if issubclass(self._kinds[role], OdradekNode):
             metrics_port = free_port()
             settings["odradek.metrics.port"] = str(metrics_port)
         broker = self._kinds[role](settings=settings)
@@ -150,6 +163,7 @@ class Environment:
             "client_jvm_options": list(JVM_OPTIONS),
             "rounds": self.rounds,
             "quick": self.quick,
+            "other_work_seconds": self.other_work_seconds,
         }
 
     def scaled(self, amount: int) -> int:
@@ -161,6 +175,29 @@ class Environment:
         assert self._load is not None
         bootstrap = contender.broker.bootstrap
         return self._load.ask(verb, LOAD_SECONDS_MAX, bootstrap=bootstrap, **arguments)
+
+    def payloads(self, shape: Shape) -> Path:
+        """The file of the values of that shape, for clients."""
+        if shape not in self._payloads:
+            directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+            self._payloads[shape] = write_payloads(shape, directory)
+        return self._payloads[shape]
+
+    @contextlib.contextmanager
+    def client(self, command: Sequence[str | Path]) -> Iterator[Callable[..., dict[str, Any]]]:
+        """Run another client's program; call what is yielded as `load` is called."""
+        with tempfile.TemporaryDirectory() as directory:
+            log = Path(directory) / "client.log"
+            program = Dialogue([*GIVES_WAY, *map(str, command)], log=log, directory=ROOT)
+
+            def ask(contender: Contender, verb: str, **arguments: Any) -> dict[str, Any]:
+                bootstrap = contender.broker.bootstrap
+                return program.ask(verb, LOAD_SECONDS_MAX, bootstrap=bootstrap, **arguments)
+
+            try:
+                yield ask
+            finally:
+                program.close()
 
     def touch_memory(self, amount: int) -> None:
         """Let the machine have pages at hand for `amount` bytes that are about to be written.

@@ -41,7 +41,7 @@ from bench.machine import facts
 from bench.measures.latency import PROPERTIES as TAIL_PROPERTIES
 from bench.measures.latency import RATE
 from bench.measures.latency import SIZE as TAIL_SIZE
-from bench.measures.produce import PROPERTIES as BULK_PROPERTIES
+from bench.measures.producing import PROPERTIES as BULK_PROPERTIES
 from bench.results import conclude
 from bench.warm_up import warm_up
 

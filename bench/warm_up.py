@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.environment import Environment
-from bench.measures.produce import PROPERTIES as LARGE_BATCHES
+from bench.measures.producing import PROPERTIES as LARGE_BATCHES
 from bench.measures.requests import PROPERTIES as SINGLE_RECORDS
 
 REQUESTS = 60_000

@@ -32,7 +32,6 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * `bootstrap`; client settings that a verb does not need to know come as `properties`.
  */
 final class Load {
-    private static final int PAYLOADS = 64;
     private static final long SEED = 20_240_701;
     private static final Duration POLL = Duration.ofMillis(200);
     private static final long PATIENCE_NS = 120_000_000_000L;
@@ -41,17 +40,18 @@ final class Load {
 
     public static void main(String[] args) throws Exception {
         Load load = new Load();
-        Lines.serve(Map.of(
-            "run", Tools::run,
-            "create_topic", load::createTopic,
-            "configure_topic", load::configureTopic,
-            "delete_topic", load::deleteTopic,
-            "produce", load::produce,
-            "consume", load::consume,
-            "round_trips", load::roundTrips,
-            "paced", load::paced,
-            "fleet", load::fleet,
-            "transactions", Transactions::run));
+        Lines.serve(Map.ofEntries(
+            Map.entry("run", Tools::run),
+            Map.entry("create_topic", load::createTopic),
+            Map.entry("configure_topic", load::configureTopic),
+            Map.entry("delete_topic", load::deleteTopic),
+            Map.entry("produce", load::produce),
+            Map.entry("consume", load::consume),
+            Map.entry("round_trips", load::roundTrips),
+            Map.entry("paced", load::paced),
+            Map.entry("fleet", load::fleet),
+            Map.entry("mixed_day", MixedDay::run),
+            Map.entry("transactions", Transactions::run)));
     }
 
     private Admin admin(JsonNode command) {
@@ -101,34 +101,38 @@ final class Load {
         return new KafkaProducer<>(properties(command), new ByteArraySerializer(), new ByteArraySerializer());
     }
 
-    private static KafkaConsumer<byte[], byte[]> consumer(JsonNode command) {
+    static KafkaConsumer<byte[], byte[]> consumer(JsonNode command, Map<String, String> more) {
         Map<String, Object> properties = properties(command);
+        properties.putAll(more);
         properties.put("auto.offset.reset", "earliest");
         properties.put("enable.auto.commit", "false");
         return new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    /** Random bytes: what is sent cannot be compressed, and is the same in every round. */
-    private static byte[][] payloads(int size) {
-        SplittableRandom random = new SplittableRandom(SEED);
-        byte[][] payloads = new byte[PAYLOADS][size];
-        for (byte[] payload : payloads) {
-            random.nextBytes(payload);
-        }
-        return payloads;
+    private static KafkaConsumer<byte[], byte[]> consumer(JsonNode command) {
+        return consumer(command, Map.of());
     }
 
-    private static double seconds(long startNs) {
+    static double seconds(long startNs) {
         return (System.nanoTime() - startNs) / 1e9;
     }
 
-    private static void send(KafkaProducer<byte[], byte[]> producer, String topic, int records, int size, int keys) {
+    /** Sends the payloads again and again; the bytes of the values. */
+    private static long send(KafkaProducer<byte[], byte[]> producer, JsonNode command) throws Exception {
+        String topic = command.get("topic").asText();
+        int records = command.get("records").asInt();
+        int keys = command.path("keys").asInt(0);
+        int partitions = command.path("partitions").asInt(0);
+        byte[][] payloads = Payloads.of(command);
         SplittableRandom random = new SplittableRandom(SEED);
-        byte[][] payloads = payloads(size);
         AtomicReference<Exception> failure = new AtomicReference<>();
+        long bytes = 0;
         for (int i = 0; i < records; i++) {
             byte[] key = keys == 0 ? null : ByteBuffer.allocate(8).putLong(random.nextInt(keys)).array();
-            producer.send(new ProducerRecord<>(topic, key, payloads[i % PAYLOADS]), (metadata, error) -> {
+            Integer partition = partitions == 0 ? null : Integer.valueOf(i % partitions);
+            byte[] value = payloads[i % payloads.length];
+            bytes += value.length;
+            producer.send(new ProducerRecord<>(topic, partition, key, value), (metadata, error) -> {
                 if (error != null) {
                     failure.compareAndSet(null, error);
                 }
@@ -138,24 +142,34 @@ final class Load {
         if (failure.get() != null) {
             throw new IllegalStateException("a record was not acknowledged", failure.get());
         }
+        return bytes;
     }
 
     /**
-     * Sends `records` of `size` bytes as fast as they are taken; every one must be acknowledged.
-     * With `keys` each has one of so many keys.
+     * Sends `records` as fast as they are taken; every one must be acknowledged. `payloads` names a
+     * file of values, without it they have `size` bytes. With `keys` each has one of so many keys,
+     * with `partitions` they go to these in turn. Answers with the number of requests as well.
      */
-    private ObjectNode produce(JsonNode command) {
-        int records = command.get("records").asInt();
-        int size = command.get("size").asInt();
+    private ObjectNode produce(JsonNode command) throws Exception {
         try (KafkaProducer<byte[], byte[]> producer = producer(command)) {
             producer.partitionsFor(command.get("topic").asText());
+            double requests = requests(producer);
             long start = System.nanoTime();
-            send(producer, command.get("topic").asText(), records, size, command.path("keys").asInt(0));
-            return Lines.object().put("seconds", seconds(start)).put("bytes", (long) records * size);
+            long bytes = send(producer, command);
+            double seconds = seconds(start);
+            return Lines.object().put("seconds", seconds).put("bytes", bytes)
+                .put("requests", requests(producer) - requests);
         }
     }
 
-    private static List<TopicPartition> partitions(KafkaConsumer<byte[], byte[]> consumer, String topic) {
+    private static double requests(KafkaProducer<byte[], byte[]> producer) {
+        return producer.metrics().entrySet().stream()
+            .filter(each -> each.getKey().name().equals("request-total")
+                && each.getKey().group().equals("producer-metrics"))
+            .mapToDouble(each -> (Double) each.getValue().metricValue()).sum();
+    }
+
+    static List<TopicPartition> partitions(KafkaConsumer<byte[], byte[]> consumer, String topic) {
         List<TopicPartition> partitions = new ArrayList<>();
         consumer.partitionsFor(topic).forEach(info -> partitions.add(new TopicPartition(topic, info.partition())));
         return partitions;
@@ -191,7 +205,7 @@ final class Load {
         }
     }
 
-    private static void demand(boolean condition, String complaint) {
+    static void demand(boolean condition, String complaint) {
         if (!condition) {
             throw new IllegalStateException(complaint);
         }
@@ -209,7 +223,7 @@ final class Load {
     /** One record at a time: sent, acknowledged, received; the time of each from send to receipt. */
     private ObjectNode roundTrips(JsonNode command) throws Exception {
         int samples = command.get("samples").asInt();
-        byte[] payload = payloads(command.get("size").asInt())[0];
+        byte[] payload = Payloads.random(command.get("size").asInt())[0];
         String topic = command.get("topic").asText();
         long[] nanos = new long[samples];
         System.gc(); // not while it is timed
@@ -238,7 +252,7 @@ final class Load {
         int samples = command.get("samples").asInt();
         int rate = command.get("rate").asInt();
         String topic = command.get("topic").asText();
-        byte[] filling = payloads(command.get("size").asInt())[0];
+        byte[] filling = Payloads.random(command.get("size").asInt())[0];
         long[] nanos = new long[samples];
         long[] acknowledged = new long[samples];
         ExecutorService reader = Executors.newSingleThreadExecutor();
@@ -313,11 +327,11 @@ final class Load {
     }
 
     private static void fleetProducer(JsonNode command, TopicPartition partition, int records, int size) {
-        byte[][] payloads = payloads(size);
+        byte[][] payloads = Payloads.random(size);
         try (KafkaProducer<byte[], byte[]> producer = producer(command)) {
             List<Future<?>> sent = new ArrayList<>();
             for (int i = 0; i < records; i++) {
-                byte[] value = payloads[i % PAYLOADS];
+                byte[] value = payloads[i % payloads.length];
                 sent.add(producer.send(new ProducerRecord<>(partition.topic(), partition.partition(), null, value)));
             }
             producer.flush();

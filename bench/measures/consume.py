@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from bench.environment import Contender, CpuMeter, Environment
 from bench.figures import Figure, Quantity
-from bench.measures.produce import PROPERTIES as PRODUCER_PROPERTIES
+from bench.measures.producing import PROPERTIES as PRODUCER_PROPERTIES
 
 BYTES = 1_000_000_000
 SIZE = 1000

@@ -6,7 +6,7 @@ import time
 
 from bench.environment import Contender, Environment
 from bench.figures import OURS, THEIRS, Figure, Quantity
-from bench.measures.produce import PROPERTIES
+from bench.measures.producing import PROPERTIES
 
 SETTLE_SECONDS = 5.0
 BYTES = 500_000_000

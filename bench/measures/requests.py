@@ -10,7 +10,7 @@ from bench.figures import Figure, Quantity
 REQUESTS = 100_000
 SIZE = 100
 PROPERTIES = {"acks": "all", "batch.size": "0", "linger.ms": "0"}
-CPU = Quantity("CPU per 100 000 requests", "s", 0.5)
+CPU = Quantity("CPU per 100 000 requests", "s", 0.45)
 RATE = Quantity("requests", "1/s", higher_is_better=True)
 
 

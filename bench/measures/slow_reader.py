@@ -15,7 +15,7 @@ from compat.lab.wire_client import WireClient
 from bench.environment import Contender, Environment
 from bench.figures import Figure, Quantity
 from bench.measures.latency import paced_latency
-from bench.measures.produce import PROPERTIES as PRODUCER_PROPERTIES
+from bench.measures.producing import PROPERTIES as PRODUCER_PROPERTIES
 
 READERS = 10
 BYTES = 100_000_000

@@ -1,7 +1,8 @@
 """A broker as a process on loopback: started, watched, measured, ended.
 
-`start` returns once the broker answers Metadata with a registered broker in it. `cpu_seconds` and
-`rss_bytes` are those of the broker's own process. `stop` asks (SIGTERM), `kill` does not.
+`start` returns once the broker answers Metadata with a registered broker in it. `cpu_seconds` counts
+the broker's process and its children, `rss_bytes` only the former. `stop` sends SIGTERM, `kill`
+SIGKILL.
 """
 
 from __future__ import annotations
@@ -158,9 +159,18 @@ class Broker(abc.ABC):
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def cpu_seconds(self) -> float:
-        """Processor time used so far, user and system."""
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
+        """Processor time used so far, user and system, by the process and by its children.
+
+        Children that have ended count once the broker has waited for them.
+        """
+        total = 0.0
+        for process in (self.process, *self.process.children(recursive=True)):
+            try:
+                times = process.cpu_times()
+            except psutil.NoSuchProcess:  # it ended in this moment
+                continue
+            total += times.user + times.system + times.children_user + times.children_system
+        return total
 
     def rss_bytes(self) -> int:
         """Resident memory now."""

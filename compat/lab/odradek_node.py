@@ -24,12 +24,16 @@ class OdradekNode(Broker):
         """Nothing: the node formats its data directory itself."""
         self.directory.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def program(self) -> Path:
+        """The installed command: the one beside the interpreter that runs this."""
+        return Path(sys.executable).with_name("odradek")
+
     def command(self) -> Sequence[str]:
-        """The installed command, from beside the interpreter that runs us."""
-        program = Path(sys.executable).with_name("odradek")
-        if not program.exists():
+        """`program` with its arguments; raises `Missing` where it is not installed."""
+        if not self.program.exists():
             raise Missing(f"no `odradek` command beside {Path(sys.executable).name}")
-        words = [str(program), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        words = [str(self.program), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
         words += ["--data", str(self.data)]
         for key, value in self.settings.items():
             words += ["--override", f"{key}={value}"]

@@ -1,0 +1,147 @@
+"""What is measured: the wheel of the current commit (the default), or the checkout.
+
+The wheel is built from the files of the commit (with a `+`: and what was changed since, as `git
+stash create` has it), in a directory of its own, and installed into an environment of its own that
+takes its dependencies from the one that runs the bench; nothing is downloaded. Where a C compiler
+is found the wheel is a compiled one. A wheel of a commit is built once and kept in the cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.toolchain import CACHE, ROOT, Missing, only_one
+
+from bench.machine import commit
+
+WHEEL, PURE = "wheel", "pure"
+MODES = (WHEEL, PURE)
+BUILDS = CACHE / "builds"
+
+
+@dataclass(frozen=True)
+class Build:
+    """An installed package."""
+
+    mode: str
+    """`wheel`, or `pure` for the checkout."""
+    commit: str
+    python: Path
+    """The interpreter of the environment that it is installed in."""
+    compiled_modules: int
+
+    @property
+    def kind(self) -> str:
+        """`compiled` or `pure`."""
+        return "compiled" if self.compiled_modules else "pure"
+
+    def node(self) -> type[OdradekNode]:
+        """The class of a node that is started from here."""
+        build = self
+
+        class MeasuredNode(OdradekNode):
+            """See `OdradekNode`."""
+
+            @property
+            def program(self) -> Path:
+                return build.python.with_name("odradek")
+
+            def described(self) -> dict[str, object]:
+                return {**super().described(), **build.described()}
+
+        return MeasuredNode
+
+    def described(self) -> dict[str, object]:
+        """For the record."""
+        return {
+            "mode": self.mode,
+            "build": self.kind,
+            "compiled_modules": self.compiled_modules,
+            "commit": self.commit,
+        }
+
+
+def add_mode(parser: argparse.ArgumentParser) -> None:
+    """The option `--mode`."""
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default=WHEEL,
+        help="measure the wheel of this commit, compiled where it can be (default), or the checkout",
+    )
+
+
+def prepared(mode: str) -> Build:
+    """The build that is to be measured; a wheel is built and installed if need be.
+
+    Raises:
+        Missing: the wheel cannot be built; the text has the end of what was said.
+    """
+    if mode == PURE:
+        return Build(PURE, commit(), Path(sys.executable), 0)
+    tree = _git("stash", "create") or "HEAD"
+    name = _git("rev-parse", f"{tree}^{{tree}}")
+    home = BUILDS / name
+    with only_one("builds"):
+        if not (home / "DONE").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            print(f"building the wheel of {commit()}", flush=True)
+            _install(_built(tree, home), home)
+            (home / "DONE").touch()
+    package = _site_packages(home) / "odradek"
+    compiled = sum(1 for _ in package.rglob("*.so"))
+    return Build(WHEEL, commit(), home / "bin" / "python", compiled)
+
+
+def _built(tree: str, home: Path) -> Path:
+    """The wheel of the files of a commit."""
+    wheels = home / "wheel"
+    with tempfile.TemporaryDirectory(prefix="odradek-build-") as path:
+        archive = subprocess.Popen(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", path], stdin=archive.stdout, check=True)
+        if archive.wait() != 0:
+            raise Missing("git cannot give the files of the commit")
+        _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), path)
+    (wheel,) = wheels.glob("*.whl")
+    return wheel
+
+
+def _install(wheel: Path, home: Path) -> None:
+    """Make an environment in `home` with the wheel, and with the dependencies of this one."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
+    ours = sysconfig.get_path("purelib")
+    # A path in a .pth file is searched, but .pth files in it are not read: the editable
+    # installation of the checkout, which is one, stays out.
+    (_site_packages(home) / "dependencies.pth").write_text(f"{ours}\n", encoding="utf-8")
+    python = home / "bin" / "python"
+    _pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
+
+
+def _pip(*words: str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
+    environment = {key: value for key, value in os.environ.items() if key != "ODRADEK_PURE"}
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False
+    )
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines()[-5:]
+        raise Missing(f"the wheel cannot be built: {' | '.join(said)}")
+
+
+def _site_packages(home: Path) -> Path:
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return home / "lib" / version / "site-packages"
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

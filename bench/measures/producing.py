@@ -1,0 +1,55 @@
+"""One row of the table for a way to produce: what it costs the broker, and how fast it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench.environment import Contender, CpuMeter, Environment
+from bench.figures import Figure, Quantity
+
+PROPERTIES = {
+    "acks": "all",
+    "batch.size": "65536",
+    "linger.ms": "20",
+    "buffer.memory": str(64 << 20),
+    "delivery.timeout.ms": "120000",
+}
+"""Of the Java producer, where large batches are measured. It is idempotent by default."""
+
+
+def measure_produce(
+    environment: Environment,
+    bench: str,
+    title: str,
+    limit: float | None,
+    *,
+    mean_size: float,
+    amount: int,
+    properties: Mapping[str, str] = PROPERTIES,
+    **arguments: Any,
+) -> list[Figure]:
+    """Processor seconds of the broker per gigabyte of values, and MB/s, both called `title`.
+
+    About `amount` bytes are sent in a round, in records of `mean_size` bytes on average; `arguments`
+    are those of the verb `produce` of bench/java/Load.java.
+    """
+    cpu = Quantity(f"CPU, {title}", "s/GB", limit)
+    speed = Quantity(f"throughput, {title}", "MB/s", higher_is_better=True, primary=False)
+    records = max(1, int(environment.scaled(amount) / mean_size))
+
+    def one_round(contender: Contender) -> Mapping[str, float]:
+        with environment.topic(contender) as topic:
+            environment.touch_memory(int(mean_size * records * 5 / 4))
+            meter = CpuMeter(contender.broker)
+            done = environment.load(
+                contender, "produce", topic=topic, records=records, properties=dict(properties),
+                **arguments,
+            )  # fmt: skip
+            spent = meter.seconds()
+        return {
+            cpu.name: spent / done["bytes"] * 1e9,
+            speed.name: done["bytes"] / done["seconds"] / 1e6,
+        }
+
+    return environment.play(bench, [cpu, speed], one_round)
