@@ -8,31 +8,30 @@ import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.HexFormat;
-import java.util.HashSet;
-import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage.TopicMetadata;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.group.Utils;
-import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
-import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMemberKey;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMemberValue;
 import org.apache.kafka.coordinator.group.modern.Assignment;
-import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
-import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
+import org.apache.kafka.coordinator.group.modern.TargetAssignmentBuilder;
+import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup;
+import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember;
+import org.apache.kafka.timeline.SnapshotRegistry;
 
 /** Answers questions, one a line, as Apache Kafka does; see java_oracle.py for what is asked. */
 public class GroupOracle {
@@ -49,7 +48,10 @@ public class GroupOracle {
                     Hashing.xxh3_64().hashBytesToLong(HEX.parseHex(words[1])));
                 case "topic" -> out.println(topicHash(words));
                 case "match" -> out.println(match(words));
-                case "assign" -> out.println(assign(words));
+                case "begin" -> out.println(begin());
+                case "create" -> out.println(topic(words));
+                case "remove" -> out.println(remove(words));
+                case "update" -> out.println(update(words));
                 default -> throw new IllegalArgumentException(words[0]);
             }
         }
@@ -116,80 +118,102 @@ public class GroupOracle {
             "%016x%016x", uuid.getMostSignificantBits(), uuid.getLeastSignificantBits());
     }
 
-    private static String assign(String[] words) {
-        PartitionAssignor assignor =
-            words[1].equals("range") ? new RangeAssignor() : new UniformAssignor();
-        boolean homogeneous = words[2].equals("homogeneous");
-        Map<Uuid, Integer> topics = new HashMap<>();
-        Map<String, MemberSubscriptionAndAssignmentImpl> members = new HashMap<>();
-        Map<Uuid, Map<Integer, String>> inverted = new HashMap<>();
-        for (int number = 3; number < words.length; number++) {
-            String[] parts = words[number].split(" ", -1);
-            if (parts[0].equals("topic")) {
-                topics.put(uuid(parts[1]), Integer.valueOf(parts[2]));
-            } else {
-                member(parts, members, inverted);
-            }
-        }
-        SubscribedTopicDescriber describer = new SubscribedTopicDescriber() {
+    // -- a group whose targets are computed, step by step --------------------------------------------
+
+    private static ConsumerGroup group;
+    private static final Map<String, TopicMetadata> TOPICS = new HashMap<>();
+
+    /** Another group begins, without members. */
+    private static String begin() {
+        group = new ConsumerGroup(new LogContext(), new SnapshotRegistry(new LogContext()), "group");
+        TOPICS.clear();
+        return "";
+    }
+
+    /** A topic is made, or gets more partitions. */
+    private static String topic(String[] words) {
+        String name = words[1];
+        Uuid id = uuid(words[2]);
+        int count = Integer.parseInt(words[3]);
+        TOPICS.put(name, new TopicMetadata() {
             @Override
-            public int numPartitions(Uuid topicId) {
-                return topics.getOrDefault(topicId, -1);
+            public String name() {
+                return name;
             }
 
             @Override
-            public Set<String> racksForPartition(Uuid topicId, int partition) {
-                return Set.of();
+            public Uuid id() {
+                return id;
             }
-        };
-        SubscriptionType type =
-            homogeneous ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS;
-        Map<String, MemberAssignment> result = assignor.assign(
-            new GroupSpecImpl(Collections.unmodifiableMap(members), type, inverted), describer
-        ).members();
-        StringBuilder found = new StringBuilder();
-        new TreeMap<>(result).forEach((memberId, assignment) -> {
-            if (!assignment.partitions().isEmpty()) {
-                found.append(memberId).append(' ').append(render(assignment)).append('\t');
+
+            @Override
+            public int partitionCount() {
+                return count;
+            }
+
+            @Override
+            public List<String> partitionRacks(int partition) {
+                return List.of();
             }
         });
-        return found.toString();
+        return "";
     }
 
-    private static void member(
-        String[] parts,
-        Map<String, MemberSubscriptionAndAssignmentImpl> members,
-        Map<Uuid, Map<Integer, String>> inverted
-    ) {
-        String memberId = parts[1];
-        Optional<String> instanceId = parts[2].isEmpty() ? Optional.empty() : Optional.of(parts[2]);
-        Set<Uuid> topicIds = new LinkedHashSet<>();
-        for (String each : parts[3].isEmpty() ? new String[0] : parts[3].split(",")) {
-            topicIds.add(uuid(each));
-        }
-        Map<Uuid, Set<Integer>> target = new HashMap<>();
-        for (String each : parts[4].isEmpty() ? new String[0] : parts[4].split(";")) {
-            String[] topic = each.split(":");
-            Set<Integer> partitions = new LinkedHashSet<>();
-            for (String partition : topic[1].split(",")) {
-                partitions.add(Integer.valueOf(partition));
-                inverted.computeIfAbsent(uuid(topic[0]), id -> new HashMap<>())
-                    .put(Integer.valueOf(partition), memberId);
+    /** A member is gone. */
+    private static String remove(String[] words) {
+        group.removeTargetAssignment(words[1]);
+        group.removeMember(words[1]);
+        return "";
+    }
+
+    /** A member is new, or wants other topics; all targets are computed and written down. */
+    private static String update(String[] words) {
+        PartitionAssignor assignor =
+            words[1].equals("range") ? new RangeAssignor() : new UniformAssignor();
+        ConsumerGroupMember member = new ConsumerGroupMember.Builder(words[3])
+            .setInstanceId(words[4].isEmpty() ? null : words[4])
+            .setSubscribedTopicNames(words[5].isEmpty() ? List.of() : List.of(words[5].split(",")))
+            .build();
+        List<CoordinatorRecord> records =
+            new TargetAssignmentBuilder.ConsumerTargetAssignmentBuilder("group", 1, assignor)
+                .withTime(Time.SYSTEM)
+                .withMembers(group.members())
+                .withStaticMembers(group.staticMembers())
+                .withSubscriptionType(SubscriptionType.valueOf(words[2]))
+                .withTargetAssignment(group.targetAssignment())
+                .withInvertedTargetAssignment(group.invertedTargetAssignment())
+                .withMetadataImage(image())
+                .addOrUpdateMember(member.memberId(), member)
+                .build()
+                .records();
+        group.updateMember(member);
+        for (CoordinatorRecord record : records) {
+            if (record.key() instanceof ConsumerGroupTargetAssignmentMemberKey key) {
+                group.updateTargetAssignment(key.memberId(), Assignment.fromRecord(
+                    (ConsumerGroupTargetAssignmentMemberValue) record.value().message()));
             }
-            target.put(uuid(topic[0]), new HashSet<>(partitions));
         }
-        members.put(memberId, new MemberSubscriptionAndAssignmentImpl(
-            Optional.empty(), instanceId, topicIds,
-            new Assignment(Collections.unmodifiableMap(target))));
+        StringBuilder text = new StringBuilder();
+        new TreeMap<>(group.targetAssignment()).forEach((memberId, target) ->
+            text.append(memberId).append(' ').append(render(target)).append('\t'));
+        return text.toString();
     }
 
-    private static String render(MemberAssignment assignment) {
-        Map<String, Set<Integer>> topics = new TreeMap<>();
-        assignment.partitions().forEach((id, partitions) ->
-            topics.put(hex(id), new TreeSet<>(partitions)));
+    private static CoordinatorMetadataImage image() {
+        return (CoordinatorMetadataImage) Proxy.newProxyInstance(
+            GroupOracle.class.getClassLoader(),
+            new Class<?>[] {CoordinatorMetadataImage.class},
+            (proxy, method, arguments) -> TOPICS.values().stream()
+                .filter(topic -> topic.name().equals(arguments[0])
+                    || topic.id().equals(arguments[0]))
+                .findAny());
+    }
+
+    /** Topics and partitions in the order in which the target has them. */
+    private static String render(Assignment target) {
         StringBuilder text = new StringBuilder();
-        topics.forEach((id, partitions) -> {
-            text.append(text.isEmpty() ? "" : ";").append(id).append(':');
+        target.partitions().forEach((id, partitions) -> {
+            text.append(text.isEmpty() ? "" : ";").append(hex(id)).append(':');
             text.append(partitions.toString().replaceAll("[\\[\\] ]", ""));
         });
         return text.toString();

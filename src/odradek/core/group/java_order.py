@@ -1,40 +1,99 @@
 """The order in which Java's hash tables yield their keys.
 
 Where Apache Kafka lets that order decide (between equal votes, which partition a member gives
-up, who is first), the same decision takes the same order. The order is that of the buckets, and
-within a bucket that of insertion; it is exact unless a bucket becomes a tree (more than eight
-keys in one bucket of 64 or more).
+up, which member is the first), the same decision takes the same order. Keys come by bucket; within
+a bucket they come in the order in which they were added, except that `computeIfAbsent` adds at the
+head. A table that grows keeps the order within its buckets. All of this is exact while no bucket
+has eight keys or more: then Java grows the table earlier, or makes a tree of the bucket.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from odradek.core.coordinator.placement import java_hash
 
 KeyT = TypeVar("KeyT")
 
-_CAPACITY_MIN = 16
-_TIMELINE_CAPACITY_MIN = 2
+DEFAULT_CAPACITY = 16
+TIMELINE_CAPACITY_MIN = 2
 _FIBONACCI = 0x9E3779B97F4A7C15
 _MASK = 0xFFFFFFFFFFFFFFFF
 _UUID_WORDS = Struct(">IIII")
 
 
+class JavaHashTable(Generic[KeyT]):
+    """The keys of a `HashMap` or `HashSet`, in its order."""
+
+    __slots__ = ("_appended", "_capacity", "_hash_of", "_prepended")
+
+    def __init__(
+        self, hash_of: Callable[[KeyT], int], initial_capacity: int = DEFAULT_CAPACITY
+    ) -> None:
+        """`initial_capacity` is what Java's constructor is given."""
+        self._hash_of = hash_of
+        self._capacity = _table_size(initial_capacity)
+        self._prepended: dict[KeyT, None] = {}
+        """The last one comes first."""
+        self._appended: dict[KeyT, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._prepended) + len(self._appended)
+
+    def __contains__(self, key: KeyT) -> bool:
+        return key in self._appended or key in self._prepended
+
+    def __iter__(self) -> Iterator[KeyT]:
+        keys = [*reversed(self._prepended), *self._appended]
+        return iter(hash_order(keys, self._hash_of, self._capacity))
+
+    def put(self, key: KeyT) -> None:
+        """`HashMap.put` and `HashSet.add`."""
+        if key not in self:
+            self._appended[key] = None
+            self._grow_if_full()
+
+    def compute_if_absent(self, key: KeyT) -> None:
+        """`HashMap.computeIfAbsent`. It grows the table before it looks for the key."""
+        self._grow_if_full()
+        if key not in self:
+            self._prepended[key] = None
+
+    def remove(self, key: KeyT) -> None:
+        """`HashMap.remove`: the table does not shrink."""
+        if key in self._appended:
+            del self._appended[key]
+        else:
+            del self._prepended[key]
+
+    def _grow_if_full(self) -> None:
+        if len(self) > self._capacity * 3 // 4:
+            self._capacity *= 2
+
+
+def _table_size(initial_capacity: int) -> int:
+    """The buckets of a table: a power of two."""
+    return 1 << (initial_capacity - 1).bit_length() if initial_capacity > 1 else 1
+
+
 def grown_capacity(count: int) -> int:
-    """Buckets of a table that grew with its keys."""
-    capacity = _CAPACITY_MIN
+    """Buckets of a table of the default capacity that grew with its keys."""
+    capacity = DEFAULT_CAPACITY
     while count > capacity * 3 // 4:
         capacity *= 2
     return capacity
 
 
+def roomy_capacity(count: int) -> int:
+    """The initial capacity `(int) (count / 0.75f) + 1`, by which Java makes room for keys."""
+    return count * 4 // 3 + 1
+
+
 def copied_capacity(count: int) -> int:
-    """Buckets of a set that was made from a collection."""
-    wanted = max(int(count / 0.75) + 1, _CAPACITY_MIN)
-    return 1 << (wanted - 1).bit_length()
+    """Buckets of a `HashSet` that was made from a collection."""
+    return _table_size(max(roomy_capacity(count), DEFAULT_CAPACITY))
 
 
 def hash_order(keys: Iterable[KeyT], hash_of: Callable[[KeyT], int], capacity: int) -> list[KeyT]:
@@ -54,18 +113,31 @@ def java_hash_order(keys: Iterable[str]) -> list[str]:
     return hash_order(distinct, java_hash, grown_capacity(len(distinct)))
 
 
-def timeline_order(keys: Iterable[str]) -> list[str]:
+def java_set_order(keys: Iterable[str]) -> list[str]:
+    """Strings in the order of a `HashSet` that was made from their sorted list."""
+    distinct = sorted(set(keys))
+    return hash_order(distinct, java_hash, copied_capacity(len(distinct)))
+
+
+def timeline_order(keys: Iterable[str], capacity: int) -> list[str]:
     """Strings in the order of Kafka's `TimelineHashMap`, into which they were put one by one.
 
-    A slot is the upper bits of a product (Fibonacci hashing); its table grows, never shrinks. Exact
-    unless the table was larger once.
+    A slot is the upper bits of a product (Fibonacci hashing); within a slot the last one comes
+    first.
     """
-    ordered = list(keys)
-    capacity = _TIMELINE_CAPACITY_MIN
-    while len(ordered) * 3 > capacity * 4:
-        capacity *= 2
     shift = 65 - capacity.bit_length()
-    return sorted(ordered, key=lambda key: (java_hash(key) * _FIBONACCI & _MASK) >> shift)
+
+    def slot(key: str) -> int:
+        return (java_hash(key) * _FIBONACCI & _MASK) >> shift
+
+    last_first = list(keys)
+    last_first.reverse()
+    return sorted(last_first, key=slot)
+
+
+def timeline_capacity(capacity: int, size: int) -> int:
+    """The slots of a `TimelineHashMap` of so many keys after a put, also of a key that it has."""
+    return capacity * 2 if (size + 1) * 3 > capacity * 4 else capacity
 
 
 def uuid_hash(uuid: bytes) -> int:

@@ -30,7 +30,12 @@ from odradek.core.group.group import (
     GroupType,
     ValidatePartition,
 )
-from odradek.core.group.java_order import java_hash_order
+from odradek.core.group.java_order import (
+    TIMELINE_CAPACITY_MIN,
+    java_hash_order,
+    java_set_order,
+    timeline_capacity,
+)
 from odradek.core.group.offsets.store import since_commit
 from odradek.model.errors import ApiError, ErrorCode
 
@@ -61,6 +66,8 @@ class ConsumerGroup(Group):
         """The group epoch of which the targets are."""
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
+        self.member_slots = TIMELINE_CAPACITY_MIN
+        """Of Apache Kafka's table of members, which decides about their order and never shrinks."""
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
         self.targets: dict[str, Assignment] = {}
@@ -209,6 +216,19 @@ class ConsumerGroup(Group):
             return member.topic_names
         return member.topic_names | self.resolved_regexes.get(member.topic_regex, UNRESOLVED).topics
 
+    def subscribed_topics_in_order(self, member: ConsumerMember) -> list[str]:
+        """The same in the order of Apache Kafka's sets.
+
+        With a pattern that is its `UnionSet`: first the larger one of names and matches, then what
+        only the other one has.
+        """
+        names = java_set_order(member.topic_names)
+        if not member.topic_regex:
+            return names
+        matches = java_set_order(self.resolved_regexes.get(member.topic_regex, UNRESOLVED).topics)
+        larger, smaller = (names, matches) if len(names) > len(matches) else (matches, names)
+        return list(dict.fromkeys((*larger, *smaller)))
+
     def waits_for_others(self, member: ConsumerMember) -> bool:
         """Whether a partition that the member shall have is still held by someone."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
@@ -330,6 +350,9 @@ class ConsumerGroup(Group):
 
     def update_member(self, member: ConsumerMember) -> None:
         """A member is new, or has changed."""
+        slots = timeline_capacity(self.member_slots, len(self.members))
+        if slots != self.member_slots:
+            self._journal.assign(self, "member_slots", slots)
         before = self._journal.put(self.members, member.member_id, member)
         self._count(before, -1)
         self._count(member, 1)

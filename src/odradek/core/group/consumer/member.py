@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -23,8 +24,12 @@ LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 """In a heartbeat: a static member goes, and comes back."""
 
-Assignment = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id. No topic is without partitions."""
+Assignment = Mapping[bytes, AbstractSet[int]]
+"""Partitions by topic id. No topic is without partitions.
+
+In a target, topics and partitions are in the order of its record: Apache Kafka's assignors depend
+on it (see `java_order`).
+"""
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
 """By topic id and partition: the epoch in which the member got it."""
 
@@ -133,6 +138,11 @@ def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
             epochs = [max(member_epoch, 0)] * len(topic.partitions)
         held[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
     return held
+
+
+def ordered_set(partitions: Iterable[int]) -> AbstractSet[int]:
+    """A set that keeps the order in which its members come."""
+    return dict.fromkeys(partitions).keys()
 
 
 def with_epoch(assignment: Assignment, epoch: int) -> HeldPartitions:

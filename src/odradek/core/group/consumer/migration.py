@@ -17,7 +17,12 @@ from odradek.core.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from odradek.core.group.classic.rebalance import Rebalance
 from odradek.core.group.consumer import records
 from odradek.core.group.consumer.group import ConsumerGroup
-from odradek.core.group.consumer.member import Assignment, ConsumerMember, with_epoch
+from odradek.core.group.consumer.member import (
+    Assignment,
+    ConsumerMember,
+    ordered_set,
+    with_epoch,
+)
 from odradek.core.group.consumer.topics import Topics
 from odradek.core.group.consumer_protocol import (
     MalformedSubscription,
@@ -142,7 +147,7 @@ class Migration:
                 raise MalformedSubscription("what its own assignor has noted would be lost")
             by_name = self._state.image.topics.by_name
             assignment = {
-                by_name[each.topic].id: frozenset(each.partitions)
+                by_name[each.topic].id: ordered_set(each.partitions)
                 for each in message.assigned_partitions
                 if each.topic in by_name and each.partitions
             }
@@ -220,7 +225,7 @@ class Migration:
         classic = ClassicGroup(group.group_id, state.clock.now_ms(), ClassicState.STABLE)
         classic.protocol_type = CONSUMER_PROTOCOL_TYPE
         classic.generation_id = group.group_epoch
-        for member_id in timeline_order(group.members):  # the first one leads
+        for member_id in timeline_order(group.members, group.member_slots):  # the first one leads
             member = group.members[member_id]
             if member_id not in gone and member is not replaced:
                 self._add_classic(classic, member, group.target(member_id))

@@ -69,10 +69,10 @@ def member_metadata(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def target_assignment(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
-    """What a member shall have."""
+    """What a member shall have; the order of topics and partitions is kept."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
-            TopicPartition(topic_id=topic_id, partitions=sorted(partitions))
+            TopicPartition(topic_id=topic_id, partitions=list(partitions))
             for topic_id, partitions in assignment.items()
         ]
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from odradek.core.group.classic.group import ClassicGroup
 from odradek.core.group.consumer.group import ConsumerGroup
-from odradek.core.group.consumer.member import LEAVE_EPOCH, ConsumerMember
+from odradek.core.group.consumer.member import LEAVE_EPOCH, ConsumerMember, ordered_set
 from odradek.core.group.consumer.subscriptions import ResolvedRegex
 from odradek.core.group.state import GroupState
 from odradek.wire.generated.consumer_group_current_member_assignment_key import (
@@ -132,7 +132,7 @@ class Replay:
     ) -> None:
         if value is not None:
             target = {
-                each.topic_id: frozenset(each.partitions)
+                each.topic_id: ordered_set(each.partitions)
                 for each in value.topic_partitions
                 if each.partitions
             }

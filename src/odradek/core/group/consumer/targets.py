@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.group.consumer import records
 from odradek.core.group.consumer.assignors import (
@@ -50,7 +52,7 @@ class Targets:
             return group.assignment_epoch, group.target_of(after)
         assignor = group.preferred_assignor(before, after) or self.default_assignor
         members = self._specs(group, after)
-        wanted = frozenset[bytes]().union(*(each.topic_ids for each in members.values()))
+        wanted = set[bytes]().union(*(each.topic_ids for each in members.values()))
         counts = self._topics.partition_counts(wanted)
         targets = ASSIGNORS[assignor](GroupSpec(members, counts, is_homogeneous))
         for member_id in members:
@@ -80,22 +82,25 @@ class Targets:
             del members[replaced.member_id]
             target = group.target(replaced.member_id)
         members[after.member_id] = after
-        order = [each for each in timeline_order(group.members) if each in members]
+        order = [
+            each for each in timeline_order(group.members, group.member_slots) if each in members
+        ]
         order.append(after.member_id)
-        known: dict[frozenset[str], frozenset[bytes]] = {}
+        known: dict[tuple[frozenset[str], str | None], tuple[AbstractSet[bytes], int]] = {}
 
-        def topic_ids(member: ConsumerMember) -> frozenset[bytes]:
-            names = group.subscribed_topics(member)
-            found = known.get(names)
+        def spec(member: ConsumerMember, target: Assignment) -> MemberSpec:
+            subscription = member.topic_names, member.topic_regex
+            found = known.get(subscription)
             if found is None:
-                found = known[names] = self._topics.ids_of(names)
-            return found
+                names = group.subscribed_topics_in_order(member)
+                found = known[subscription] = self._topics.ids_of(names), len(names)
+            topic_ids, name_count = found
+            return MemberSpec(topic_ids, target, member.instance_id, name_count)
 
         return {
-            member_id: MemberSpec(
-                topic_ids(members[member_id]),
+            member_id: spec(
+                members[member_id],
                 target if member_id == after.member_id else group.target(member_id),
-                members[member_id].instance_id,
             )
             for member_id in java_hash_order(order)
         }

@@ -7,6 +7,7 @@ coordinated by one of its brokers does not rebalance when it is loaded here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from struct import Struct
 
 from xxhash import xxh3_64_intdigest
@@ -60,10 +61,10 @@ class Topics:
             self.newest_version = image.offset
         return frozenset(changed)
 
-    def ids_of(self, names: Iterable[str]) -> frozenset[bytes]:
-        """The ids of those that exist."""
+    def ids_of(self, names: Iterable[str]) -> AbstractSet[bytes]:
+        """The ids of those that exist, in the order of the names."""
         by_name = self._state.image.topics.by_name
-        return frozenset(by_name[name].id for name in names if name in by_name)
+        return {by_name[name].id: None for name in names if name in by_name}.keys()
 
     def partition_counts(self, topic_ids: Iterable[bytes]) -> dict[bytes, int]:
         """By topic id; all of them exist."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from odradek.core.group.consumer.member import Assignment
@@ -11,10 +12,12 @@ from odradek.core.group.consumer.member import Assignment
 class MemberSpec(NamedTuple):
     """A member: its topics, and what it shall have so far."""
 
-    topic_ids: frozenset[bytes]
-    """Those that exist."""
+    topic_ids: AbstractSet[bytes]
+    """Those that exist, in the order in which Apache Kafka goes through their names."""
     target: Assignment
     instance_id: str | None = None
+    topic_name_count: int = 0
+    """How many topics the member subscribes to, those included that do not exist."""
 
 
 class GroupSpec(NamedTuple):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from odradek.core.group.consumer.assignors.group_spec import GroupSpec
-from odradek.core.group.consumer.member import Assignment
+from odradek.core.group.consumer.member import Assignment, ordered_set
+from odradek.core.group.java_order import JavaHashTable, roomy_capacity, uuid_hash
 
 
 class _Topic:
@@ -42,6 +43,13 @@ def assign_ranges(group: GroupSpec) -> dict[str, Assignment]:
 
     targets: dict[str, Assignment] = {}
     for member_id in sorted(group.members, key=rank):
-        taken = {each: topics[each].take() for each in group.members[member_id].topic_ids}
-        targets[member_id] = {each: frozenset(part) for each, part in taken.items() if part}
+        member = group.members[member_id]
+        taken = {topic_id: topics[topic_id].take() for topic_id in member.topic_ids}
+        # A homogeneous group counts the topics that exist, another one the names.
+        count = len(taken) if group.is_homogeneous else member.topic_name_count
+        order = JavaHashTable(uuid_hash, roomy_capacity(count))
+        for topic_id, partitions in taken.items():
+            if partitions:
+                order.put(topic_id)
+        targets[member_id] = {topic_id: ordered_set(taken[topic_id]) for topic_id in order}
     return targets

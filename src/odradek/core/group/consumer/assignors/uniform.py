@@ -7,20 +7,17 @@ have too little, in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
-from odradek.core.group.consumer.assignors.group_spec import GroupSpec
+from odradek.core.group.consumer.assignors.group_spec import GroupSpec, MemberSpec
+from odradek.core.group.consumer.assignors.target_copy import (
+    TargetCopy,
+    partition_order,
+    topic_order,
+)
 from odradek.core.group.consumer.assignors.uniform_heterogeneous import assign_evenly
 from odradek.core.group.consumer.member import Assignment
-from odradek.core.group.java_order import (
-    copied_capacity,
-    grown_capacity,
-    hash_order,
-    integer_hash,
-    uuid_hash,
-)
-
-_Owned = dict[bytes, set[int]]
+from odradek.core.group.java_order import copied_capacity, hash_order, uuid_hash
 
 
 def assign_uniformly(group: GroupSpec) -> dict[str, Assignment]:
@@ -33,17 +30,20 @@ def assign_uniformly(group: GroupSpec) -> dict[str, Assignment]:
 
 
 def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
-    topic_ids = next(iter(group.members.values())).topic_ids
-    if not topic_ids:
+    first = next(iter(group.members.values()))
+    if not first.topic_ids:
         return {}
-    free = _free_partitions(group, topic_ids)
-    total = sum(group.partition_counts[each] for each in topic_ids)
+    free = _free_partitions(group, first)
+    total = sum(group.partition_counts[each] for each in first.topic_ids)
     quota, extra = divmod(total, len(group.members))
-    targets: dict[str, Assignment] = {}
+    copies: dict[str, TargetCopy] = {}
+    """Of the targets that change."""
     wanting: list[tuple[str, int]] = []
     for index, (member_id, member) in enumerate(group.members.items()):
         has_extra = extra > 0
-        kept, surplus, room = _keep(member.target, topic_ids, quota + has_extra)
+        copy, surplus, room = _keep(member.target, first.topic_ids, quota + has_extra)
+        if copy is not None:
+            copies[member_id] = copy
         free.extend(surplus)
         if room > 0 and has_extra and len(group.members) - index > extra:
             # It does not need the extra partition, and enough others are left to take it.
@@ -52,63 +52,68 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
         if room > 0:
             wanting.append((member_id, room))
         extra -= has_extra
-        targets[member_id] = kept
-    _hand_out(free, wanting, targets)
-    return targets
+    _hand_out(group, free, wanting, copies)
+    return {
+        member_id: copies[member_id].assignment() if member_id in copies else member.target
+        for member_id, member in group.members.items()
+    }
 
 
-def _free_partitions(group: GroupSpec, topic_ids: frozenset[bytes]) -> list[tuple[bytes, int]]:
+def _free_partitions(group: GroupSpec, first: MemberSpec) -> list[tuple[bytes, int]]:
     assigned: dict[bytes, set[int]] = {}
     for member in group.members.values():
         for topic_id, partitions in member.target.items():
             assigned.setdefault(topic_id, set()).update(partitions)
-    ordered = hash_order(sorted(topic_ids), uuid_hash, copied_capacity(len(topic_ids)))
+    # Kafka's copy of the set of topics makes room for all names, also of topics that do not exist.
+    count = max(first.topic_name_count, len(first.topic_ids))
     return [
         (topic_id, partition)
-        for topic_id in ordered
+        for topic_id in hash_order(first.topic_ids, uuid_hash, copied_capacity(count))
         for partition in range(group.partition_counts[topic_id])
         if partition not in assigned.get(topic_id, ())
     ]
 
 
 def _keep(
-    target: Assignment, topic_ids: frozenset[bytes], room: int
-) -> tuple[Assignment, list[tuple[bytes, int]], int]:
-    """What a member keeps, what it gives up though it is subscribed, and the room that is left."""
-    kept: dict[bytes, frozenset[int]] = {}
+    target: Assignment, topic_ids: AbstractSet[bytes], room: int
+) -> tuple[TargetCopy | None, list[tuple[bytes, int]], int]:
+    """Keep what a member has, as far as there is room.
+
+    Returns:
+        The copy of the target without what the member gives up, or None if it gives up nothing;
+        the partitions that it gives up though it is subscribed to them; the room that is left.
+    """
+    copy: TargetCopy | None = None
     surplus: list[tuple[bytes, int]] = []
-    for topic_id in hash_order(target, uuid_hash, grown_capacity(len(target))):
-        if topic_id not in topic_ids:
-            continue
+    for topic_id in topic_order(target):
         partitions = target[topic_id]
-        if len(partitions) > room:
-            ordered = hash_order(sorted(partitions), integer_hash, copied_capacity(len(partitions)))
-            surplus.extend((topic_id, partition) for partition in ordered[room:])
-            partitions = frozenset(ordered[:room])
-        room -= len(partitions)
-        if partitions:
-            kept[topic_id] = partitions
-    return kept, surplus, room
+        if topic_id not in topic_ids:
+            copy = copy or TargetCopy(target)
+            copy.remove_topic(topic_id)
+        elif len(partitions) <= room:
+            room -= len(partitions)
+        else:
+            copy = copy or TargetCopy(target)
+            for partition in partition_order(partitions)[room:]:
+                copy.remove(topic_id, partition)
+                surplus.append((topic_id, partition))
+            room = 0
+    return copy, surplus, room
 
 
 def _hand_out(
-    free: list[tuple[bytes, int]], wanting: list[tuple[str, int]], targets: dict[str, Assignment]
+    group: GroupSpec,
+    free: list[tuple[bytes, int]],
+    wanting: list[tuple[str, int]],
+    copies: dict[str, TargetCopy],
 ) -> None:
     """Quotas add up to what there is, so that nothing is left."""
     start = 0
     for member_id, room in wanting:
-        targets[member_id] = _with(targets[member_id], free[start : start + room])
+        copy = copies.get(member_id)
+        if copy is None:
+            copy = copies[member_id] = TargetCopy(group.members[member_id].target)
+        for topic_id, partition in free[start : start + room]:
+            copy.add(topic_id, partition)
         start += room
     assert start >= len(free), "partitions were left over"
-
-
-def _with(
-    target: Assignment, partitions: list[tuple[bytes, int]]
-) -> Mapping[bytes, frozenset[int]]:
-    added: _Owned = {}
-    for topic_id, partition in partitions:
-        added.setdefault(topic_id, set()).add(partition)
-    return {
-        **target,
-        **{topic_id: target.get(topic_id, frozenset()) | more for topic_id, more in added.items()},
-    }

@@ -8,11 +8,14 @@ their subscribers come first (Kafka's `UniformHeterogeneousAssignmentBuilder`).
 
 from __future__ import annotations
 
+import math
 from struct import Struct
 
 from odradek.core.group.consumer.assignors.group_spec import GroupSpec
 from odradek.core.group.consumer.assignors.loads import Loads
+from odradek.core.group.consumer.assignors.target_copy import TargetCopy, topic_order
 from odradek.core.group.consumer.member import Assignment
+from odradek.core.group.java_order import roomy_capacity
 
 _ROUNDS_MAX = 16
 _NOBODY = -1
@@ -40,6 +43,9 @@ class _Assignment:
         }
         """By topic and partition: the member that shall have it."""
         self._topic_ids = sorted(self._subscribers, key=self._rank)
+        self._members = list(group.members.values())
+        self._copies: dict[int, TargetCopy] = {}
+        """By member: its target, once it changes."""
 
     def _rank(self, topic_id: bytes) -> tuple[float, int, tuple[int, ...]]:
         count = len(self._subscribers[topic_id])
@@ -58,12 +64,20 @@ class _Assignment:
 
     def _keep(self) -> None:
         """Members keep what they have of the topics that they want."""
-        for number, member in enumerate(self._group.members.values()):
-            for topic_id, partitions in member.target.items():
-                if topic_id in member.topic_ids:
-                    self._sizes[number] += len(partitions)
-                    for partition in partitions:
-                        self._owners[topic_id][partition] = number
+        for number, member in enumerate(self._members):
+            for topic_id in topic_order(member.target):
+                if topic_id not in member.topic_ids:
+                    self._copy(number).remove_topic(topic_id)
+                    continue
+                self._sizes[number] += len(member.target[topic_id])
+                for partition in member.target[topic_id]:
+                    self._owners[topic_id][partition] = number
+
+    def _copy(self, number: int) -> TargetCopy:
+        copy = self._copies.get(number)
+        if copy is None:
+            copy = self._copies[number] = TargetCopy(self._members[number].target)
+        return copy
 
     def _assign_free(self, topic_id: bytes) -> None:
         owners = self._owners[topic_id]
@@ -111,16 +125,17 @@ class _Assignment:
     def _give(self, topic_id: bytes, partition: int, number: int) -> None:
         owners = self._owners[topic_id]
         if owners[partition] != _NOBODY:
+            self._copy(owners[partition]).remove(topic_id, partition)
             self._sizes[owners[partition]] -= 1
         owners[partition] = number
+        share = math.ceil(len(owners) / len(self._subscribers[topic_id]))
+        self._copy(number).add(topic_id, partition, roomy_capacity(share))
         self._sizes[number] += 1
 
     def _targets(self) -> dict[str, Assignment]:
-        found: list[dict[bytes, set[int]]] = [{} for _ in self._sizes]
-        for topic_id, owners in self._owners.items():
-            for partition, owner in enumerate(owners):
-                found[owner].setdefault(topic_id, set()).add(partition)
         return {
-            member_id: {topic_id: frozenset(each) for topic_id, each in partitions.items()}
-            for member_id, partitions in zip(self._group.members, found, strict=True)
+            member_id: self._copies[number].assignment()
+            if number in self._copies
+            else member.target
+            for number, (member_id, member) in enumerate(self._group.members.items())
         }
