@@ -23,9 +23,10 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.config.load import load
 from odradek.env.clock import SystemClock
 from odradek.env.file_system import OsFileSystem
+from odradek.env.process import PipedProcess
 from odradek.env.randomness import system_random_bytes
 from odradek.log import LogDirectory, PartitionLog, Storage, open_log
-from odradek.log.cleaner.child import ProcessChild
+from odradek.log.cleaner.child import WORKER, ProcessChild
 from odradek.log.cleaner.facts import facts_of, work_item
 from odradek.log.cleaner.planning import find_cleanable
 from odradek.log.cleaner.replacing import replace_segments
@@ -139,16 +140,17 @@ def _batch(payload: bytearray, count: int, codec: Codec, now: int) -> bytearray:
 def clean(log: PartitionLog, config: BrokerConfig) -> tuple[float, float]:
     """Clean by a process of ours, in as many rounds as it takes; seconds, and those of CPU."""
     log.high_watermark = log.log_end_offset
-    child = ProcessChild()
-    before = cpu_seconds(child.pid)
+    process = PipedProcess(WORKER)
+    child = ProcessChild(process)
+    before = cpu_seconds(process.pid)
     seconds = 0.0
     while (cleanable := find_cleanable(facts_of(log), log.storage.clock.now_ms())).dirty_bytes:
         done = _round(child, log, work_item(log, cleanable, config, 1, 1e300))
         seconds += done.elapsed_ms / 1000
         log.first_dirty_offset = done.next_offset
         print(f"  a round to offset {done.next_offset:,}, map {done.map_utilization:.0%} full")
-    cpu = cpu_seconds(child.pid) - before
-    print(f"  the process took up to {peak_megabytes(child.pid)} MB")
+    cpu = cpu_seconds(process.pid) - before
+    print(f"  the process took up to {peak_megabytes(process.pid)} MB")
     child.kill()
     return seconds, cpu
 

@@ -14,11 +14,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.broker.cold_reads import BUFFER_BYTES, ColdReads
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.env.clock import SystemClock
+from odradek.env.executor import Executor, InlineExecutor, Pool
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.env.file_system import ImpatientFileSystem, OsFileSystem
 from odradek.env.page_cache import NotAtHand
 from odradek.env.randomness import system_random_bytes
-from odradek.log.storage import Background, Storage, run_now
+from odradek.log.storage import Storage
 from odradek.testing import Broker
 from odradek.wire.generated.fetch_response import (
     FetchableTopicResponse,
@@ -74,8 +75,8 @@ def descriptor(tmp_path: Path) -> Iterator[int]:
     os.close(descriptor)
 
 
-def storage_of(files: OsFileSystem, background: Background = run_now) -> Storage:
-    return Storage(files, SystemClock(), system_random_bytes, background=background)
+def storage_of(files: OsFileSystem, executor: Executor | None = None) -> Storage:
+    return Storage(files, SystemClock(), system_random_bytes, executor=executor)
 
 
 def warmed(reads: ColdReads, loop: asyncio.AbstractEventLoop, *ranges: FileRange) -> FetchResponse:
@@ -121,12 +122,16 @@ def test_a_range_stays_what_it_is(descriptor, loop, files, position, length):
 
 
 def test_a_file_that_cannot_be_opened_again_is_read_all_the_same(descriptor, loop):
-    def at_once(work, done):
-        work()  # it must not fail: then nobody would have read the range
-        done(None)
+    ends = []
 
-    reads = ColdReads(storage_of(WithoutProc(), at_once), loop)
+    class Recording(InlineExecutor):
+        def submit(self, work, done, pool=Pool.DISK):
+            super().submit(work, ends.append, pool)
+            done(ends[-1])
+
+    reads = ColdReads(storage_of(WithoutProc(), Recording()), loop)
     (part,) = records_of(warmed(reads, loop, FileRange(descriptor, 5, 10_000, None)))
+    assert ends == [None], "a work that fails would not have read the range"
     assert sent(part) == CONTENT[5:10_005]
 
 

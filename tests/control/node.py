@@ -1,5 +1,6 @@
 """A controller node over a temporary directory, as a test starts it."""
 
+import asyncio
 import contextlib
 import os
 
@@ -13,6 +14,7 @@ from odradek.config.load import load
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.raft.voters import VoterSet
 from odradek.env.clock import SystemClock
+from odradek.env.executor import ThreadExecutor
 from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
 from odradek.log.startup import open_directory
@@ -64,6 +66,7 @@ async def start(path, file_system=None, join=True, previous_epoch=-1, **settings
     identity = formatter.ensure(CLUSTER_ID)
     storage = Storage(file_system, clock, system_random_bytes)
     directory = open_directory(file_system, str(path))
+    executor = ThreadExecutor(asyncio.get_running_loop())
     cache, recorder, failures = MetadataCache(), Recorder(), []
     voter = formatter.local_voter(identity.directory_ids[str(path)])
     controller = await ControllerNode.start(
@@ -75,6 +78,7 @@ async def start(path, file_system=None, join=True, previous_epoch=-1, **settings
         bootstrap=identity.bootstrap,
         clock=clock,
         random_bytes=system_random_bytes,
+        executor=executor,
         publishers=PublisherChain(cache, recorder),
         supported_features=FEATURES,
         on_failure=failures.append,
@@ -88,6 +92,7 @@ async def start(path, file_system=None, join=True, previous_epoch=-1, **settings
         supported_features=FEATURES,
     )
     node = Node(controller, channel, lifecycle, cache, recorder, failures)
+    node.executor = executor
     node.directory_id = voter.key.directory_id
     node.directory = directory
     if join:
@@ -103,4 +108,5 @@ async def running(path, **arguments):
         yield node
     finally:
         await node.controller.close()
+        await node.executor.close()
         os.close(node.directory.lock)

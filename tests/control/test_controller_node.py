@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from odradek.env.executor import Pool, call
 from odradek.env.file_system import OsFileSystem
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -228,14 +229,16 @@ async def test_a_deadline_that_passes_is_told(tmp_path):
     gate = asyncio.Event()
     async with running(tmp_path) as node:
         loop = asyncio.get_running_loop()
-        blocker = node.controller._executor.submit(
-            lambda: asyncio.run_coroutine_threadsafe(gate.wait(), loop).result()
+        blocker = call(
+            node.executor,
+            lambda: asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(),
+            Pool.METADATA,
         )
         with pytest.raises(ApiError) as raised:
             await node.ask(create(topic("a"), timeout_ms=20))
         assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
         assert "a" not in node.cache.image.topics.by_name
         gate.set()
-        await asyncio.wrap_future(blocker)
+        await blocker
         await node.ask(create(topic("b")))
         assert "a" in node.cache.image.topics.by_name

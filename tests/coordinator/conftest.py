@@ -8,6 +8,7 @@ from tests.coordinator.support import MemoryTopic, VirtualClock, VirtualLoop
 
 from odradek.broker.coordinator.runtime import CoordinatorRuntime
 from odradek.broker.coordinator.shard import Means
+from odradek.env.executor import InlineExecutor
 
 
 class Bench:
@@ -16,7 +17,7 @@ class Bench:
     def __init__(self, is_replicated=False):
         self.loop = VirtualLoop()
         self.clock = VirtualClock(self.loop)
-        self.means = Means(self.loop, self.clock, write_timeout_ms=5000)
+        self.means = Means(self.loop, self.clock, InlineExecutor(), write_timeout_ms=5000)
         self.topic = MemoryTopic(is_replicated)
         self.runtime = self.make_runtime()
         self.runtime.elect(0, 1)

@@ -62,7 +62,7 @@ class _NothingToSelect:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Sleeps take no time. Work for threads is done at once."""
+    """Sleeps take no time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,14 +71,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         return self.now_s
-
-    def run_in_executor(self, executor: Any, work: Callable[..., Any], *args: Any) -> Any:
-        future = self.create_future()
-        try:
-            future.set_result(work(*args))
-        except Exception as error:  # noqa: BLE001  it belongs to whoever waits for it
-            future.set_exception(error)
-        return future
 
     def _process_events(self, events: list[Any]) -> None:
         pass
@@ -98,6 +90,9 @@ class VirtualClock:
 
     def monotonic_ms(self) -> int:
         return round(self._loop.now_s * 1000)
+
+    def monotonic_ns(self) -> int:
+        return round(self._loop.now_s * 1_000_000_000)
 
 
 class MemoryPartition:

@@ -19,6 +19,7 @@ from odradek.config.layers import BrokerLayers
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import EMPTY_IMAGE
 from odradek.core.metadata.topics_delta import TopicDelta
+from odradek.env.executor import InlineExecutor
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
@@ -113,7 +114,12 @@ class Coordinator(OnALoop):
     def start(self):
         config = BrokerConfig(BrokerLayers(self.settings))
         self.groups = GroupCoordinator(
-            config, self.clock, self.random.randbytes, self.topic, self.loop
+            config,
+            self.clock,
+            self.random.randbytes,
+            self.topic,
+            self.loop,
+            InlineExecutor(),
         )
         self.groups.on_metadata(MetadataDelta(self.image), self.image)
         self.groups.startup()

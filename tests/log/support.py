@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os.path
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from odradek.config.load import load
 from odradek.config.topic_config import TopicConfig
+from odradek.env.executor import Done, InlineExecutor, Pool, Work
 from odradek.env.file_system import FileSystem, OsFileSystem
 from odradek.log import LogDirectory, LogManager, PartitionLog, Storage, open_log
 from odradek.log.marking import append_marker
-from odradek.log.storage import run_now
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch, iterate_batches
 from odradek.records.builder import RecordBatchBuilder
@@ -35,6 +36,19 @@ class StillClock:
 
     def monotonic_ms(self) -> int:
         return self.ms
+
+    def monotonic_ns(self) -> int:
+        return self.ms * 1_000_000
+
+
+class LaterExecutor(InlineExecutor):
+    """An executor whose works a test performs."""
+
+    def __init__(self, submit: Callable[[Work, Done], None]) -> None:
+        self._submit = submit
+
+    def submit(self, work: Work, done: Done, pool: Pool = Pool.DISK) -> None:
+        self._submit(work, done)
 
 
 BROKER_CONFIG, _ = load(None, {}, data_directory="/nowhere")
@@ -100,7 +114,7 @@ class LogRoom:
             self.clock,
             random.Random(2).randbytes,
             topic_configs=configs,
-            **{"background": run_now} | arguments,
+            **arguments,
         )
 
 

@@ -6,10 +6,10 @@ import errno
 
 import pytest
 from tests.log.lossy_file_system import LossyFileSystem
-from tests.log.support import NOW_MS, TOPIC_ID, LogRoom, append, topic_config, values
+from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogRoom, append, topic_config, values
 
 from odradek.env.file_system import OsFileSystem, read_file, replace_file
-from odradek.log import DirectoryInUse, InconsistentTopicId, LogDirectoryOffline
+from odradek.log import DirectoryInUse, FlushWork, InconsistentTopicId, LogDirectoryOffline
 from odradek.log.checkpoints import read_offsets
 from odradek.model import uuids
 from odradek.model.topic_partition import TopicPartition
@@ -352,7 +352,7 @@ def test_flush_by_time_and_by_number(room):
 
 def test_group_commit(room):
     works = []
-    manager = started(room, background=lambda work, done: works.append((work, done)))
+    manager = started(room, executor=LaterExecutor(lambda work, done: works.append((work, done))))
     logs = [manager.get_or_create(partition(number), TOPIC_ID) for number in range(3)]
     flushed = []
     for number, log in enumerate(logs):
@@ -376,6 +376,23 @@ def test_group_commit(room):
     done(OSError(errno.EIO, "I/O error"))
     assert isinstance(flushed[-1], LogDirectoryOffline)
     assert manager.online_directories == []
+
+
+@pytest.mark.parametrize("error", [ValueError("a defect"), MemoryError()])
+def test_a_flush_that_ends_in_a_defect_is_reported_as_failed(room, monkeypatch, caplog, error):
+    manager = started(room)
+    log = manager.get_or_create(partition(0), TOPIC_ID)
+    append(log)
+
+    def fail(work: FlushWork) -> None:
+        raise error
+
+    monkeypatch.setattr(FlushWork, "run", fail)
+    flushed = []
+    manager.when_flushed(log, 1, flushed.append)
+    assert [type(each) for each in flushed] == [LogDirectoryOffline]
+    assert log.recovery_point == 0
+    assert caplog.records[-1].exc_info[1] is error
 
 
 def test_a_new_log_has_nothing_of_the_one_of_its_name_that_was_deleted():

@@ -27,12 +27,12 @@ from collections import Counter
 
 import pytest
 from tests.log.lossy_file_system import LossyFileSystem, PowerLoss
-from tests.log.support import NOW_MS, TOPIC_ID, LogRoom, topic_config
+from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogRoom, topic_config
 
+from odradek.env.executor import Done, InlineExecutor, Work
 from odradek.log import AppendOrigin, LogManager, PartitionLog, RecordsRefused
 from odradek.log.producer_state import ProducerState
 from odradek.log.scan import read_batch
-from odradek.log.storage import Done, Work, run_now
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
@@ -96,7 +96,7 @@ class World:
         manager = room.manager(
             overrides={"num.recovery.threads.per.data.dir": "1"},
             topic_configs=lambda _: topic_config(**SETTINGS),
-            background=self.later,
+            executor=LaterExecutor(self.later),
         )
         manager.storage.verify_transactions = False
         manager.start()
@@ -117,14 +117,14 @@ class World:
     def later(self, work: Work, done: Done) -> None:
         """Work in the background, which may take its time."""
         if self.draw.random() < 0.5:
-            run_now(work, done)
+            InlineExecutor().submit(work, done)
         else:
             self.background.append((work, done))
 
     def catch_up(self) -> None:
         """What was to be done in the background is done."""
         while self.background:
-            run_now(*self.background.pop(0))
+            InlineExecutor().submit(*self.background.pop(0))
 
     def step(self) -> None:
         partition = self.draw.choice(PARTITIONS)

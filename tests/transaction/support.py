@@ -22,6 +22,7 @@ from odradek.config.layers import BrokerLayers
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
 from odradek.core.transaction.transaction import gathered
+from odradek.env.executor import InlineExecutor
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.end_txn_request import EndTxnRequest
@@ -105,6 +106,7 @@ class Coordinator(OnALoop):
             self.ids,  # type: ignore[arg-type]
             self.markers,  # type: ignore[arg-type]
             self.loop,
+            InlineExecutor(),
         )
         self.see(self.image)
         self.transactions.startup()

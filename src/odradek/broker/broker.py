@@ -20,6 +20,7 @@ from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.session.fetch import FetchSessionCache
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
 from odradek.log import LogManager
 
@@ -31,6 +32,7 @@ class Broker:
     node_id: int
     cluster_id: str
     loop: asyncio.AbstractEventLoop
+    executor: Executor
     clock: Clock
     random_bytes: RandomBytes
     config: BrokerConfig

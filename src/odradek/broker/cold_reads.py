@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import mmap
 import os
 from collections.abc import Callable
@@ -33,6 +34,8 @@ from odradek.env.file_system import DIRECT_STEP
 from odradek.env.page_cache import NotAtHand
 from odradek.log.storage import Storage
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
+
+log = logging.getLogger("odradek.broker")
 
 BUFFERS = 32
 BUFFER_BYTES = (1 << 20) + (64 << 10)
@@ -90,10 +93,10 @@ class ColdReads:
                 missing = another
         return look()
 
-    def _bring(self, missing: NotAtHand) -> asyncio.Future[OSError | None]:
-        brought: asyncio.Future[OSError | None] = self._loop.create_future()
+    def _bring(self, missing: NotAtHand) -> asyncio.Future[BaseException | None]:
+        brought: asyncio.Future[BaseException | None] = self._loop.create_future()
 
-        def done(error: OSError | None) -> None:
+        def done(error: BaseException | None) -> None:
             if not brought.done():  # the node may be ending
                 brought.set_result(error)
 
@@ -123,8 +126,10 @@ class ColdReads:
                 partition, records, loan = work.pop(0)
                 partition.records = self._read(records, loan)
 
-        def done(error: OSError | None) -> None:
+        def done(error: BaseException | None) -> None:
             # A device that fails here fails again in `sendfile`, which ends the connection.
+            if error is not None and not isinstance(error, OSError):
+                log.error("reading records from the disk failed", exc_info=error)
             if not future.done():
                 future.set_result(response)
 

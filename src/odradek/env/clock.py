@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two times: of the calendar, and one that only goes forward."""
+    """Two times: the calendar's, and one that only goes forward."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, as in record timestamps."""
@@ -17,9 +17,15 @@ class Clock(Protocol):
         """Milliseconds from some start; for deadlines and intervals."""
         ...
 
+    def monotonic_ns(self) -> int:
+        """Nanoseconds from the same start; for measurements."""
+        ...
+
 
 class SystemClock:
     """The machine's clock."""
+
+    monotonic_ns = staticmethod(time.monotonic_ns)
 
     def now_ms(self) -> int:
         """See `Clock`."""

@@ -254,6 +254,11 @@ class ImpatientFileSystem(OsFileSystem):
     pread = staticmethod(page_cache.read_at_hand)
 
 
+def parent_of(path: str) -> str:
+    """The directory that the path is in."""
+    return os.path.dirname(path)
+
+
 def ensure_directory(file_system: FileSystem, path: str) -> None:
     """Make the directory and those above it that are missing; they survive a crash.
 

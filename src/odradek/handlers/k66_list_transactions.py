@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from odradek.broker.broker import Broker
@@ -17,6 +16,7 @@ from odradek.broker.context import RequestContext
 from odradek.core.group.consumer.regex import CostlyRegex, InvalidRegex, Regex
 from odradek.core.transaction.listing import Filter
 from odradek.core.transaction.phases import BY_LABEL
+from odradek.env.executor import call
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.list_transactions_request import ListTransactionsRequest
@@ -35,7 +35,8 @@ async def handle(
     wanted = Filter(frozenset(request.producer_id_filters), phases, request.duration_filter)
     found = await broker.transactions.list(wanted)
     if request.transactional_id_pattern:
-        found = await asyncio.to_thread(_matching, request.transactional_id_pattern, found)
+        pattern, unmatched = request.transactional_id_pattern, found
+        found = await call(broker.executor, lambda: _matching(pattern, unmatched))
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in names if name not in BY_LABEL],
         transaction_states=found,

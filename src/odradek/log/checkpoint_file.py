@@ -7,9 +7,9 @@ it is: after a crash, a new one would be taken for the one of that name that was
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 
+from odradek.env.executor import Lock
 from odradek.log.checkpoints import read_offsets, write_offsets
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile
@@ -26,7 +26,7 @@ class CheckpointFile:
         self._storage = storage
         self._directory = directory
         self._path = directory.file(name)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         """Held while the file is written."""
         self._number = 0
         """Of the newest offsets."""
@@ -48,7 +48,7 @@ class CheckpointFile:
                 if self._number == number:
                     write_offsets(self._storage.file_system, self._path, offsets)
 
-        def done(error: OSError | None) -> None:
+        def done(error: BaseException | None) -> None:
             self._stored = max(self._stored, number)
             if error is not None:
                 self._directory.refuse("could not write a checkpoint", error)

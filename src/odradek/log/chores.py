@@ -213,7 +213,7 @@ class Chores:
             for path in trees:
                 remove_tree(self._storage.file_system, path)
 
-        def done(error: OSError | None) -> None:
+        def done(error: BaseException | None) -> None:
             if error is not None:
                 logger.error("could not remove files: %s", error)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 
+from odradek.env.executor import Executor
 from odradek.log.directory import LogDirectory
 from odradek.log.flushing import FlushWork, last_work
 from odradek.log.partition_log import PartitionLog
@@ -12,12 +12,12 @@ from odradek.log.partition_log import PartitionLog
 THREADS = 8
 """Syncs that are under way together cost a disk little more than one."""
 FEW = 16
-"""Not worth threads."""
+"""Fewer syncs than these are done one after the other."""
 STEP = 512
 """Logs whose files are open together."""
 
 
-def close_all(logs: Collection[PartitionLog], directory: LogDirectory) -> None:
+def close_all(logs: Collection[PartitionLog], directory: LogDirectory, executor: Executor) -> None:
     """Flush and close, syncing several logs at once.
 
     Raises:
@@ -29,23 +29,18 @@ def close_all(logs: Collection[PartitionLog], directory: LogDirectory) -> None:
         if work is not None:
             waiting.append(work)
         if len(waiting) >= STEP:
-            _run(waiting, directory)
+            _run(waiting, directory, executor)
             waiting = []
-    _run(waiting, directory)
+    _run(waiting, directory, executor)
     for log in logs:
         for segment in log.segments:
             segment.close_file()
 
 
-def _run(works: list[FlushWork], directory: LogDirectory) -> None:
+def _run(works: list[FlushWork], directory: LogDirectory, executor: Executor) -> None:
     try:
-        if len(works) < FEW:
-            for work in works:
-                work.run()
-        else:
-            with ThreadPoolExecutor(THREADS, "odradek-close") as executor:
-                for _ in executor.map(FlushWork.run, works):
-                    pass
+        for _ in executor.map(FlushWork.run, works, 1 if len(works) < FEW else THREADS):
+            pass
     except OSError as error:
         raise directory.refuse("could not flush its logs", error) from error
     for work in works:

@@ -11,11 +11,11 @@ go (second chance: nothing is moved per access; the user only sets `used`).
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
+from odradek.env.executor import Lock
 from odradek.env.file_system import READ_WRITE, FileSystem
 
 POOL_LIMIT_DEFAULT = 4096
@@ -48,7 +48,7 @@ class DescriptorPool:
         self._file_system = file_system
         self._limit = limit
         self._holders: OrderedDict[FileHolder, None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._holders)

@@ -52,17 +52,22 @@ class LogDirectory:
         """The checkpoint of high watermarks."""
         return self.file(names.HIGH_WATERMARK_CHECKPOINT)
 
-    def fail(self, what: str, error: OSError) -> LogDirectoryOffline:
-        """The device failed: go offline, tell, and give the exception to raise."""
+    def fail(self, what: str, error: BaseException) -> LogDirectoryOffline:
+        """The device failed: go offline, report it, and return the exception to raise.
+
+        Anything else than an `OSError` is a defect of ours. It has the same consequence, because
+        nobody knows what was done before it.
+        """
         message = f"{what}: {error}"
         if not self.is_offline:
             self.is_offline = True
-            logger.error("log directory %s goes offline: %s", self.path, message)
+            defect = None if isinstance(error, OSError) else error
+            logger.error("log directory %s goes offline: %s", self.path, message, exc_info=defect)
             if self.on_failure is not None:
                 self.on_failure(self)
         return LogDirectoryOffline(message)
 
-    def refuse(self, what: str, error: OSError) -> DiskFull | LogDirectoryOffline:
+    def refuse(self, what: str, error: BaseException) -> DiskFull | LogDirectoryOffline:
         """A write failed that can be taken back; the exception to raise.
 
         If there is only no room, the directory stays online.

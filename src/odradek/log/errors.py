@@ -72,9 +72,9 @@ _NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
 """The process, or the machine, has as many files open as it may."""
 
 
-def is_for_room(error: OSError) -> bool:
+def is_for_room(error: BaseException) -> bool:
     """Whether the device works, and only room is lacking: on it, or among the open files."""
-    return error.errno in _NO_ROOM or error.errno in _NO_DESCRIPTOR
+    return isinstance(error, OSError) and error.errno in _NO_ROOM | _NO_DESCRIPTOR
 
 
 def is_for_descriptors(error: OSError) -> bool:

@@ -17,11 +17,10 @@ when its turn comes after one that was begun later, nothing is left for it to do
 from __future__ import annotations
 
 import errno
-import os
-import threading
 from typing import TYPE_CHECKING
 
-from odradek.env.file_system import READ_ONLY, FileSystem, replace_file
+from odradek.env.executor import Lock
+from odradek.env.file_system import READ_ONLY, FileSystem, parent_of, replace_file
 from odradek.log import names, snapshots
 from odradek.log.checkpoints import leader_epochs_text
 from odradek.log.descriptors import OpenFile
@@ -40,7 +39,7 @@ class FlushOrder:
     __slots__ = ("begun", "is_in_background", "lock", "run", "under_way")
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Lock()
         """Held while one is run."""
         self.begun = 0
         self.run = 0
@@ -108,7 +107,7 @@ class FlushWork:
             self._directories.append(log.path)
             log.is_unsynced = False
         if log.is_new:
-            self._directories.append(os.path.dirname(log.path))
+            self._directories.append(parent_of(log.path))
             log.is_new = False
         order.under_way.append(self)
         order.begun += 1
@@ -118,7 +117,7 @@ class FlushWork:
         """What it was to do may not have been done: who flushes next does it."""
         log = self._log
         log.is_unsynced = log.is_unsynced or bool(self._directories)
-        log.is_new = log.is_new or os.path.dirname(log.path) in self._directories
+        log.is_new = log.is_new or parent_of(log.path) in self._directories
         if self._epochs is not None:
             log.leader_epochs.on_lost()
 
@@ -176,7 +175,7 @@ class FlushWork:
         log.last_flush_ms = log.storage.clock.now_ms()
         set_flush_offset(log)
 
-    def failed(self, error: OSError) -> DiskFull | LogDirectoryOffline:
+    def failed(self, error: BaseException) -> DiskFull | LogDirectoryOffline:
         """The work raised, or was not begun after another did; the exception to raise.
 
         If there is only no room, the recovery point stays where it is. Otherwise the log
@@ -233,7 +232,7 @@ def flush_in_background(log: PartitionLog) -> None:
         return
     log.flushes.is_in_background = True
 
-    def done(error: OSError | None) -> None:
+    def done(error: BaseException | None) -> None:
         log.flushes.is_in_background = False
         if log.is_deleted:
             return

@@ -65,7 +65,7 @@ class GroupCommit:
             for work in works:
                 work.run()
 
-        def done(error: OSError | None) -> None:
+        def done(error: BaseException | None) -> None:
             self._is_running = False
             running, self._running = self._running, {}
             for work, callbacks in running.values():

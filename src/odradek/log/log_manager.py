@@ -18,12 +18,13 @@ from collections.abc import Callable, Collection, Iterator
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor, InlineExecutor
 from odradek.env.file_system import FileSystem, replace_file
 from odradek.env.randomness import RandomBytes
 from odradek.log import names
 from odradek.log.checkpoints import clean_shutdown_text
 from odradek.log.chores import Chores
-from odradek.log.cleaner.child import ProcessChild
+from odradek.log.cleaner.child import WORKER, ProcessChild
 from odradek.log.cleaner.log_cleaner import LogCleaner, StartChild
 from odradek.log.closing import close_all
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT
@@ -44,7 +45,7 @@ from odradek.log.startup import (
     open_directory,
     open_log,
 )
-from odradek.log.storage import Background, Storage, run_now
+from odradek.log.storage import Storage
 from odradek.model import uuids
 from odradek.model.topic_partition import TopicPartition
 
@@ -56,8 +57,7 @@ DirectoryFailure = Callable[[LogDirectory, list[PartitionLog]], None]
 class LogManager:
     """See the module.
 
-    `topic_configs(topic)` gives a topic's settings; `background` moves work off the thread (see
-    `Storage`); `open_files_max` bounds the `.log` files that are open at a time; `start_cleaner`
+    `topic_configs(topic)` gives a topic's settings; `executor` runs what would hold up the loop; `open_files_max` bounds the `.log` files that are open at a time; `start_cleaner`
     starts a process that compacts.
     """
 
@@ -69,17 +69,18 @@ class LogManager:
         random_bytes: RandomBytes,
         *,
         topic_configs: TopicConfigs,
-        background: Background = run_now,
+        executor: Executor | None = None,
         on_directory_failure: DirectoryFailure | None = None,
         open_files_max: int = POOL_LIMIT_DEFAULT,
-        start_cleaner: StartChild = ProcessChild,
+        start_cleaner: StartChild | None = None,
     ) -> None:
         self.config = config
+        executor = self._executor = executor or InlineExecutor()
         self.storage = Storage(
             file_system,
             clock,
             random_bytes,
-            background=background,
+            executor=executor,
             open_files_max=open_files_max,
             producer_expiration_ms=config.producer_id_expiration_ms,
             verify_transactions=config.transaction_partition_verification_enable,
@@ -93,6 +94,7 @@ class LogManager:
         self._topic_configs = topic_configs
         self._on_directory_failure = on_directory_failure
         self._group_commits: dict[str, GroupCommit] = {}
+        start_cleaner = start_cleaner or (lambda: ProcessChild(executor.start_process(WORKER)))
         self.cleaner = LogCleaner(self, start_cleaner) if config.log_cleaner_enable else None
         self._chores = Chores(self)
         self.storage.remove_later = self._chores.remove_later
@@ -174,7 +176,7 @@ class LogManager:
         for directory in self.online_directories:
             logs = self.logs_in(directory)
             try:
-                close_all(logs, directory)
+                close_all(logs, directory, self._executor)
                 self._chores.write_checkpoints(directory, logs)
                 marker = directory.file(names.CLEAN_SHUTDOWN)
                 replace_file(self.storage.file_system, marker, clean_shutdown_text(broker_epoch))

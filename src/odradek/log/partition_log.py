@@ -571,11 +571,11 @@ class PartitionLog:
         for segment in self.segments:
             segment.close_file()
 
-    def fail(self, what: str, error: OSError) -> LogDirectoryOffline:
+    def fail(self, what: str, error: BaseException) -> LogDirectoryOffline:
         """The disk failed: the log directory goes offline; the exception to raise."""
         return self.directory.fail(f"could not {what} {self.topic_partition}", error)
 
-    def refuse(self, what: str, error: OSError) -> DiskFull | LogDirectoryOffline:
+    def refuse(self, what: str, error: BaseException) -> DiskFull | LogDirectoryOffline:
         """A write failed that can be taken back; the exception to raise."""
         return self.directory.refuse(f"could not {what} {self.topic_partition}", error)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from odradek.config.topic_config import TopicConfig
@@ -123,12 +122,8 @@ def load_directory(
             "loading" if one.was_clean else "recovering, after no clean shutdown,",
             len(found),
         )
-    if one.was_clean or threads <= 1:
-        logs = list(_with_progress(directory, len(found), map(one.load, found)))
-    else:
-        with ThreadPoolExecutor(threads, "odradek-recovery") as executor:
-            loaded = executor.map(one.load, found)
-            logs = list(_with_progress(directory, len(found), loaded))
+    loaded = storage.executor.map(one.load, found, 1 if one.was_clean else threads)
+    logs = list(_with_progress(directory, len(found), loaded))
     broker_epoch = -1 if epoch is None else epoch
     return Contents(logs, one.damaged, retired, one.was_clean, broker_epoch)
 

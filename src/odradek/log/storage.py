@@ -2,12 +2,11 @@
 
 Logs are changed on one thread only, the loop's. Two kinds of work leave it:
 
-- `background(work, done)`: `work()` runs in a thread and touches only what it was given
-  (descriptors, paths, bytes); then `done(error)` is called on the loop's thread, with the
-  `OSError` that `work` raised or None.
-- `remove_later(paths, delay_ms)`: files on their way out.
+- `background(work, done)`: the executor's `submit`. `work()` touches only what it was given
+  (descriptors, paths, bytes); then `done(error)` is called on the loop's thread.
+- `remove_later(paths, delay_ms)`: files that are to be removed.
 
-Without a loop (tests, tools, the start of a node) both happen at once: `run_now`.
+Without a loop (tests, tools) both happen at once.
 """
 
 from __future__ import annotations
@@ -16,28 +15,17 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from odradek.env.clock import Clock
+from odradek.env.executor import Done, Executor, InlineExecutor, Work
 from odradek.env.file_system import FileSystem
 from odradek.env.randomness import RandomBytes
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT, DescriptorPool
 from odradek.log.directory import LogDirectory
 
 T = TypeVar("T")
-Work = Callable[[], None]
-Done = Callable[[OSError | None], None]
 Background = Callable[[Work, Done], None]
 RemoveLater = Callable[[Sequence[str], int], None]
 
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
-
-
-def run_now(work: Work, done: Done) -> None:
-    """Do the work on this thread."""
-    try:
-        work()
-    except OSError as error:
-        done(error)
-        return
-    done(None)
 
 
 class Storage:
@@ -48,6 +36,7 @@ class Storage:
         "background",
         "clock",
         "descriptors",
+        "executor",
         "file_system",
         "producer_expiration_ms",
         "random_bytes",
@@ -63,7 +52,7 @@ class Storage:
         clock: Clock,
         random_bytes: RandomBytes,
         *,
-        background: Background = run_now,
+        executor: Executor | None = None,
         open_files_max: int = POOL_LIMIT_DEFAULT,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT,
         verify_transactions: bool = True,
@@ -74,7 +63,8 @@ class Storage:
         self._impatient = file_system.impatient()
         self.clock = clock
         self.random_bytes = random_bytes
-        self.background = background
+        self.executor = executor or InlineExecutor()
+        self.background: Background = self.executor.submit
         self.descriptors = DescriptorPool(file_system, open_files_max)
         self.producer_expiration_ms = producer_expiration_ms
         self.verify_transactions = verify_transactions

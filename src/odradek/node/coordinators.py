@@ -18,6 +18,7 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
 from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
@@ -57,15 +58,34 @@ def compose(
     controller: ControllerChannel,
     broker_epoch: Callable[[], int],
     loop: asyncio.AbstractEventLoop,
+    executor: Executor,
+    on_loaded: Callable[[int], None],
 ) -> Coordinators:
-    """Make them. `broker_epoch` gives the epoch of this broker's registration."""
+    """Make them.
+
+    `broker_epoch` gives the epoch of this broker's registration. `on_loaded` is called with the
+    number of records of each partition that a coordinator has loaded.
+    """
     groups = GroupCoordinator(
-        config, clock, random_bytes, ReplicaTopic(replicas, OFFSETS_TOPIC), loop
+        config,
+        clock,
+        random_bytes,
+        ReplicaTopic(replicas, OFFSETS_TOPIC),
+        loop,
+        executor,
+        on_loaded,
     )
     producer_ids = ProducerIds(config.node_id, broker_epoch, controller, clock, loop)
     markers = MarkerWriter(replicas, groups, clock, loop)
     transactions = TransactionCoordinator(
-        config, clock, ReplicaTopic(replicas, TRANSACTION_TOPIC), producer_ids, markers, loop
+        config,
+        clock,
+        ReplicaTopic(replicas, TRANSACTION_TOPIC),
+        producer_ids,
+        markers,
+        loop,
+        executor,
+        on_loaded,
     )
     verification = Verification(transactions, current_config, clock)
     return Coordinators(groups, producer_ids, markers, transactions, verification)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from odradek.broker.broker import Broker
 from odradek.broker.client_telemetry import ClientTelemetry
@@ -36,6 +37,7 @@ from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from odradek.core.session.fetch import FetchSessionCache
 from odradek.env.clock import Clock, SystemClock
+from odradek.env.executor import Executor, ThreadExecutor, call
 from odradek.env.file_system import FileSystem, OsFileSystem
 from odradek.env.randomness import RandomBytes, system_random_bytes
 from odradek.handlers.dispatch import Dispatcher
@@ -45,7 +47,6 @@ from odradek.model import uuids
 from odradek.model.errors import ApiError
 from odradek.network.event_loop import MeasuredSelector
 from odradek.network.server import Endpoint, Limits, Server, bind
-from odradek.node.background import Background
 from odradek.node.coordinators import compose
 from odradek.node.format import Formatter, Identity
 from odradek.node.metrics_server import MetricsServer
@@ -72,6 +73,7 @@ class Node:
         clock: Clock | None = None,
         random_bytes: RandomBytes = system_random_bytes,
         file_system: FileSystem | None = None,
+        executor: Executor | None = None,
         cluster_id: str | None = None,
     ) -> None:
         self.config = config
@@ -79,9 +81,12 @@ class Node:
         self._clock = clock or SystemClock()
         self._random_bytes = random_bytes
         self._file_system = file_system or OsFileSystem()
+        self._executor = executor
         self._cluster_id = cluster_id
         self.failed: asyncio.Event = asyncio.Event()
         """Set when the node cannot go on: its metadata log or all its log directories failed."""
+        self.on_loaded: Callable[[int], None] = lambda records: None
+        """Called with the number of records of each partition that a coordinator has loaded."""
         self._metadata_directory: LogDirectory | None = None
         self._endpoints: list[Endpoint] = []
         self._controller_endpoints: list[Endpoint] = []
@@ -99,14 +104,15 @@ class Node:
             LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk failed, or
                 does not hold what it should.
         """
+        loop = asyncio.get_running_loop()
+        executor = self._executor = self._executor or ThreadExecutor(loop)
         try:
-            await self._start(asyncio.get_running_loop())
+            await self._start(loop, executor)
         except BaseException:
             self._release_ports()
             raise
 
-    async def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._background = Background(loop)
+    async def _start(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> None:
         self._topic_configs = TopicConfigs(self.config)
         self._logs = LogManager(
             self.config,
@@ -114,7 +120,7 @@ class Node:
             self._clock,
             self._random_bytes,
             topic_configs=self._topic_configs,
-            background=self._background,
+            executor=executor,
             on_directory_failure=self._on_directory_failure,
         )
         formatter = Formatter(
@@ -131,10 +137,10 @@ class Node:
             directory.id = self.identity.directory_ids.get(directory.path)
         self._metadata = MetadataCache()
         self._publishers = PublisherChain(self._metadata)
-        await self._start_controller(formatter)
+        await self._start_controller(formatter, executor)
         self._topic_configs.image = self._metadata.image
-        await asyncio.to_thread(self._logs.load)
-        self._compose(loop)
+        await call(executor, self._logs.load)
+        self._compose(loop, executor)
         await self._join()
         self.server.start()
         if self._controller_server is not None:
@@ -143,7 +149,7 @@ class Node:
         if self._metrics is not None:
             self._metrics.start()
 
-    async def _start_controller(self, formatter: Formatter) -> None:
+    async def _start_controller(self, formatter: Formatter, executor: Executor) -> None:
         path = self.config.metadata_log_dir
         directory = next((d for d in self._logs.directories if d.path == path), None)
         if directory is None:
@@ -160,6 +166,7 @@ class Node:
             bootstrap=self.identity.bootstrap,
             clock=self._clock,
             random_bytes=self._random_bytes,
+            executor=executor,
             publishers=self._publishers,
             supported_features=SUPPORTED_FEATURES,
             on_failure=lambda failure: self.failed.set(),
@@ -172,7 +179,7 @@ class Node:
             for node_id, (host, port) in self.config.quorum_voters.items()
         ]
 
-    def _compose(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _compose(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> None:
         config = self.config
         replicas = ReplicaManager(config.node_id, self._logs, loop)
         channel = LocalControllerChannel(self.controller, replicas.opened)
@@ -185,11 +192,14 @@ class Node:
             channel,
             lambda: self._lifecycle.epoch,
             loop,
+            executor,
+            self._report_loaded,
         )
         broker = self.broker = Broker(
             node_id=config.node_id,
             cluster_id=self.identity.cluster_id,
             loop=loop,
+            executor=executor,
             clock=self._clock,
             random_bytes=self._random_bytes,
             config=config,
@@ -230,6 +240,9 @@ class Node:
         self._publishers.add(settings)
         self._publishers.add(CoordinatorPublisher(broker.groups, broker.transactions))
         self._publishers.add(replicas)
+
+    def _report_loaded(self, records: int) -> None:
+        self.on_loaded(records)
 
     def _draw_session_id(self) -> int:
         return int.from_bytes(self._random_bytes(4), "big") >> 1
@@ -326,7 +339,8 @@ class Node:
     async def stop(self) -> None:
         """Stop in good order."""
         if self._metrics is not None:
-            await asyncio.to_thread(self._metrics.close)
+            assert self._executor is not None
+            await call(self._executor, self._metrics.close)
         if self._tick is not None:
             self._tick.cancel()
         self.broker.replicas.expire_all()
@@ -356,7 +370,8 @@ class Node:
             await self.controller.close()
         except (DiskFull, LogDirectoryOffline) as error:
             log.error("the metadata log is not closed cleanly: %s", error.message)
-        await self._background.close()
+        assert self._executor is not None
+        await self._executor.close()
         self._logs.shutdown(self._lifecycle.epoch)
         directory = self._metadata_directory
         if directory is not None and directory.lock is not None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import gc
 import logging
-import os
-import resource
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.raft.machine import QuorumError
+from odradek.env.process import raise_descriptor_limit
 from odradek.log import DamagedFile, DirectoryInUse, DiskFull, LogDirectoryOffline
 from odradek.network.event_loop import new_event_loop
 from odradek.network.server import ListenError
@@ -35,8 +32,9 @@ FAILURES = (
 )  # fmt: skip
 """What may keep a node from starting; anything else is a defect of ours."""
 
-DESCRIPTORS_AT_HAND = 16_384
-"""Descriptors that the process has room for from its start: 128 KB."""
+FREEZE_RECORDS = 10_000
+"""After a coordinator has loaded so many, they are kept from the garbage collector, which held up
+the loop for 100 ms to look through a million offsets in vain."""
 
 
 def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
@@ -48,7 +46,7 @@ def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     Raises:
         StartError: with what to do.
     """
-    _open_many_files()
+    raise_descriptor_limit()
     loop, selector = new_event_loop()
     # It cancels what a start that failed, or was interrupted, has left, and waits for it.
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -61,26 +59,10 @@ def _what_to_do(error: Exception) -> str:
     return str(error)
 
 
-def _open_many_files() -> None:
-    """Every connection is a file; the lower limit that processes begin with is for others.
-
-    Linux doubles a process's table of descriptors when it is full, and if there are threads, whoever
-    opens a file then waits until all processors have let go of the old one: up to tens of
-    milliseconds, in the midst of a burst of connections. So the table gets its size now.
-    """
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (OSError, ValueError) as error:  # some systems name a limit that they do not grant
-        log.debug("the limit of open files stays as it is: %s", error)
-    with open(os.devnull, "rb") as file, suppress(OSError):  # the limit is lower
-        os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, DESCRIPTORS_AT_HAND - 1))
-
-
 async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    # Next to nothing of what a start makes is garbage: to look for some costs a fifth of it.
+    # Almost nothing that a start creates is garbage: collections would take a fifth of its time.
     gc.disable()
     try:
         await node.start()
@@ -99,6 +81,7 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     # What lives now lives as long as the node: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    node.on_loaded = _keep_from_collector
     on_ready(node)
     node.selector.forget_pauses()
     waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]
@@ -108,3 +91,9 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     log.info("stopping")
     await node.stop()
     return 1 if node.failed.is_set() else 0
+
+
+def _keep_from_collector(records: int) -> None:
+    """A coordinator has loaded so many records, which stay as long as it does."""
+    if records >= FREEZE_RECORDS:
+        gc.freeze()

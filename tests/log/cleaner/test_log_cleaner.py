@@ -13,9 +13,10 @@ from tests.log.cleaner.support import COMPACTED, InlineChild
 from tests.log.support import TOPIC_ID, LogRoom, batch, read_records, topic_config
 
 from odradek.env.file_system import OsFileSystem
+from odradek.env.process import PipedProcess
 from odradek.log import LogManager, PartitionLog
 from odradek.log.checkpoints import read_offsets
-from odradek.log.cleaner.child import ProcessChild
+from odradek.log.cleaner.child import WORKER, ProcessChild
 from odradek.model.topic_partition import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -278,11 +279,11 @@ class LiveNode(Node):
     """A manager whose workers are processes."""
 
     def start(self) -> LogManager:
-        self.processes: list[ProcessChild] = []
+        self.processes: list[PipedProcess] = []
 
         def start_child() -> ProcessChild:
-            self.processes.append(ProcessChild())
-            return self.processes[-1]
+            self.processes.append(PipedProcess(WORKER))
+            return ProcessChild(self.processes[-1])
 
         manager = self.room.manager(
             overrides=self.overrides,
@@ -326,7 +327,7 @@ def test_a_killed_process_is_replaced(tmp_path):
 
 
 def test_the_process_is_in_the_session_of_the_node_but_not_in_its_group():
-    child = ProcessChild()
+    child = PipedProcess(WORKER)
     try:
         assert os.getsid(child.pid) == os.getsid(0)
         assert os.getpgid(child.pid) == child.pid
@@ -336,7 +337,7 @@ def test_the_process_is_in_the_session_of_the_node_but_not_in_its_group():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the policy")
 def test_the_process_takes_only_processor_time_that_nobody_wants():
-    child = ProcessChild()
+    child = PipedProcess(WORKER)
     try:
         deadline = time.monotonic() + 30
         while os.sched_getscheduler(child.pid) != os.SCHED_IDLE:
@@ -348,7 +349,7 @@ def test_the_process_takes_only_processor_time_that_nobody_wants():
 
 
 def test_the_end_of_the_node_is_the_end_of_its_process(tmp_path):
-    child = ProcessChild()
+    child = PipedProcess(WORKER)
     child._input.close()
     deadline = time.monotonic() + 30
     while child._process.poll() is None:

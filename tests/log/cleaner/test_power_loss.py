@@ -17,6 +17,7 @@ from tests.log.support import (
     NOW_MS,
     PARTITION,
     TOPIC_ID,
+    LaterExecutor,
     LogRoom,
     batch,
     end_transaction,
@@ -25,9 +26,9 @@ from tests.log.support import (
     topic_config,
 )
 
+from odradek.env.executor import Done, InlineExecutor, Work
 from odradek.log import LogManager, PartitionLog, sequential_writer
 from odradek.log.cleaner.work import Message, WorkItem
-from odradek.log.storage import Done, Work, run_now
 from odradek.records.control import control_type
 from odradek.records.record import Record, iterate_records
 
@@ -184,7 +185,7 @@ class World:
         manager = self.room.manager(
             overrides={"num.recovery.threads.per.data.dir": "1"},
             topic_configs=lambda _: topic_config(**COMPACTED | {"segment_bytes": 600}),
-            background=self.later,
+            executor=LaterExecutor(self.later),
             start_cleaner=lambda: Child(self.files),
         )
         manager.start()
@@ -192,7 +193,7 @@ class World:
 
     def later(self, work: Work, done: Done) -> None:
         if self.draw.random() < 0.5:
-            run_now(work, done)
+            InlineExecutor().submit(work, done)
         else:
             self.background.append((work, done))
 
@@ -239,7 +240,7 @@ class World:
 
     def catch_up(self, _: PartitionLog | None = None) -> None:
         while self.background:
-            run_now(*self.background.pop(0))
+            InlineExecutor().submit(*self.background.pop(0))
 
     def restart(self, log: PartitionLog) -> None:
         self.catch_up()

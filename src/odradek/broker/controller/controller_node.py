@@ -18,7 +18,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +38,7 @@ from odradek.core.metadata.record import decode_record, encode_record
 from odradek.core.raft.machine import QuorumMachine
 from odradek.core.raft.voters import Voter, VoterSet
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.model.errors import ApiError, ErrorCode
@@ -80,8 +80,6 @@ class ControllerNode:
         self._supported_features = supported_features
         self._loader = BatchLoader()
         self._waiting: deque[_Waiting] = deque()
-        self._executor = ThreadPoolExecutor(1, "odradek-metadata")
-        self._snapshot_executor = ThreadPoolExecutor(1, "odradek-snapshot")
         self._quorum: QuorumNode | None = None
         self._snapshotter: Snapshotter | None = None
 
@@ -97,6 +95,7 @@ class ControllerNode:
         bootstrap: Sequence[Message],
         clock: Clock,
         random_bytes: RandomBytes,
+        executor: Executor,
         publishers: PublisherChain,
         supported_features: Mapping[str, tuple[int, int]],
         on_failure: OnFailure,
@@ -117,14 +116,14 @@ class ControllerNode:
         try:
             settings = self._read_log(metadata_log, static_voters)
             machine = QuorumMachine(local_voter.key, settings.voters, metadata_log.read_election())
-            self._snapshotter = Snapshotter(metadata_log, config, clock, self._snapshot_executor)
+            self._snapshotter = Snapshotter(metadata_log, config, clock, executor)
             quorum = QuorumNode(
                 metadata_log,
                 machine,
                 settings,
                 local_voter,
                 clock,
-                self._executor,
+                executor,
                 self._on_commit,
                 lambda failure: self._fail(failure, on_failure),
             )
@@ -146,8 +145,6 @@ class ControllerNode:
                 await self._quorum.close()
         except (DiskFull, LogDirectoryOffline) as error:
             log.error("could not close the metadata log: %s", error.message)
-        finally:
-            self._shut_down_executors()
 
     # -- start ----------------------------------------------------------------------------------
 
@@ -320,17 +317,10 @@ class ControllerNode:
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
-        try:
-            if self._snapshotter is not None:
-                await self._snapshotter.close()
-            if self._quorum is not None:
-                await self._quorum.close()
-        finally:
-            self._shut_down_executors()
-
-    def _shut_down_executors(self) -> None:
-        self._executor.shutdown(wait=False)
-        self._snapshot_executor.shutdown(wait=False)
+        if self._snapshotter is not None:
+            await self._snapshotter.close()
+        if self._quorum is not None:
+            await self._quorum.close()
 
 
 async def _within(future: asyncio.Future[None], timeout_ms: int) -> None:

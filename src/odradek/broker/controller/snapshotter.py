@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import Executor
 
 from odradek.broker.raft.control import ControlMessage
 from odradek.broker.raft.metadata_log import MetadataLog
@@ -19,6 +18,7 @@ from odradek.core.metadata.image import MetadataImage
 from odradek.core.metadata.record import encode_record
 from odradek.core.metadata.snapshot import image_records
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor, Pool, call
 from odradek.log.errors import LogDirectoryOffline
 
 log = logging.getLogger("odradek.metadata")
@@ -77,9 +77,13 @@ class Snapshotter:
         latest = self._log.latest_snapshot
         if latest is not None and snapshot_id <= latest:
             return
-        arguments = (image, snapshot_id, self._settings, self._last_append_ms)
+        settings, append_ms = self._settings, self._last_append_ms
         try:
-            await self._loop.run_in_executor(self._executor, self._write_now, *arguments)
+            await call(
+                self._executor,
+                lambda: self._write_now(image, snapshot_id, settings, append_ms),
+                Pool.SNAPSHOT,
+            )
             self._log.add_snapshot(snapshot_id)
             self._log.clean(
                 self._clock.now_ms(),

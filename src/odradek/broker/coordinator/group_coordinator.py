@@ -24,6 +24,7 @@ from odradek.core.group.state import GroupState
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage, TopicImage
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC
@@ -61,6 +62,8 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         random_bytes: RandomBytes,
         topic: CoordinatorTopic,
         loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        on_loaded: Callable[[int], None] = lambda records: None,
     ) -> None:
         self._random_bytes = random_bytes
         codec = Codec(config.offsets_topic_compression_codec)
@@ -69,7 +72,14 @@ class GroupCoordinator(Coordinator[GroupMachine]):
             topic,
             config.offsets_topic_num_partitions,
             config,
-            Means(loop, clock, config.offsets_commit_timeout_ms, codec),
+            Means(
+                loop,
+                clock,
+                executor,
+                config.offsets_commit_timeout_ms,
+                codec=codec,
+                on_loaded=on_loaded,
+            ),
             config.offsets_load_buffer_size,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from typing import NamedTuple
 
 from odradek.broker.coordinator.log import CoordinatorPartition
@@ -18,10 +17,6 @@ SLICE_MS = 2
 """After so much work others get their turn of the loop."""
 RECORDS_PER_LOOK = 100
 """Records between two looks at the clock."""
-
-FREEZE_RECORDS = 10_000
-"""After so many, what was made of them is kept from the garbage collector, which held up the loop
-for 100 ms to look through a million offsets in vain."""
 
 
 class Loaded(NamedTuple):
@@ -73,8 +68,6 @@ class Loader:
                 await self._replay_batch(batch)
                 offset = batch.next_offset
         self._machine.journal.recording = True
-        if self._records >= FREEZE_RECORDS:
-            gc.freeze()
         duration_ms = self._clock.monotonic_ms() - started_ms
         return Loaded(max(offset, partition.end_offset), self._records, size, duration_ms)
 

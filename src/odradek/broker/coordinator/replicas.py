@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Sequence
 
 from odradek.broker.coordinator.log import CoordinatorPartition, HighWatermarkListener
 from odradek.broker.partition import Partition
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.env.executor import call
 from odradek.log.origin import AppendOrigin
 from odradek.log.own_records import append_own_records
 from odradek.model.errors import ApiError, ErrorCode
@@ -82,8 +81,10 @@ class ReplicaPartition:
         if data is None:
             return b""
         records = data.records
-        return await asyncio.to_thread(
-            os.pread, records.descriptor, records.length, records.position
+        storage = log.storage
+        return await call(
+            storage.executor,
+            lambda: storage.file_system.pread(records.descriptor, records.length, records.position),
         )
 
     def listen(self, listener: HighWatermarkListener | None) -> None:

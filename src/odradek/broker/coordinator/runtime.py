@@ -138,6 +138,7 @@ class CoordinatorRuntime(Generic[MachineT]):
             async with self._load_turn:
                 loaded = await loader.load()
                 self._activate(shard, loaded.end_offset)
+            self._means.on_loaded(loaded.records)
             log.info(
                 "loaded %s: %d records, %d bytes in %d ms",
                 shard.name,

@@ -17,6 +17,7 @@ from odradek.core.coordinator.record import encode
 from odradek.core.coordinator.result import CoordinatorResult, OnCommit, PackedResult
 from odradek.core.coordinator.timers import Timer
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor, call
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.records.builder import RecordBatchBuilder
@@ -50,25 +51,38 @@ class ShardState(Enum):
 class Means:
     """What all shards of a runtime share."""
 
-    __slots__ = ("clock", "codec", "loop", "shares_batches", "write_timeout_ms")
+    __slots__ = (
+        "clock",
+        "codec",
+        "executor",
+        "loop",
+        "on_loaded",
+        "shares_batches",
+        "write_timeout_ms",
+    )
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
+        executor: Executor,
         write_timeout_ms: int,
-        codec: Codec = Codec.NONE,
         *,
+        codec: Codec = Codec.NONE,
         shares_batches: bool = True,
+        on_loaded: Callable[[int], None] = lambda records: None,
     ) -> None:
         self.loop = loop
         self.clock = clock
+        self.executor = executor
         self.write_timeout_ms = write_timeout_ms
         """How long an answer may wait for its records to be committed."""
         self.codec = codec
         """How batches are compressed."""
         self.shares_batches = shares_batches
         """Whether questions of one millisecond share a batch, rather than write one each."""
+        self.on_loaded = on_loaded
+        """Called with the number of records of each partition that was loaded."""
 
 
 class Shard(Generic[MachineT]):
@@ -557,12 +571,10 @@ class Shard(Generic[MachineT]):
         if task.key in self._tasks or self.state is not ShardState.ACTIVE:
             return
         self._tasks[task.key] = task
-        future = self._means.loop.run_in_executor(None, task.work)
+        future = call(self._means.executor, task.work, loop=self._means.loop)
         future.add_done_callback(partial(self._on_task_done, task))
 
     def _on_task_done(self, task: Task, future: asyncio.Future[Any]) -> None:
-        if future.cancelled():
-            return
         error = future.exception()
         if self._tasks.get(task.key) is not task:
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from odradek.core.transaction.machine import TransactionMachine
 from odradek.core.transaction.state import TransactionState
 from odradek.core.transaction.transaction import Partitions
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import TRANSACTION_TOPIC
 from odradek.wire.generated.describe_transactions_response import (
@@ -55,6 +57,8 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         producer_ids: ProducerIds,
         markers: MarkerWriter,
         loop: asyncio.AbstractEventLoop,
+        executor: Executor,
+        on_loaded: Callable[[int], None] = lambda records: None,
     ) -> None:
         self._producer_ids = producer_ids
         self._markers = markers
@@ -63,7 +67,14 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
             topic,
             config.transaction_state_log_num_partitions,
             config,
-            Means(loop, clock, config.request_timeout_ms, shares_batches=False),
+            Means(
+                loop,
+                clock,
+                executor,
+                config.request_timeout_ms,
+                shares_batches=False,
+                on_loaded=on_loaded,
+            ),
             config.transaction_state_log_load_buffer_size,
         )
 

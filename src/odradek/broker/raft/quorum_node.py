@@ -1,4 +1,4 @@
-"""The shell of the quorum machine: appends, flushes in a thread, tells what is committed.
+"""Performs what the quorum machine decides: appends, flushes in a thread, reports commits.
 
 Everything but the syncs runs on the loop's thread. Appends of one turn of the loop, and all that
 come while a sync is under way, share the next sync. When nothing is appended, nothing happens.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from typing import assert_never
 
 from odradek.broker.raft.control import QuorumSettings, leader_change, voters_messages
@@ -28,6 +27,7 @@ from odradek.core.raft.events import (
 from odradek.core.raft.machine import Leader, QuorumMachine
 from odradek.core.raft.voters import Voter
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor, Pool, call
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.log.flushing import FlushWork
 
@@ -181,7 +181,7 @@ class QuorumNode:
         if work is None:
             self._step(LogFlushed(end_offset))
             return
-        self._flush = self._loop.run_in_executor(self._executor, work.run)
+        self._flush = call(self._executor, work.run, Pool.METADATA)
         self._flush.add_done_callback(lambda done: self._flushed(done, work, end_offset))
 
     def _flushed(self, done: asyncio.Future[None], work: FlushWork, end_offset: int) -> None:

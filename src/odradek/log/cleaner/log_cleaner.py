@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from odradek.log import names
 from odradek.log.checkpoint_file import CheckpointFile
 from odradek.log.checkpoints import read_offsets
-from odradek.log.cleaner.child import Child, ProcessChild
+from odradek.log.cleaner.child import Child
 from odradek.log.cleaner.cleaned_files import remove_cleaned
 from odradek.log.cleaner.facts import facts_of, work_item
 from odradek.log.cleaner.planning import NEVER_CLEANED, Cleanable, find_cleanable
@@ -99,7 +99,7 @@ class Slot:
 class LogCleaner:
     """See the module. Made by `LogManager`; `start_child` makes a worker."""
 
-    def __init__(self, manager: LogManager, start_child: StartChild = ProcessChild) -> None:
+    def __init__(self, manager: LogManager, start_child: StartChild) -> None:
         self._manager = manager
         self._start_child = start_child
         self._schedule = Schedule()
@@ -340,7 +340,7 @@ class LogCleaner:
         log = job.log
         self._has_cleaned = True
 
-        def done(error: OSError | None) -> None:
+        def done(error: BaseException | None) -> None:
             is_valid = job.is_valid
             log.is_cleaning = False
             if not is_valid:

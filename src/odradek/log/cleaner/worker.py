@@ -1,31 +1,25 @@
 """The process that cleans: `python -m odradek.log.cleaner.worker`, started by the node on demand.
 
-It takes work from its standard input and tells of it on its standard output (`work`), runs with
-low priority, and ends when its input does: so it does not survive the node. It never removes or
-renames anything but `.cleaned` files, and after the end of its input not even these, because
-another node may be at work by then.
+It receives commands from the node and sends messages back (`work`), runs with low priority, and
+ends with the node. It never removes or renames anything but `.cleaned` files, and once the node
+has gone not even these, because another node may use the directory by then.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
-import os
-import select
-import signal
-import sys
-import time
 from collections import deque
 from typing import Any
 
-from odradek.env.file_system import OsFileSystem
+from odradek.env.clock import Clock, SystemClock
+from odradek.env.file_system import FileSystem, OsFileSystem
+from odradek.env.process import Parent, PipeParent, ignore_interrupts, lower_priority
 from odradek.log.cleaner.round import Round
 from odradek.log.cleaner.work import (
     Done,
     Failed,
     Message,
-    Replaced,
     WorkItem,
     decode_item,
     encode,
@@ -33,51 +27,63 @@ from odradek.log.cleaner.work import (
 from odradek.log.errors import DamagedFile, is_for_room
 from odradek.records.errors import RecordsError
 
-NICENESS = 19
-_INPUT, _OUTPUT = 0, 1
 _POLL_BYTES = 1 << 20
 """Commands are looked for after so many bytes."""
+_POLL_MS = 1000.0
+"""Commands are looked for at least so often while the rate makes the worker wait."""
+_BURST_MS = 300
+"""Time that was not used may be caught up with at most so much."""
 
 
 class StoppedByNode(Exception):
-    """The item was taken back."""
+    """The node has taken the item back."""
 
 
 class Worker:
-    """See the module."""
+    """See the module. `take` is given what the node sends, `work` does what is to be done."""
 
-    def __init__(self) -> None:
+    def __init__(self, file_system: FileSystem, clock: Clock, parent: Parent) -> None:
+        self._file_system = file_system
+        self._clock = clock
+        self._parent = parent
         self._received = b""
         self._items: deque[WorkItem] = deque()
         self._stopped: set[int] = set()
         self._current = -1
         self._rate = float("inf")
-        self._free_at = 0.0
-        """When the bytes so far will have been paid for, at the rate."""
+        self._free_at_ms = 0.0
+        """When the bytes so far will be within the rate."""
         self._unpolled = 0
 
-    def run(self) -> None:
-        """Work until the input ends."""
-        while True:
-            while not self._items:
-                self._receive()
+    def take(self, data: bytes) -> None:
+        """Read the commands of the node; a part of one is kept until the rest comes."""
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            self._obey(json.loads(line))
+
+    def work(self) -> None:
+        """Do all items, and those that come meanwhile."""
+        while self._items:
             item = self._items.popleft()
             if item.number in self._stopped:
-                self._stopped.discard(item.number)
-                self._send(Failed(item.number, "taken back", False, was_stopped=True))
+                self._was_stopped(item)
             else:
                 self._clean(item)
+
+    def _was_stopped(self, item: WorkItem) -> None:
+        self._stopped.discard(item.number)
+        self._send(Failed(item.number, "stopped by the node", False, was_stopped=True))
 
     def _clean(self, item: WorkItem) -> None:
         self._current = item.number
         self._rate = item.rate
-        self._free_at = started = time.monotonic()
+        started_ms = self._clock.monotonic_ms()
+        self._free_at_ms = started_ms
         try:
-            round_ = Round(OsFileSystem(), item, self._pause)
-            next_offset = round_.run(self._replaced)
+            round_ = Round(self._file_system, item, self._pause)
+            next_offset = round_.run(self._send)
         except StoppedByNode:
-            self._stopped.discard(item.number)
-            self._send(Failed(item.number, "taken back", False, was_stopped=True))
+            self._was_stopped(item)
         except OSError as error:
             lacks_room = is_for_room(error)
             self._send(Failed(item.number, str(error), not lacks_room, lacks_room=lacks_room))
@@ -94,81 +100,56 @@ class Worker:
                     tally.records_read,
                     tally.records_kept,
                     round_.map.utilization,
-                    int((time.monotonic() - started) * 1000),
+                    self._clock.monotonic_ms() - started_ms,
                 )
             )
         self._current = -1
-
-    def _replaced(self, message: Replaced) -> None:
-        self._send(message)
 
     def _pause(self, count: int) -> None:
         """So many bytes were read or written: wait if that was too fast."""
         self._unpolled += count
         if self._rate < 1e300:
-            self._free_at = max(self._free_at, time.monotonic() - 0.3) + count / self._rate
-            while (wait := self._free_at - time.monotonic()) > 0:
-                self._poll(min(wait, 1.0))
+            earliest_ms = self._clock.monotonic_ms() - _BURST_MS
+            self._free_at_ms = max(self._free_at_ms, earliest_ms) + count / self._rate * 1000
+            while (wait_ms := self._free_at_ms - self._clock.monotonic_ms()) > 0:
+                self._poll(min(wait_ms, _POLL_MS))
         if self._unpolled >= _POLL_BYTES:
             self._poll(0)
 
-    # -- the node -----------------------------------------------------------------------------
-
-    def _poll(self, wait_seconds: float) -> None:
+    def _poll(self, wait_ms: float) -> None:
+        """Take the commands that are there, or come in so many milliseconds."""
         self._unpolled = 0
-        while select.select([_INPUT], [], [], wait_seconds)[0]:
-            self._receive()
-            wait_seconds = 0
+        while data := self._parent.receive(wait_ms):
+            self.take(data)
+            wait_ms = 0
         if self._current in self._stopped:
             raise StoppedByNode
-
-    def _receive(self) -> None:
-        """Wait for commands."""
-        data = os.read(_INPUT, 1 << 16)
-        if not data:
-            os._exit(0)  # the node has gone: touch nothing any more
-        *lines, self._received = (self._received + data).split(b"\n")
-        for line in lines:
-            self._obey(json.loads(line))
 
     def _obey(self, command: dict[str, Any]) -> None:
         if "clean" in command:
             self._items.append(decode_item(command["clean"]))
         elif "rate" in command:
             self._rate = command["rate"]
-            self._free_at = time.monotonic()
+            self._free_at_ms = self._clock.monotonic_ms()
         elif "stop" in command:
             number = command["stop"]
             if number == self._current or any(item.number == number for item in self._items):
                 self._stopped.add(number)
 
     def _send(self, message: Message) -> None:
-        data = encode(message)
-        while data:
-            data = data[os.write(_OUTPUT, data) :]
-
-
-def give_way() -> None:
-    """Take only processor time that nobody else wants.
-
-    Niceness alone (all that there is outside Linux) is about shares: who has the lowest still goes
-    on for its slice of milliseconds while the node, woken by a request, waits.
-    """
-    os.nice(NICENESS)
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # a sandbox may not let anybody choose
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        self._parent.send(encode(message))
 
 
 def main() -> None:
-    """Run."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node decides
-    give_way()
-    gc.disable()  # no cycles here, and a million keys to look through in vain
-    try:
-        Worker().run()
-    except BrokenPipeError:
-        os._exit(0)
+    """Work until the node ends."""
+    ignore_interrupts()
+    lower_priority()
+    gc.disable()  # there are no cycles, and a collection would look at a million keys
+    parent = PipeParent()
+    worker = Worker(OsFileSystem(), SystemClock(), parent)
+    while True:
+        worker.take(parent.receive(None))
+        worker.work()
 
 
 if __name__ == "__main__":
