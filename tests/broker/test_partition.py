@@ -80,12 +80,11 @@ def test_callbacks_come_in_the_order_of_their_offsets(tmp_path: Path, answers):
 def test_the_high_watermark_is_known_before_anybody_is_told(tmp_path: Path):
     flushes = Flushes()
     partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
-    seen: list[tuple[str, int]] = []
-    partition.high_watermark_listener = lambda offset: seen.append(("listener", offset))
+    seen: list[int] = []
     partition.append(batch(b"1"), ACKS_ALL)
-    partition.when_committed(1, lambda error: seen.append(("1", partition.log.high_watermark)))
+    partition.when_committed(1, lambda error: seen.append(partition.log.high_watermark))
     flushes.succeed()
-    assert seen == [("listener", 1), ("1", 1)]
+    assert seen == [1]
 
 
 @pytest.mark.parametrize("acks", [ACKS_ALL, 1])

@@ -6,8 +6,8 @@ import pytest
 from tests.coordinator.ledger import Ledger
 from tests.coordinator.support import MemoryTopic, VirtualClock, VirtualLoop
 
+from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.runtime import CoordinatorRuntime
-from odradek.broker.coordinator.shard import Means
 from odradek.env.executor import InlineExecutor
 
 
@@ -17,14 +17,14 @@ class Bench:
     def __init__(self, is_replicated=False):
         self.loop = VirtualLoop()
         self.clock = VirtualClock(self.loop)
-        self.means = Means(self.loop, self.clock, InlineExecutor(), write_timeout_ms=5000)
+        self.context = ShardContext(self.loop, self.clock, InlineExecutor(), write_timeout_ms=5000)
         self.topic = MemoryTopic(is_replicated)
         self.runtime = self.make_runtime()
-        self.runtime.elect(0, 1)
+        self.runtime.load(0, 1)
 
     def make_runtime(self):
         return CoordinatorRuntime(
-            "ledger", self.topic, lambda _: Ledger(self.clock), self.means, 1000
+            "ledger", self.topic, lambda _: Ledger(self.clock), self.context, 1000
         )
 
     @property
@@ -42,7 +42,7 @@ class Bench:
     def ask(self, question, *arguments, **named):
         """Ask the ledger `question` of itself by name."""
         method = getattr(self.machine, question)
-        return self.shard.ask(lambda: method(*arguments, **named))
+        return self.shard.write(lambda: method(*arguments, **named))
 
     def run(self, ms=0):
         """Let time pass."""

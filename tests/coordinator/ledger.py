@@ -103,5 +103,8 @@ class Ledger:
     def on_unloaded(self) -> None:
         self.heard.append("unloaded")
 
+    def update_config(self, config: Any) -> None:
+        self.heard.append(config)
+
     def on_metadata(self, delta: Any, image: Any) -> None:
         self.heard.append(image)

@@ -106,7 +106,7 @@ class MemoryPartition:
         self.batch_bytes_max = 1_048_588
         self.refusal: ErrorCode | None = None
         self.appends = 0
-        self._listener: Callable[[int], None] | None = None
+        self._waiting: list[tuple[int, Callable[[ApiError | None], None]]] = []
 
     start_offset = 0
 
@@ -145,8 +145,15 @@ class MemoryPartition:
     def commit(self, offset: int | None = None) -> None:
         """Followers have caught up."""
         self.high = self.end if offset is None else offset
-        if self._listener is not None:
-            self._listener(self.high)
+        waiting, self._waiting = self._waiting, []
+        for offset, committed in waiting:
+            self.when_committed(offset, committed)
+
+    def fail(self, code: ErrorCode) -> None:
+        """What is not committed may never be."""
+        waiting, self._waiting = self._waiting, []
+        for _, committed in waiting:
+            committed(ApiError(code))
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
         data = b""
@@ -159,8 +166,11 @@ class MemoryPartition:
         await asyncio.sleep(0.001)
         return data
 
-    def listen(self, listener: Callable[[int], None] | None) -> None:
-        self._listener = listener
+    def when_committed(self, offset: int, committed: Callable[[ApiError | None], None]) -> None:
+        if offset <= self.high:
+            committed(None)
+        else:
+            self._waiting.append((offset, committed))
 
     def views(self) -> list[RecordBatch]:
         return [view for batch in self.batches for view in iterate_batches(batch)]

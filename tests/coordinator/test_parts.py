@@ -49,7 +49,7 @@ def test_what_is_committed_stays():
     journal.put(mapping, 1, 3)
     journal.roll_back()
     assert mapping == {1: 2}
-    journal.recording = False
+    journal.pause()
     journal.put(mapping, 1, 4)
     assert len(journal) == 0
 

@@ -29,21 +29,21 @@ def test_an_empty_log_is_ready_at_once(bench):
 def test_a_partition_that_is_led_elsewhere(bench):
     assert code_of(bench, 3) is ErrorCode.NOT_COORDINATOR
     bench.topic.elsewhere.add(4)
-    bench.runtime.elect(4, 0)
+    bench.runtime.load(4, 0)
     assert code_of(bench, 4) is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_new_coordinator_knows_what_the_old_one_did(bench):
     fill(bench, 50)
-    bench.shard.ask_in_transaction(7, 0, 0, bench.machine.put, "open", 1)
-    bench.shard.ask_in_transaction(8, 0, 0, bench.machine.put, "done", 2)
-    bench.shard.end_transaction(8, 0, 0, True, 0)
+    bench.shard.write_in_transaction(7, 0, 0, bench.machine.put, "open", 1)
+    bench.shard.write_in_transaction(8, 0, 0, bench.machine.put, "done", 2)
+    bench.shard.complete_transaction(8, 0, 0, True, 0)
     bench.ask("drop", "name3")
     bench.run()
     numbers, pending, offsets = bench.machine.numbers, bench.machine.pending, bench.machine.offsets
-    bench.runtime.resign(0)
+    bench.runtime.unload(0)
     assert code_of(bench) is ErrorCode.NOT_COORDINATOR
-    bench.runtime.elect(0, 2)
+    bench.runtime.load(0, 2)
     assert code_of(bench) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert bench.runtime.is_loading
     bench.run(1000)
@@ -61,7 +61,7 @@ def test_resigning_sends_everyone_away(replicated):
     replicated.run()
     open_batch = replicated.ask("put", "b", 2)
     machine = replicated.machine
-    replicated.runtime.resign(0, 2)
+    replicated.runtime.unload(0, 2)
     for each in (waiting, open_batch):
         assert each.exception().code is ErrorCode.NOT_COORDINATOR
     assert machine.heard[-1] == "unloaded"
@@ -70,24 +70,24 @@ def test_resigning_sends_everyone_away(replicated):
 
 
 def test_an_old_resignation_changes_nothing(bench):
-    bench.runtime.elect(0, 5)
-    bench.runtime.resign(0, 5)
+    bench.runtime.load(0, 5)
+    bench.runtime.unload(0, 5)
     assert bench.ask("look", "a") is None
-    bench.runtime.resign(0, 6)
+    bench.runtime.unload(0, 6)
     assert code_of(bench) is ErrorCode.NOT_COORDINATOR
 
 
 def test_a_second_election_does_not_load_again(bench):
     machine = bench.machine
-    bench.runtime.elect(0, 9)
+    bench.runtime.load(0, 9)
     assert bench.machine is machine
 
 
 def test_resigning_while_loading(bench):
     fill(bench, 50)
-    bench.runtime.resign(0)
-    bench.runtime.elect(0, 2)
-    bench.runtime.resign(0)
+    bench.runtime.unload(0)
+    bench.runtime.load(0, 2)
+    bench.runtime.unload(0)
     bench.run(1000)
     assert code_of(bench) is ErrorCode.NOT_COORDINATOR
 
@@ -111,26 +111,26 @@ def test_a_log_that_moved_is_read_again(bench):
     [(b"", b""), (b"\x00\x01junk", b""), (b"\x00\x02\x00\x01g", b"\x00\x63"), (None, b"")],
 )
 def test_a_damaged_log_is_not_coordinated(bench, key, value):
-    bench.runtime.resign(0)
+    bench.runtime.unload(0)
     builder = RecordBatchBuilder()
     builder.append(0, key, value)
     bench.log.append(builder.build())
-    bench.runtime.elect(0, 2)
+    bench.runtime.load(0, 2)
     bench.run(100)
     assert code_of(bench) is ErrorCode.NOT_COORDINATOR
     bench.log.batches.clear()
     bench.log.end = bench.log.high = 0
-    bench.runtime.elect(0, 3)
+    bench.runtime.load(0, 3)
     assert bench.ask("look", "a") is None
 
 
 def test_records_of_unknown_types_are_passed_over(bench):
     fill(bench, 3)
-    bench.runtime.resign(0)
+    bench.runtime.unload(0)
     builder = RecordBatchBuilder()
     builder.append(0, b"\x03\xe7what", b"ever")
     bench.log.append(builder.build())
-    bench.runtime.elect(0, 2)
+    bench.runtime.load(0, 2)
     bench.run(100)
     assert len(bench.machine.numbers) == 3
 
@@ -141,7 +141,7 @@ def test_metadata_is_passed_on(bench):
 
 
 def test_all_can_be_asked(bench):
-    bench.runtime.elect(1, 0)
-    bench.runtime.ask_all(pytest.fail, lambda machine: machine.put("a", 1))
+    bench.runtime.load(1, 0)
+    bench.runtime.write_all(pytest.fail, lambda machine: machine.put("a", 1))
     bench.run()
     assert [machine.numbers for machine in bench.runtime.machines()] == [{"a": 1}] * 2

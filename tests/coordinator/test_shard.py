@@ -37,7 +37,7 @@ def test_who_asks_alone_is_answered_at_once(bench):
 
 
 def test_who_shares_no_batches_is_answered_at_once(bench):
-    bench.means.shares_batches = False
+    bench.context.shares_batches = False
     assert [bench.ask("put", name, n) for n, name in enumerate("abc")] == ["a=0", "b=1", "c=2"]
     assert bench.log.appends == 3
 
@@ -100,6 +100,51 @@ def test_who_waits_too_long_is_told_to_ask_again(replicated):
     replicated.log.commit()
     assert later.result() == "b=2"
     replicated.run(10_000)
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_responses_fail_when_their_records_may_never_be_committed(replicated, lost, told):
+    answers = [replicated.ask("put", "a", 1), replicated.ask("put_all", {"b": 2})]
+    replicated.run()
+    read = replicated.ask("look", "a")
+    replicated.log.fail(lost)
+    assert [each.exception().code for each in (*answers, read)] == [told] * 3
+    assert replicated.machine.heard[-1].code is told
+    replicated.run(10_000)
+    replicated.log.commit()
+    assert replicated.ask("look", "a") == 1, "the records are in the log"
+
+
+def test_a_commit_after_the_timeout_has_no_effect(replicated):
+    answer = replicated.ask("put_all", {"a": 1})
+    replicated.run(5001)
+    assert answer.exception().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    heard = len(replicated.machine.heard)
+    replicated.log.commit()
+    assert len(replicated.machine.heard) == heard
+
+
+def test_a_closed_shard_takes_no_commits_and_no_outcomes(replicated):
+    answer = replicated.ask("put_all", {"a": 1})
+    replicated.ask("put_later", "b", 2, 100)
+    replicated.run()
+    shard, machine = replicated.shard, replicated.machine
+    replicated.runtime.unload(0, 2)
+    assert answer.exception().code is ErrorCode.NOT_COORDINATOR
+    heard = list(machine.heard)
+    replicated.log.commit()
+    shard.write_internal(machine.heard.append, machine.put, "c", 3)
+    replicated.run(1000)
+    assert machine.heard == heard
+    assert machine.numbers == {"a": 1}
+    assert replicated.log.end == 1
 
 
 @pytest.mark.parametrize(
@@ -236,11 +281,11 @@ def test_work_that_fails_is_told(bench):
 def test_transactions(bench):
     shard, machine = bench.shard, bench.machine
     before = bench.ask("put", "a", 1)
-    answer = shard.ask_in_transaction(7, 3, 0, machine.put, "a", 2)
+    answer = shard.write_in_transaction(7, 3, 0, machine.put, "a", 2)
     assert before.done(), "what came before is written before"
     assert answer.result() == "a=2"
     assert machine.numbers == {"a": 1}
-    ended = shard.end_transaction(7, 3, 5, True, 2)
+    ended = shard.complete_transaction(7, 3, 5, True, 2)
     bench.run()
     assert ended.result() is None
     assert machine.numbers == {"a": 2}
@@ -253,8 +298,8 @@ def test_transactions(bench):
 
 
 def test_an_aborted_transaction_leaves_nothing(bench):
-    bench.shard.ask_in_transaction(7, 3, 0, bench.machine.put, "a", 2)
-    bench.shard.end_transaction(7, 3, 5, False, 2)
+    bench.shard.write_in_transaction(7, 3, 0, bench.machine.put, "a", 2)
+    bench.shard.complete_transaction(7, 3, 5, False, 2)
     bench.run()
     assert bench.machine.numbers == {}
     assert bench.machine.pending == {}
@@ -262,11 +307,11 @@ def test_an_aborted_transaction_leaves_nothing(bench):
 
 def test_a_transactional_write_that_fails_is_undone(bench):
     bench.log.refusal = ErrorCode.INVALID_TXN_STATE
-    answer = bench.shard.ask_in_transaction(7, 3, 0, bench.machine.put, "a", 2)
+    answer = bench.shard.write_in_transaction(7, 3, 0, bench.machine.put, "a", 2)
     assert answer.exception().code is ErrorCode.INVALID_TXN_STATE
     assert bench.machine.pending == {}
     with pytest.raises(ApiError):
-        bench.shard.end_transaction(7, 3, 5, True, 2)
+        bench.shard.complete_transaction(7, 3, 5, True, 2)
     bench.log.refusal = None
     bench.ask("put", "b", 1)
     bench.run()

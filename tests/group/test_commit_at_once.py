@@ -246,7 +246,7 @@ def test_who_would_have_to_wait_is_not_answered_at_once(make_side):
         behind.coordinator.groups.partition_for("simple")
     )
     behind.wait(1)
-    shard.ask(shard.machine.commit.commit, commit_request("simple", {("topic", 1): 1}), 9)
+    shard.write(shard.machine.commit.commit, commit_request("simple", {("topic", 1): 1}), 9)
     behind.coordinator.log("simple").is_replicated = True
     quick = k08_offset_commit.quick
     frame = memoryview(commit_request("simple", {("topic", 0): 1}).encode(9))

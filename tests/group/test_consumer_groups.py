@@ -283,7 +283,9 @@ def subscribe(coordinator, name, regex, **options):
 def wait_for_thread(coordinator):
     for _ in range(200):
         coordinator.run(1)
-        if not coordinator.groups.runtime.shard(coordinator.groups.partition_for(GROUP))._tasks:
+        if not coordinator.groups.runtime.shard(
+            coordinator.groups.partition_for(GROUP)
+        )._tasks._tasks:
             return
     raise AssertionError("patterns were not matched")
 

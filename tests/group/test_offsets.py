@@ -46,7 +46,7 @@ def in_transaction(coordinator, producer_id, offsets, group_id="g", generation=-
     shard = coordinator.groups.runtime.shard(coordinator.groups.partition_for(group_id))
     commit = shard.machine.commit.commit_in_transaction
     try:
-        answer = shard.ask_in_transaction(producer_id, 0, 0, commit, request, 5)
+        answer = shard.write_in_transaction(producer_id, 0, 0, commit, request, 5)
     except ApiError as error:
         return error.code
     coordinator.get(answer)
@@ -55,7 +55,7 @@ def in_transaction(coordinator, producer_id, offsets, group_id="g", generation=-
 
 def end(coordinator, producer_id, committed, group_id="g"):
     shard = coordinator.groups.runtime.shard(coordinator.groups.partition_for(group_id))
-    coordinator.get(shard.end_transaction(producer_id, 0, 0, committed, 0))
+    coordinator.get(shard.complete_transaction(producer_id, 0, 0, committed, 0))
 
 
 def delete(coordinator, group_id, *partitions):

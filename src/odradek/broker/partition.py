@@ -26,7 +26,6 @@ from odradek.records.control import EndOfTransaction
 if TYPE_CHECKING:
     from odradek.broker.delayed_fetch import DelayedFetch
 
-HighWatermarkListener = Callable[[int], None]
 WhenFlushed = Callable[[PartitionLog, int, Flushed], None]
 Committed = Callable[[ApiError | None], None]
 """Called on the loop's thread: the records are committed, or why they may never be."""
@@ -45,7 +44,6 @@ class Partition:
         "_when_flushed",
         "bytes_in",
         "bytes_out",
-        "high_watermark_listener",
         "index",
         "is_internal",
         "is_leader",
@@ -77,8 +75,6 @@ class Partition:
         self.is_leader = registration.leader == node_id
         self.waiters: dict[DelayedFetch, None] | None = None
         """Fetches that wait for more records, oldest first."""
-        self.high_watermark_listener: HighWatermarkListener | None = None
-        """The coordinator whose state is in this partition."""
         self._uncommitted: list[tuple[int, Committed]] | None = None
         """Callbacks of `when_committed` that have not been called, by ascending offset."""
         self._flushing_to = -1
@@ -232,8 +228,6 @@ class Partition:
         log = self.log
         if log.high_watermark < offset:
             log.high_watermark = offset
-            if self.high_watermark_listener is not None:
-                self.high_watermark_listener(offset)
             if self.waiters:
                 self._wake(self, appended_bytes)
             if self._uncommitted:

@@ -89,7 +89,7 @@ async def _commit(
     index = broker.groups.partition_for(request.group_id)
     guard = await _confirm(broker, context, request, index)
     shard = broker.groups.runtime.shard(index)
-    answer = shard.ask_in_transaction(
+    answer = shard.write_in_transaction(
         request.producer_id,
         request.producer_epoch,
         guard,

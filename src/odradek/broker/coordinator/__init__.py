@@ -1,19 +1,23 @@
-"""The runtime under the coordinators: it performs what their machines decide.
+"""The runtime of the group and transaction coordinators: it performs what their machines decide.
 
-Per partition of a coordinator's topic that this broker leads there is a `Shard` (`shard`) with
-the machine of that partition. A question is asked of the machine on the loop's thread
-(`CoordinatorRuntime`, `runtime`). The records of its answer are replayed at once, so that the
-next question sees them, and gathered in a batch, which is appended at the end of the turn of the
-loop; the response goes out when the high watermark has passed them. So a burst of commits costs
-one write, and nobody is told what could still be lost.
+For each partition of a coordinator's topic that this broker leads there is a `Shard` (`shard`)
+with the machine of that partition. `CoordinatorRuntime` (`runtime`) loads a shard when this broker
+becomes the partition's leader and unloads it when it no longer is, by leader epoch.
 
-    question ──> machine ──> records ──> replay ──> batch ──> append ──> high watermark ──> answer
-                    ^                                  │ fails
-                    └──────── journal rolls back <─────┘
+    operation ──> machine ──> records ──> replay ──> batch ──> append ──> commit ──> response
+                     ^                                  │ fails
+                     └──────── journal rolls back <─────┘
 
-`loading` replays a log when a partition gets its leader here; until it is done, questions are
-refused with COORDINATOR_LOAD_IN_PROGRESS. `replicas` reaches the partitions. `group_coordinator`
-asks the group machines on behalf of handlers, `producer_ids` hands out producer ids.
+An operation of a machine returns records and a response. The records are replayed at once, so
+that the next operation sees them, and added to a batch (`accumulator`) that is appended at the end
+of the turn of the event loop. The response is sent when the records are committed (`deferred`).
+So many operations share one append, and no client is told what may still be lost.
 
-Apache Kafka's `CoordinatorRuntime` is the model. Where we differ: docs/decisions/coordinator-*.
+`timer_runner`, `task_runner` and `answer_sender` perform what a machine does later, in threads, or
+for requests that it has kept waiting. `loading` replays a log; until it has, requests are refused
+with COORDINATOR_LOAD_IN_PROGRESS. `replicas` gives access to the partitions. `group_coordinator`
+and `transaction_coordinator` take the requests of handlers to the right shard; `producer_ids`
+allocates producer ids.
+
+The model is Apache Kafka's `CoordinatorRuntime`. Differences: docs/decisions/coordinator-*.
 """

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
+from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.log import CoordinatorTopic
 from odradek.broker.coordinator.runtime import CoordinatorRuntime
-from odradek.broker.coordinator.shard import Answer, Means, Shard
+from odradek.broker.coordinator.shard import Answer, Shard
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.coordinator.machine import CoordinatorMachine
 from odradek.core.coordinator.placement import partition_for
@@ -24,22 +25,7 @@ from odradek.model.errors import ApiError, ErrorCode
 ListedT = TypeVar("ListedT")
 
 
-class Configured(Protocol):
-    """State of a machine that reads settings."""
-
-    config: BrokerConfig
-
-
-class ConfiguredMachine(CoordinatorMachine, Protocol):
-    """A machine whose settings may change."""
-
-    @property
-    def state(self) -> Configured:
-        """Where it looks for them."""
-        ...
-
-
-MachineT = TypeVar("MachineT", bound=ConfiguredMachine)
+MachineT = TypeVar("MachineT", bound=CoordinatorMachine)
 
 
 class Coordinator(ABC, Generic[MachineT]):
@@ -51,18 +37,18 @@ class Coordinator(ABC, Generic[MachineT]):
         topic: CoordinatorTopic,
         partition_count: int,
         config: BrokerConfig,
-        means: Means,
+        context: ShardContext,
         load_buffer_bytes: int,
     ) -> None:
         """`partition_count` counts until the topic is there."""
         self._topic_name = topic_name
         self._partition_count = partition_count
         self._config = config
-        self._clock = means.clock
-        self._loop = means.loop
+        self._clock = context.clock
+        self._loop = context.loop
         self._is_running = False
         self.runtime: CoordinatorRuntime[MachineT] = CoordinatorRuntime(
-            topic_name, topic, self._make_machine, means, load_buffer_bytes
+            topic_name, topic, self._make_machine, context, load_buffer_bytes
         )
 
     @abstractmethod
@@ -84,15 +70,15 @@ class Coordinator(ABC, Generic[MachineT]):
         """Settings have changed while the node runs."""
         self._config = config
         for machine in self.runtime.machines():
-            machine.state.config = config
+            machine.update_config(config)
 
     def on_election(self, partition: int, leader_epoch: int) -> None:
         """This broker leads a partition of the topic now."""
-        self.runtime.elect(partition, leader_epoch)
+        self.runtime.load(partition, leader_epoch)
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
         """It does so no longer: since `leader_epoch`, or because the replica is gone (None)."""
-        self.runtime.resign(partition, leader_epoch)
+        self.runtime.unload(partition, leader_epoch)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """The cluster has changed. To be called before elections that come of the same change."""
@@ -101,7 +87,7 @@ class Coordinator(ABC, Generic[MachineT]):
             self._partition_count = len(topic.partitions)
         self.runtime.on_metadata(delta, image)
 
-    # -- questions ----------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------
 
     def partition_for(self, key: str) -> int:
         """The partition of the topic that a key belongs to."""
@@ -132,7 +118,7 @@ class Coordinator(ABC, Generic[MachineT]):
         for shard in self.runtime.active():
             listed = look(shard.machine)
             if listed:
-                found += await settled(shard.when_committed(listed))
+                found += await settled(shard.read(listed))
                 await asyncio.sleep(0)  # thousands of keys take a while: let others in between
         return found
 

@@ -1,4 +1,4 @@
-"""The group coordinator: takes the questions of handlers to the machine of the right partition.
+"""The group coordinator: takes the operations of handlers to the machine of the right partition.
 
 Which partition of `__consumer_offsets` a group belongs to is a matter of its id (`placement`);
 which broker coordinates it, of who leads that partition.
@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 from odradek.broker.context import RequestContext
+from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.coordinator import Coordinator, settled
 from odradek.broker.coordinator.log import CoordinatorTopic
-from odradek.broker.coordinator.shard import Answer, Means, Shard
+from odradek.broker.coordinator.shard import Answer, Shard
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.group.consumer.heartbeat import validate
 from odradek.core.group.group import Committer, GroupType, Requester
@@ -72,7 +73,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
             topic,
             config.offsets_topic_num_partitions,
             config,
-            Means(
+            ShardContext(
                 loop,
                 clock,
                 executor,
@@ -92,7 +93,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         super().on_metadata(delta, image)
         deleted = list(delta.topics.deleted)
         if deleted:
-            self.runtime.ask_all(_log_failure, lambda each: each.on_topics_deleted(deleted))
+            self.runtime.write_all(_log_failure, lambda each: each.on_topics_deleted(deleted))
 
     # -- members ------------------------------------------------------------------------------
 
@@ -108,22 +109,22 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         ):
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
         shard = self._shard(request.group_id)
-        return self._ask_with_ticket(shard, shard.machine.join, request, _requester(context))
+        return self._write_with_ticket(shard, shard.machine.join, request, _requester(context))
 
     def sync(self, request: SyncGroupRequest) -> Answer:
         """SyncGroup."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
-        return self._ask_with_ticket(shard, shard.machine.sync, request)
+        return self._write_with_ticket(shard, shard.machine.sync, request)
 
-    def _ask_with_ticket(
-        self, shard: Shard[GroupMachine], question: Callable[..., Any], *arguments: Any
+    def _write_with_ticket(
+        self, shard: Shard[GroupMachine], operation: Callable[..., Any], *arguments: Any
     ) -> Answer:
         """Ask what is answered when the machine says so, not when its records are committed."""
         ticket: asyncio.Future[Any] = self._loop.create_future()
         try:
-            stored = shard.ask(question, *arguments, ticket)
+            stored = shard.write(operation, *arguments, ticket)
         except ApiError:
             if not ticket.done():  # else the machine has said it in its own way
                 raise
@@ -137,14 +138,14 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
-        return shard.ask(shard.machine.heartbeat, request)
+        return shard.write(shard.machine.heartbeat, request)
 
     def leave(self, request: LeaveGroupRequest) -> Answer:
         """LeaveGroup; before version 3 the handler has put the member into the list."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
-        return shard.ask(shard.machine.leave, request)
+        return shard.write(shard.machine.leave, request)
 
     def consumer_heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
@@ -152,14 +153,14 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         """ConsumerGroupHeartbeat."""
         validate(request, context.api_version, self._config.group_consumer_assignors)
         shard = self._shard(request.group_id)
-        return shard.ask(shard.machine.consumer_heartbeat, request, _requester(context))
+        return shard.write(shard.machine.consumer_heartbeat, request, _requester(context))
 
     # -- offsets ------------------------------------------------------------------------------
 
     def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
         """OffsetCommit; the empty group id is one like others here."""
         shard = self._shard(request.group_id)
-        return shard.ask(shard.machine.commit.commit, request, context.api_version)
+        return shard.write(shard.machine.commit.commit, request, context.api_version)
 
     def commit_at_once(
         self,
@@ -174,7 +175,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         except ApiError:
             return False
         commit = shard.machine.commit.commit_usual
-        return shard.write_at_once(commit, group_id, committer, topic, partitions)
+        return shard.write_packed(commit, group_id, committer, topic, partitions)
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, require_stable: bool) -> Answer:
         """One group of OffsetFetch.
@@ -184,14 +185,14 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         """
         shard = self._shard(request.group_id)
         response: OffsetFetchResponseGroup = shard.machine.fetch.fetch(request, require_stable)
-        return shard.when_committed(response)
+        return shard.read(response)
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Answer:
         """OffsetDelete."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
-        return shard.ask(shard.machine.deletion.delete, request)
+        return shard.write(shard.machine.deletion.delete, request)
 
     # -- administration -----------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
             try:
                 shard = self._shard(group_id)
                 described = shard.machine.listing.describe((group_id,), context.api_version)
-                found += await settled(shard.when_committed(described))
+                found += await settled(shard.read(described))
             except ApiError as error:
                 found.append(DescribedGroup(group_id=group_id, error_code=error.code))
         return found
@@ -232,7 +233,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                     raise ApiError(ErrorCode.INVALID_GROUP_ID)
                 shard = self._shard(group_id)
                 described = shard.machine.describe_consumer_groups((group_id,))
-                found += await settled(shard.when_committed(described))
+                found += await settled(shard.read(described))
             except ApiError as error:
                 found.append(DescribedConsumerGroup(group_id=group_id, error_code=error.code))
         return found
@@ -250,7 +251,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         try:
             shard = self._shard(group_ids[0])
             results: list[DeletableGroupResult] = await settled(
-                shard.ask(shard.machine.listing.delete, group_ids)
+                shard.write(shard.machine.listing.delete, group_ids)
             )
         except ApiError as error:
             return [
@@ -293,7 +294,7 @@ def _requester(context: RequestContext) -> Requester:
 
 
 def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> None:
-    """The records of a question were lost; whoever the machine did not answer has to know."""
+    """The records of a operation were lost; whoever the machine did not answer has to know."""
     if stored.cancelled():
         return
     error = stored.exception()

@@ -57,7 +57,7 @@ class Loader:
         self._slice_end_ms = started_ms + SLICE_MS
         offset = partition.start_offset
         size = 0
-        self._machine.journal.recording = False
+        self._machine.journal.pause()
         while offset < partition.end_offset:
             data = await partition.read(offset, self._buffer_bytes)
             if not data:
@@ -67,7 +67,7 @@ class Loader:
             for batch in iterate_batches(data):
                 await self._replay_batch(batch)
                 offset = batch.next_offset
-        self._machine.journal.recording = True
+        self._machine.journal.resume()
         duration_ms = self._clock.monotonic_ms() - started_ms
         return Loaded(max(offset, partition.end_offset), self._records, size, duration_ms)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from odradek.model.errors import ApiError
 from odradek.records.batch import Buffer
 
-HighWatermarkListener = Callable[[int], None]
+Committed = Callable[[ApiError | None], None]
+"""Called with None, or with the reason why the records may never be committed."""
 
 
 class CoordinatorPartition(Protocol):
@@ -43,8 +45,6 @@ class CoordinatorPartition(Protocol):
     ) -> int:
         """Append a batch and return the end offset after it.
 
-        The listener may be called before this returns.
-
         Raises:
             ApiError: nothing was appended.
         """
@@ -62,8 +62,8 @@ class CoordinatorPartition(Protocol):
         """
         ...
 
-    def listen(self, listener: HighWatermarkListener | None) -> None:
-        """Call `listener` with every new high watermark; with None, no longer."""
+    def when_committed(self, offset: int, committed: Committed) -> None:
+        """Call `committed` once all records before `offset` are committed; see `Partition`."""
         ...
 
 

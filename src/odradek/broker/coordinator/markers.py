@@ -119,7 +119,7 @@ class MarkerWriter:
     def _end_in_groups(self, index: int, marker: Marker) -> Answer:
         if index not in self._replicas.by_name.get(OFFSETS_TOPIC, {}):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return self._groups.runtime.shard(index).end_transaction(
+        return self._groups.runtime.shard(index).complete_transaction(
             marker.producer_id,
             marker.producer_epoch,
             marker.coordinator_epoch,

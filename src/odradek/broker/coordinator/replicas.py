@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.broker.coordinator.log import CoordinatorPartition, HighWatermarkListener
+from odradek.broker.coordinator.log import Committed, CoordinatorPartition
 from odradek.broker.partition import Partition
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.env.executor import call
@@ -87,9 +87,9 @@ class ReplicaPartition:
             lambda: storage.file_system.pread(records.descriptor, records.length, records.position),
         )
 
-    def listen(self, listener: HighWatermarkListener | None) -> None:
+    def when_committed(self, offset: int, committed: Committed) -> None:
         """See `CoordinatorPartition`."""
-        self._partition.high_watermark_listener = listener
+        self._partition.when_committed(offset, committed)
 
 
 class ReplicaTopic:

@@ -1,4 +1,4 @@
-"""All shards of one coordinator: elections bring them, questions are passed to them."""
+"""All shards of one coordinator: elections bring them, operations are passed to them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.loading import Loader
 from odradek.broker.coordinator.log import CoordinatorPartition, CoordinatorTopic
-from odradek.broker.coordinator.shard import Means, Shard, ShardState
+from odradek.broker.coordinator.shard import Shard, ShardState
 from odradek.core.coordinator.machine import CoordinatorMachine
 from odradek.core.coordinator.record import MalformedRecord
 from odradek.core.coordinator.result import CoordinatorResult
@@ -31,13 +32,13 @@ class CoordinatorRuntime(Generic[MachineT]):
         topic_name: str,
         topic: CoordinatorTopic,
         make_machine: Callable[[int], MachineT],
-        means: Means,
+        context: ShardContext,
         load_buffer_bytes: int,
     ) -> None:
         self._topic_name = topic_name
         self._topic = topic
         self._make_machine = make_machine
-        self._means = means
+        self._context = context
         self._load_buffer_bytes = load_buffer_bytes
         self._shards: dict[int, Shard[MachineT]] = {}
         self._epochs: dict[int, int] = {}
@@ -47,7 +48,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         """One partition is loaded after the other: together they took many slices of each turn."""
         self._image: MetadataImage = EMPTY_IMAGE
 
-    # -- questions ----------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------
 
     def shard(self, partition: int) -> Shard[MachineT]:
         """The shard that answers for a partition.
@@ -79,18 +80,18 @@ class CoordinatorRuntime(Generic[MachineT]):
         """The machines of the active shards."""
         return (each.machine for each in self.active())
 
-    def ask_all(
+    def write_all(
         self,
         on_error: Callable[[ApiError], None],
-        question: Callable[[MachineT], CoordinatorResult[Any]],
+        operation: Callable[[MachineT], CoordinatorResult[Any]],
     ) -> None:
         """Ask every active shard where nobody waits for a response."""
         for shard in self.active():
-            shard.ask_unheard(on_error, question, shard.machine)
+            shard.write_internal(on_error, operation, shard.machine)
 
     # -- elections ----------------------------------------------------------------------------
 
-    def elect(self, partition: int, leader_epoch: int) -> None:
+    def load(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now: load it, unless that has happened."""
         if leader_epoch <= self._epochs.get(partition, -1):
             return
@@ -99,7 +100,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         if shard is None or shard.state is ShardState.FAILED:
             self._begin_load(partition)
 
-    def resign(self, partition: int, leader_epoch: int | None = None) -> None:
+    def unload(self, partition: int, leader_epoch: int | None = None) -> None:
         """This broker no longer leads the partition, since `leader_epoch`, or has lost it."""
         known = self._epochs.get(partition)
         if known is None or (leader_epoch is not None and leader_epoch <= known):
@@ -122,23 +123,23 @@ class CoordinatorRuntime(Generic[MachineT]):
             del self._epochs[partition]
             self._shards.pop(partition, None)
             return
-        shard = Shard(name, machine, replica, self._means, lambda: self._reload(partition))
+        shard = Shard(name, machine, replica, self._context, lambda: self._reload(partition))
         self._shards[partition] = shard
         if replica.start_offset == replica.end_offset:
             self._activate(shard, replica.end_offset)  # nothing to read: ready at once
             return
-        load = self._means.loop.create_task(self._load(partition, shard, replica))
+        load = self._context.loop.create_task(self._load(partition, shard, replica))
         self._loads[partition] = load
 
     async def _load(
         self, partition: int, shard: Shard[MachineT], replica: CoordinatorPartition
     ) -> None:
-        loader = Loader(replica, shard.machine, self._means.clock, self._load_buffer_bytes)
+        loader = Loader(replica, shard.machine, self._context.clock, self._load_buffer_bytes)
         try:
             async with self._load_turn:
                 loaded = await loader.load()
                 self._activate(shard, loaded.end_offset)
-            self._means.on_loaded(loaded.records)
+            self._context.on_loaded(loaded.records)
             log.info(
                 "loaded %s: %d records, %d bytes in %d ms",
                 shard.name,
@@ -174,4 +175,4 @@ class CoordinatorRuntime(Generic[MachineT]):
     def close(self) -> None:
         """Shut-down: send everyone away."""
         for partition in list(self._epochs):
-            self.resign(partition)
+            self.unload(partition)

@@ -1,4 +1,4 @@
-"""The transaction coordinator: takes questions to the machine of the right partition, and the
+"""The transaction coordinator: takes operations to the machine of the right partition, and the
 markers that machines order to the partitions of the transaction.
 
 Which partition of `__transaction_state` a transactional id belongs to is a matter of the id
@@ -14,11 +14,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.coordinator import Coordinator, settled
 from odradek.broker.coordinator.log import CoordinatorTopic
 from odradek.broker.coordinator.markers import Marker, MarkerWriter, Results
 from odradek.broker.coordinator.producer_ids import ProducerIds
-from odradek.broker.coordinator.shard import Answer, Means, Shard, ShardState
+from odradek.broker.coordinator.shard import Answer, Shard, ShardState
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.transaction.completion import Order
 from odradek.core.transaction.initialization import validate
@@ -67,7 +68,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
             topic,
             config.transaction_state_log_num_partitions,
             config,
-            Means(
+            ShardContext(
                 loop,
                 clock,
                 executor,
@@ -81,10 +82,10 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     def _make_machine(self, partition: int) -> TransactionMachine:
         state = TransactionState(self._config, self._clock, self._producer_ids.take_now, _note)
         machine = TransactionMachine(state)
-        machine.completion.wake = partial(self._loop.call_soon, self._send, partition)
+        machine.completion.listen(partial(self._loop.call_soon, self._send, partition))
         return machine
 
-    # -- questions ----------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------
 
     def _shard(self, transactional_id: str) -> Shard[TransactionMachine]:
         if not transactional_id:
@@ -107,7 +108,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         transactional_id = request.transactional_id
         assert transactional_id is not None
         shard = self._shard(transactional_id)
-        return shard.ask(shard.machine.initialization.initialize, request)
+        return shard.write(shard.machine.initialization.initialize, request)
 
     def add_partitions(
         self,
@@ -119,7 +120,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     ) -> Answer:
         """AddPartitionsToTxn and AddOffsetsToTxn: the partitions belong to the transaction."""
         shard = self._shard(transactional_id)
-        return shard.ask(
+        return shard.write(
             shard.machine.membership.add,
             transactional_id,
             producer_id,
@@ -133,7 +134,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     ) -> Answer:
         """AddPartitionsToTxn that only asks: NONE or TRANSACTION_ABORTABLE for each partition."""
         shard = self._shard(transactional_id)
-        return shard.ask(
+        return shard.write(
             shard.machine.membership.verify,
             transactional_id,
             producer_id,
@@ -144,7 +145,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     def end(self, request: EndTxnRequest, client_version: int) -> Answer:
         """EndTxn: an EndTxnResponse, as soon as the end is decided for good."""
         shard = self._shard(request.transactional_id)
-        return shard.ask(
+        return shard.write(
             shard.machine.ending.end,
             request.transactional_id,
             request.producer_id,
@@ -162,9 +163,8 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         except ApiError:
             return  # it is loaded elsewhere, or again; whoever does so orders them anew
         completion = shard.machine.completion
-        orders, completion.orders = completion.orders, []
         epoch = self.runtime.epoch(partition)
-        for order in orders:
+        for order in completion.take_orders():
             results = self._markers.write(
                 Marker(
                     order.producer_id,
@@ -200,7 +200,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
                     error.name,
                 )
         try:
-            answer = shard.ask(shard.machine.completion.on_written, order, results)
+            answer = shard.write(shard.machine.completion.on_written, order, results)
         except ApiError as error:
             log.warning("%s: cannot be completed yet: %s", order.transactional_id, error)
             return
@@ -214,7 +214,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         try:
             shard = self._shard(transactional_id)
             described = shard.machine.listing.describe(transactional_id)
-            found: DescribedTransaction = await settled(shard.when_committed(described))
+            found: DescribedTransaction = await settled(shard.read(described))
         except ApiError as error:
             return DescribedTransaction(transactional_id=transactional_id, error_code=error.code)
         return found

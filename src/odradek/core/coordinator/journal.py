@@ -26,6 +26,14 @@ class Journal:
         self._notes: list[tuple[Any, Any, Any]] = []
         self.recording = True
 
+    def pause(self) -> None:
+        """Note no changes from now on: what is replayed is in the log."""
+        self.recording = False
+
+    def resume(self) -> None:
+        """Note changes again."""
+        self.recording = True
+
     def __len__(self) -> int:
         return len(self._notes)
 

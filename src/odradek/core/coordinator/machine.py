@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from odradek.config.broker_config import BrokerConfig
 from odradek.core.coordinator.journal import Journal
 from odradek.core.coordinator.record import CoordinatorRecord, KeyMessages
 from odradek.core.coordinator.result import CoordinatorResult
@@ -45,6 +46,17 @@ class Effects:
         self.answers: list[Answer] = []
         self.tasks: list[Task] = []
 
+    def take_answers(self, count: int) -> list[Answer]:
+        """Remove and return the oldest `count` answers."""
+        taken = self.answers[:count]
+        del self.answers[:count]
+        return taken
+
+    def take_tasks(self) -> list[Task]:
+        """Remove and return all tasks."""
+        taken, self.tasks = self.tasks, []
+        return taken
+
     def answer(self, ticket: Any, response: Any) -> None:
         """Answer someone who waits; a ticket of None is nobody."""
         if ticket is not None:
@@ -80,6 +92,10 @@ class CoordinatorMachine(Protocol):
 
     def on_unloaded(self) -> None:
         """Another broker coordinates now. Answer everyone who waits."""
+        ...
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """The settings of the broker have changed."""
         ...
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:

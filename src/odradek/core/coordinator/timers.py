@@ -41,15 +41,18 @@ class Timer:
 class TimerTable:
     """Timers by key; a new one of the same key takes the place of the old."""
 
-    __slots__ = ("_by_key", "_heap", "_monotonic_ms", "_number", "changed")
+    __slots__ = ("_by_key", "_heap", "_monotonic_ms", "_number", "_on_earlier")
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self._monotonic_ms = monotonic_ms
         self._by_key: dict[Hashable, Timer] = {}
         self._heap: list[tuple[int, int, Timer]] = []
         self._number = 0
-        self.changed: Callable[[], None] | None = None
-        """Told when the next deadline may have come nearer."""
+        self._on_earlier: Callable[[], None] | None = None
+
+    def listen(self, on_earlier: Callable[[], None] | None) -> None:
+        """Call `on_earlier` whenever the next deadline may have become earlier; None ends that."""
+        self._on_earlier = on_earlier
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -74,8 +77,8 @@ class TimerTable:
             timer.retry_ms = retry_ms
             self._by_key[key] = timer
             self._push(timer)
-            if self.changed is not None and self._heap[0][2] is timer:
-                self.changed()
+            if self._on_earlier is not None and self._heap[0][2] is timer:
+                self._on_earlier()
         else:
             timer.operation = operation
             timer.arguments = arguments

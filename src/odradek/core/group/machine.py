@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from odradek.config.broker_config import BrokerConfig
 from odradek.core.coordinator.machine import QuickReplay
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import NOTHING, CoordinatorResult
@@ -148,7 +149,7 @@ class GroupMachine:
 
     def on_loaded(self, image: MetadataImage) -> None:
         """See `CoordinatorMachine`. Members of the last generation have to show themselves."""
-        self.state.image = image
+        self.state.update_image(image)
         self._quick.forget()
         for group in list(self.state.groups.values()):
             if isinstance(group, ClassicGroup):
@@ -165,9 +166,13 @@ class GroupMachine:
             if isinstance(group, ClassicGroup):
                 self.rebalance.unload(group)
 
+    def update_config(self, config: BrokerConfig) -> None:
+        """See `CoordinatorMachine`."""
+        self.state.update_config(config)
+
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `CoordinatorMachine`."""
-        self.state.image = image
+        self.state.update_image(image)
         self._consumer.on_metadata(delta, image)
 
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:

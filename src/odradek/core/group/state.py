@@ -49,6 +49,14 @@ class GroupState:
         self.rebalances = dict.fromkeys(GroupType, 0)
         """How often groups were assigned anew since this machine was made."""
 
+    def update_config(self, config: BrokerConfig) -> None:
+        """Use these settings from now on."""
+        self.config = config
+
+    def update_image(self, image: MetadataImage) -> None:
+        """The newest metadata."""
+        self.image = image
+
     def group(self, group_id: str) -> Group:
         """The group.
 

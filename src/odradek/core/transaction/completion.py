@@ -74,10 +74,22 @@ class Completion:
     def __init__(self, state: TransactionState) -> None:
         self._state = state
         self._progress: dict[str, Progress] = {}
-        self.orders: list[Order] = []
-        """To be sent now; emptied by who sends."""
-        self.wake: Callable[[], object] | None = None
-        """Called when there are orders."""
+        self._orders: list[Order] = []
+        self._on_orders: Callable[[], object] | None = None
+
+    def listen(self, on_orders: Callable[[], object]) -> None:
+        """Call `on_orders` when there are orders to take."""
+        self._on_orders = on_orders
+
+    def take_orders(self) -> list[Order]:
+        """Remove and return the orders that are to be sent now."""
+        taken, self._orders = self._orders, []
+        return taken
+
+    def close(self) -> None:
+        """Another broker coordinates: drop the orders that were not taken, and make no more."""
+        self._orders.clear()
+        self._on_orders = None
 
     def left(self, transactional_id: str) -> Iterable[TopicPartition]:
         """The partitions that still belong to a transaction: of a decided one those without a
@@ -127,7 +139,7 @@ class Completion:
             if leader < 0:
                 continue  # nobody leads it just now
             progress.ordered.update(partitions)
-            self.orders.append(
+            self._orders.append(
                 Order(
                     transactional_id,
                     transaction.producer_id,
@@ -142,8 +154,8 @@ class Completion:
             self._complete_later(transactional_id, 0)
         elif progress.left != progress.ordered:
             self._order_later(transactional_id)
-        if self.orders and self.wake is not None:
-            self.wake()
+        if self._orders and self._on_orders is not None:
+            self._on_orders()
 
     def _by_leader(self, progress: Progress) -> Iterator[tuple[int | None, list[TopicPartition]]]:
         """Partitions without an order by their leaders; None where there is no such partition."""

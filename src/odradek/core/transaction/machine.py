@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from odradek.config.broker_config import BrokerConfig
 from odradek.core.coordinator.machine import QuickReplay
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.metadata.delta import MetadataDelta
@@ -56,7 +57,7 @@ class TransactionMachine:
 
     def on_loaded(self, image: MetadataImage) -> None:
         """See `CoordinatorMachine`. What was decided goes on."""
-        self.state.image = image
+        self.state.update_image(image)
         for transactional_id, transaction in self.state.transactions.items():
             if transaction.is_prepared:
                 self.completion.resume_later(transactional_id)
@@ -64,12 +65,15 @@ class TransactionMachine:
 
     def on_unloaded(self) -> None:
         """See `CoordinatorMachine`. Nobody waits: every question is answered with its records."""
-        self.completion.orders.clear()
-        self.completion.wake = None
+        self.completion.close()
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """See `CoordinatorMachine`."""
+        self.state.update_config(config)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `CoordinatorMachine`. Orders of markers look at it when they are made."""
-        self.state.image = image
+        self.state.update_image(image)
 
     def count_by_phase(self) -> Counter[str]:
         """How many transactional ids are in which phase."""

@@ -58,6 +58,14 @@ class TransactionState:
         missed the answer. Not in the log, so that a new coordinator does not know (as in Apache
         Kafka); absent is nobody. Decisions change it, through the journal."""
 
+    def update_config(self, config: BrokerConfig) -> None:
+        """Use these settings from now on."""
+        self.config = config
+
+    def update_image(self, image: MetadataImage) -> None:
+        """The newest metadata."""
+        self.image = image
+
     def put(self, transactional_id: str, transaction: Transaction) -> None:
         """What a record says is so."""
         self.journal.put(self.transactions, transactional_id, transaction)
