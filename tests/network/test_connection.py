@@ -7,18 +7,18 @@ import struct
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
 
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.network.connection import (
-    BACKLOG_BYTES_MAX,
-    BUFFERED_BYTES_PER_TURN,
-    Connection,
-    Slot,
-)
-from odradek.network.server import Limits, ListenError, Server, bind, listen
+from odradek.env.network import DEFAULT_OPTIONS, SocketNetwork, StreamOptions
+from odradek.network.connection import Connection
+from odradek.network.input import READ_AHEAD_BYTES_MAX
+from odradek.network.listeners import ListenError, bind, listen
+from odradek.network.output import COPIED_BYTES_PER_TURN
+from odradek.network.responses import Slot
+from odradek.network.server import Limits, Server
 
 PRODUCE, OTHER = b"\0\0", b"\0\1"
 
@@ -34,9 +34,11 @@ def payload_of(view: memoryview) -> bytes:
 
 @asynccontextmanager
 async def serving(
-    dispatch: Callable[[Connection, memoryview], None], limits: Limits | None = None
+    dispatch: Callable[[Connection, memoryview], None],
+    limits: Limits | None = None,
+    options: StreamOptions = DEFAULT_OPTIONS,
 ) -> AsyncIterator[tuple[Server, asyncio.StreamReader, asyncio.StreamWriter]]:
-    endpoint = bind("TEST", "127.0.0.1", 0)
+    endpoint = bind(SocketNetwork(), "TEST", "127.0.0.1", 0, options=options)
     server = Server(dispatch, limits or Limits(), [endpoint])
     server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port, limit=2**25)
@@ -165,7 +167,7 @@ def test_a_blocked_client_is_read_ahead_only_a_little():
                 await asyncio.sleep(0.001)
             writer.write(frame(bytes(1000)) * 3000)
             await asyncio.sleep(0.1)
-            assert server.bytes_in <= BACKLOG_BYTES_MAX + 100
+            assert server.traffic.bytes_in <= READ_AHEAD_BYTES_MAX + 100
             slots[0].complete([b"!"])
             assert await reader.readexactly(3001) == b"!" + b"." * 3000
 
@@ -184,7 +186,7 @@ def test_a_client_that_does_not_read_holds_up_only_itself():
             reader._transport.pause_reading()
             writer.write(frame(b"") * 200)
             await asyncio.sleep(0.05)
-            sent = server.bytes_out
+            sent = server.traffic.bytes_out
             other_writer.write(frame(b""))
             await other_reader.readexactly(500_000)
             assert sent < 50_000_000, "the answers to a client that reads nothing piled up"
@@ -228,17 +230,21 @@ def test_a_turn_copies_only_so_much():
         connection.respond([*parts, BufferedRange(memory, 0, 3_000_000, memory)], 4_500_000)
 
     async def scenario():
-        async with serving(dispatch, Limits(send_buffer_bytes=2**22)) as (server, reader, writer):
+        async with serving(dispatch, options=StreamOptions(send_buffer_bytes=2**22)) as (
+            server,
+            reader,
+            writer,
+        ):
             received = asyncio.create_task(reader.readexactly(4_500_000))
             writer.write(frame(b""))
             steps = []
             while not received.done():
-                before = server.bytes_out
+                before = server.traffic.bytes_out
                 await asyncio.sleep(0)
-                steps.append(server.bytes_out - before)
+                steps.append(server.traffic.bytes_out - before)
             assert sum(steps) == 4_500_000
             # A step of this task may see the end of one turn and the beginning of the next.
-            assert max(steps) <= 2 * BUFFERED_BYTES_PER_TURN
+            assert max(steps) <= 2 * COPIED_BYTES_PER_TURN
 
     run(scenario())
 
@@ -260,7 +266,7 @@ def test_a_lying_length_costs_only_the_bytes_that_came():
             writer.write(struct.pack(">i", 99_000_000) + bytes(100))
             await asyncio.sleep(0.05)
             (connection,) = server.connections
-            assert len(connection._partial) <= 64 * 1024
+            assert len(connection._input.memory) <= 4 * 104
             writer.write_eof()
             assert await reader.read() == b""
 
@@ -327,14 +333,14 @@ def test_a_port_in_use_says_what_to_do():
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(ListenError, match="choose another with --port"),
     ):
-        bind("TEST", "127.0.0.1", taken.getsockname()[1])
+        bind(SocketNetwork(), "TEST", "127.0.0.1", taken.getsockname()[1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the second cannot reserve it")
 def test_the_second_of_two_that_reserved_a_port_cannot_listen():
-    first = bind("TEST", "127.0.0.1", 0)
-    second = bind("TEST", "127.0.0.1", first.port)  # nobody listens yet
-    with first.socket, second.socket:
+    first = bind(SocketNetwork(), "TEST", "127.0.0.1", 0)
+    second = bind(SocketNetwork(), "TEST", "127.0.0.1", first.port)  # nobody listens yet
+    with closing(first.listener), closing(second.listener):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", first.port))
         listen(first, 1)

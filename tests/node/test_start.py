@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from odradek.config.load import load
-from odradek.network.server import ListenError
+from odradek.network.listeners import ListenError
 from odradek.node.node import Node
 from odradek.node.run import StartError, run
 from odradek.testing import Broker, BrokerError

@@ -61,6 +61,10 @@ class Address(NamedTuple):
     port: int
 
 
+class HostUnknown(OSError):
+    """A host name has no address."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
     """What the system is asked for a connection; -1 leaves a size to the system."""
@@ -172,7 +176,7 @@ class Network(Protocol):
         machine, of both families where the system can. The options hold for what is accepted.
 
         Raises:
-            socket.gaierror: the host is not known. (An OSError, as are the others.)
+            HostUnknown: the host name has no address.
             OSError: the address cannot be had.
         """
         ...
@@ -183,15 +187,17 @@ class Network(Protocol):
         """A connection to the first address of the host that takes one.
 
         Raises:
-            TimeoutError: none did in time. (An OSError, as are the others.)
-            OSError: the host is not known, or the last of its addresses refused.
+            HostUnknown: the host name has no address.
+            TimeoutError: none took one in time.
+            OSError: the last one refused. (The others are OSErrors too.)
         """
         ...
 
 
 Resolved = Sequence[tuple[int, Any]]
 Resolve = Callable[[str, int], Awaitable[Resolved]]
-"""The address families and addresses of a host and port, as `socket.connect` takes them."""
+"""The address families and addresses of a host and port, as `socket.connect` takes them; raises
+`HostUnknown`."""
 
 
 class SocketNetwork:
@@ -206,7 +212,10 @@ class SocketNetwork:
     def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
         """See `Network`."""
         if host:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            try:
+                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            except socket.gaierror as error:
+                raise HostUnknown(error.errno, error.strerror) from error
             family, address = int(found[0][0]), str(found[0][4][0])
         else:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -252,7 +261,10 @@ async def _resolve(host: str, port: int) -> Resolved:
     try:  # no thread for a numeric address
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise HostUnknown(error.errno, error.strerror) from error
     return [(int(family), address) for family, _, _, _, address in found]
 
 

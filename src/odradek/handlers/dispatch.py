@@ -19,7 +19,8 @@ from odradek.env.clock import Clock
 from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
-from odradek.network.connection import Connection, Part, Slot
+from odradek.network.connection import Connection
+from odradek.network.responses import Part, Slot
 from odradek.telemetry.histogram import Histogram
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
 from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_fields

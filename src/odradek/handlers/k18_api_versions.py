@@ -48,8 +48,7 @@ def handle(
         name, version = request.client_software_name, request.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.peer.software_name = name
-        context.peer.software_version = version
+        context.peer.name_software(name, version)
     features = broker.metadata.image.features
     answer = ApiVersionsResponse(
         api_keys=[

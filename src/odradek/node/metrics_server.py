@@ -1,76 +1,203 @@
-"""Prometheus' way to the node's numbers: HTTP, in a thread of its own.
+"""Serves the node's metrics to Prometheus over HTTP.
 
-The port is reserved when the server is made, so that a node does not start without it. What
-serves it, `prometheus_client`, is imported in the thread: it costs the start of the node nothing,
-and whoever asks meanwhile waits.
+Connections are accepted on the event loop, one request each. The metrics are collected and written
+by the executor: with thousands of partitions that takes longer than a turn of the loop may. The
+library that writes them, `prometheus_client`, is imported there too, so the start of the node does
+not pay for it.
 """
 
 from __future__ import annotations
 
-import threading
+import asyncio
+import gzip
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
-from odradek.network.server import bind, listen
+from odradek.env.executor import Executor, Pool, call
+from odradek.env.network import Network, Transport
+from odradek.network.listeners import bind, listen
+from odradek.network.output import Output
+from odradek.network.traffic import Traffic
 from odradek.node.metrics import families
 
 if TYPE_CHECKING:
     from odradek.node.node import Node
 
+log = logging.getLogger("odradek.node")
+
+REQUEST_BYTES_MAX = 16 * 1024
+CONNECTIONS_MAX = 16
+"""At a time; others wait to be accepted."""
+TIMEOUT_SECONDS = 30.0
+"""Of a connection, from its acceptance to its end."""
 _BACKLOG = 16
 _OPTION = "--metrics-port"
+_END = b"\r\n\r\n"
 
 
 class MetricsServer:
-    """Serves `/metrics` from `start` to `close`."""
+    """Serves the metrics, at every path, from `start` to `close`. Lives on the loop's thread."""
 
-    def __init__(self, node: Node, host: str, port: int) -> None:
+    def __init__(self, node: Node, network: Network, host: str, port: int) -> None:
         """Reserve the port; 0 takes a free one.
 
         Raises:
             ListenError: it cannot be had.
         """
         self._node = node
-        self._endpoint = bind("metrics", host, port, _OPTION)
+        self._endpoint = bind(network, "metrics", host, port, _OPTION)
         self.port = self._endpoint.port
-        self._server: Any = None
-        self._ready = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._executor: Executor | None = None
+        self._registry: Any = None
+        self._exchanges: set[_Exchange] = set()
 
-    def start(self) -> None:
-        """Answer, in a thread.
+    def start(self, executor: Executor) -> None:
+        """Answer requests; `executor` collects the metrics.
 
         Raises:
             ListenError: another process was first at the port.
         """
+        self._executor = executor
         listen(self._endpoint, _BACKLOG, _OPTION)
-        self._thread = threading.Thread(target=self._serve, name="metrics", daemon=True)
-        self._thread.start()
+        self._endpoint.listener.watch(self._accept)
 
-    def _serve(self) -> None:
-        from http.server import ThreadingHTTPServer
+    def _accept(self) -> None:
+        while len(self._exchanges) < CONNECTIONS_MAX:
+            try:
+                transport = self._endpoint.listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                log.warning("cannot accept a connection for metrics: %s", error.strerror)
+                break
+            self._exchanges.add(_Exchange(transport, self))
+        # The next connection is accepted when one of these has ended.
+        self._endpoint.listener.unwatch()
+        if not self._exchanges:
+            asyncio.get_running_loop().call_later(1.0, self._accept_again)
 
-        from prometheus_client import CollectorRegistry, MetricsHandler, ProcessCollector
+    def _accept_again(self) -> None:
+        if self._executor is not None:
+            self._endpoint.listener.watch(self._accept)
 
-        registry = CollectorRegistry(auto_describe=False)
-        ProcessCollector(registry=registry)
-        registry.register(_Collector(self._node))
-        address = self._endpoint.socket.getsockname()
-        handler = MetricsHandler.factory(registry)
-        server = ThreadingHTTPServer(address, handler, bind_and_activate=False)
-        server.socket.close()
-        server.socket = self._endpoint.socket
-        self._server = server
-        self._ready.set()
-        server.serve_forever()
+    def forget(self, exchange: _Exchange) -> None:
+        """A connection has ended."""
+        self._exchanges.discard(exchange)
+        self._accept_again()
+
+    def scrape(self, target: str, headers: dict[str, str]) -> asyncio.Future[bytes]:
+        """The response to a request."""
+        assert self._executor is not None
+        return call(self._executor, lambda: self._scrape(target, headers), Pool.GENERAL)
+
+    def _scrape(self, target: str, headers: dict[str, str]) -> bytes:
+        from prometheus_client import CollectorRegistry, ProcessCollector
+        from prometheus_client.exposition import choose_encoder
+
+        if self._registry is None:
+            registry = CollectorRegistry(auto_describe=False)
+            ProcessCollector(registry=registry)
+            registry.register(_Collector(self._node))
+            self._registry = registry
+        encode, content_type = choose_encoder(headers.get("accept", ""))
+        names = parse_qs(urlsplit(target).query).get("name[]")
+        body = encode(self._registry.restricted_registry(names) if names else self._registry)
+        more = [f"Content-Type: {content_type}"]
+        if "gzip" in headers.get("accept-encoding", ""):
+            body = gzip.compress(body, 1)
+            more.append("Content-Encoding: gzip")
+        return _response("200 OK", body, *more)
 
     def close(self) -> None:
-        """Close the port. Blocks until the thread has ended, if there is one."""
-        if self._thread is not None:
-            self._ready.wait()
-            self._server.shutdown()
-            self._thread.join()
-        self._endpoint.socket.close()
+        """Close the port and all connections."""
+        self._executor = None
+        self._endpoint.listener.close()
+        for exchange in list(self._exchanges):
+            exchange.close()
+
+
+class _Exchange:
+    """One connection: a request, its response, the end."""
+
+    def __init__(self, transport: Transport, server: MetricsServer) -> None:
+        self._transport = transport
+        self._server = server
+        self._request = bytearray()
+        self._buffer = bytearray(REQUEST_BYTES_MAX)
+        self._output = Output(transport, Traffic())
+        self._closed = False
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(TIMEOUT_SECONDS, self.close)
+        transport.watch_readable(self._on_readable)
+
+    def _on_readable(self) -> None:
+        try:
+            count = self._transport.recv_into(self._buffer)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if not count:
+            self.close()
+            return
+        self._request += self._buffer[:count]
+        if _END in self._request:
+            self._transport.unwatch_readable()
+            self._serve()
+        elif len(self._request) > REQUEST_BYTES_MAX:
+            self._transport.unwatch_readable()
+            self._respond(_response("431 Request Header Fields Too Large", b""))
+
+    def _serve(self) -> None:
+        head, *lines = self._request.partition(_END)[0].decode("latin-1").split("\r\n")
+        words = head.split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            self._respond(_response("400 Bad Request", b""))
+        elif words[0] != "GET":
+            self._respond(_response("405 Method Not Allowed", b"", "Allow: GET"))
+        else:
+            pairs = (line.partition(":") for line in lines)
+            headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+            self._server.scrape(words[1], headers).add_done_callback(self._on_scraped)
+
+    def _on_scraped(self, done: asyncio.Future[bytes]) -> None:
+        if done.cancelled():
+            self.close()
+        elif (error := done.exception()) is not None:
+            log.error("metrics could not be collected", exc_info=error)
+            self._respond(_response("500 Internal Server Error", b""))
+        else:
+            self._respond(done.result())
+
+    def _respond(self, response: bytes) -> None:
+        if self._closed:
+            return
+        self._output.add([response], len(response))
+        self._transport.watch_writable(self._on_writable)
+
+    def _on_writable(self) -> None:
+        try:
+            if not self._output.send():
+                return
+        except OSError as error:
+            log.debug("a client left before it had its metrics: %s", error)
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.cancel()
+        self._transport.close()
+        self._server.forget(self)
+
+
+def _response(status: str, body: bytes, *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
+    return "\r\n".join((*lines, "", "")).encode("latin-1") + body
 
 
 class _Collector:

@@ -37,16 +37,18 @@ from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from odradek.core.session.fetch import FetchSessionCache
 from odradek.env.clock import Clock, SystemClock
+from odradek.env.event_loop import MeasuredSelector
 from odradek.env.executor import Executor, ThreadExecutor, call
 from odradek.env.file_system import FileSystem, OsFileSystem
+from odradek.env.network import Network, SocketNetwork, StreamOptions
 from odradek.env.randomness import RandomBytes, system_random_bytes
 from odradek.handlers.dispatch import Dispatcher
 from odradek.log import DiskFull, LogDirectory, LogDirectoryOffline, LogManager, PartitionLog
 from odradek.log.startup import open_directory
 from odradek.model import uuids
 from odradek.model.errors import ApiError
-from odradek.network.event_loop import MeasuredSelector
-from odradek.network.server import Endpoint, Limits, Server, bind
+from odradek.network.listeners import Endpoint, bind
+from odradek.network.server import Limits, Server
 from odradek.node.coordinators import compose
 from odradek.node.format import Formatter, Identity
 from odradek.node.metrics_server import MetricsServer
@@ -73,6 +75,7 @@ class Node:
         clock: Clock | None = None,
         random_bytes: RandomBytes = system_random_bytes,
         file_system: FileSystem | None = None,
+        network: Network | None = None,
         executor: Executor | None = None,
         cluster_id: str | None = None,
     ) -> None:
@@ -81,6 +84,7 @@ class Node:
         self._clock = clock or SystemClock()
         self._random_bytes = random_bytes
         self._file_system = file_system or OsFileSystem()
+        self._network = network or SocketNetwork()
         self._executor = executor
         self._cluster_id = cluster_id
         self.failed: asyncio.Event = asyncio.Event()
@@ -147,7 +151,7 @@ class Node:
             self._controller_server.start()
         self._run_chores()
         if self._metrics is not None:
-            self._metrics.start()
+            self._metrics.start(executor)
 
     async def _start_controller(self, formatter: Formatter, executor: Executor) -> None:
         path = self.config.metadata_log_dir
@@ -255,8 +259,6 @@ class Node:
             connections_per_ip_max=config.max_connections_per_ip,
             connections_per_ip_overrides=config.max_connections_per_ip_overrides,
             idle_ms=config.connections_max_idle_ms,
-            send_buffer_bytes=config.socket_send_buffer_bytes,
-            receive_buffer_bytes=config.socket_receive_buffer_bytes,
             listen_backlog=config.socket_listen_backlog_size,
         )
 
@@ -264,16 +266,24 @@ class Node:
         config = self.config
         if config.odradek_metrics_port >= 0:
             self._metrics = MetricsServer(
-                self, config.odradek_metrics_host, config.odradek_metrics_port
+                self, self._network, config.odradek_metrics_host, config.odradek_metrics_port
             )
-        for listener in config.broker_listeners:
-            self._endpoints.append(bind(listener.name, listener.host, listener.port))
-        for listener in config.controller_listeners:
-            self._controller_endpoints.append(bind(listener.name, listener.host, listener.port))
+        options = StreamOptions(
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        )
+        for listeners, endpoints in (
+            (config.broker_listeners, self._endpoints),
+            (config.controller_listeners, self._controller_endpoints),
+        ):
+            for each in listeners:
+                endpoints.append(
+                    bind(self._network, each.name, each.host, each.port, options=options)
+                )
 
     def _release_ports(self) -> None:
         for endpoint in (*self._endpoints, *self._controller_endpoints):
-            endpoint.socket.close()
+            endpoint.listener.close()
         if self._metrics is not None:
             self._metrics.close()
 
@@ -339,8 +349,7 @@ class Node:
     async def stop(self) -> None:
         """Stop in good order."""
         if self._metrics is not None:
-            assert self._executor is not None
-            await call(self._executor, self._metrics.close)
+            self._metrics.close()
         if self._tick is not None:
             self._tick.cancel()
         self.broker.replicas.expire_all()

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.raft.machine import QuorumError
+from odradek.env.event_loop import new_event_loop
 from odradek.env.process import raise_descriptor_limit
 from odradek.log import DamagedFile, DirectoryInUse, DiskFull, LogDirectoryOffline
-from odradek.network.event_loop import new_event_loop
-from odradek.network.server import ListenError
+from odradek.network.listeners import ListenError
 from odradek.node.format import FormatError
 from odradek.node.node import Node
 

@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError
 from odradek.config.load import load
+from odradek.env.event_loop import new_event_loop
 from odradek.model.errors import ErrorCode
-from odradek.network.event_loop import new_event_loop
 from odradek.node.node import Node
 from odradek.testing.faults import FOREVER, Fault, Faults
 from odradek.testing.files import UnsyncedFileSystem

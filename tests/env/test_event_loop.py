@@ -5,7 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 
-from odradek.network.event_loop import TURN_EVENTS_MAX, MeasuredSelector
+from odradek.env.event_loop import TURN_EVENTS_MAX, MeasuredSelector
 
 
 def _pairs(count: int) -> list[tuple[socket.socket, socket.socket]]:

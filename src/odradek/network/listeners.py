@@ -1,0 +1,80 @@
+"""Listeners: a name, an address, and errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+
+from odradek.env.network import (
+    DEFAULT_OPTIONS,
+    HostUnknown,
+    Listener,
+    Network,
+    StreamOptions,
+)
+
+_HINTS = {
+    errno.EADDRINUSE: "; another process uses the port: stop it, or choose another with {option}",
+    errno.EADDRNOTAVAIL: "; it is no address of this machine",
+    errno.EACCES: "; ports below 1024 are for the administrator: choose another with {option}",
+}
+
+
+class ListenError(Exception):
+    """A listener cannot be opened; says which, why, and what to do."""
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """A listener with its name, and the address that it is bound to."""
+
+    name: str
+    host: str
+    """As it was configured; empty for all addresses of the machine."""
+    port: int
+    """The one that was bound, if 0 was configured."""
+    listener: Listener
+
+
+def bind(
+    network: Network,
+    name: str,
+    host: str,
+    port: int,
+    option: str = "--port",
+    options: StreamOptions = DEFAULT_OPTIONS,
+) -> Endpoint:
+    """Reserve the address of a listener; port 0 takes a free one, no host is all of this machine.
+
+    Nobody can connect before `listen`, which is up to whoever serves it.
+
+    Raises:
+        ListenError: the address cannot be had; `option` is named as what helps.
+    """
+    try:
+        listener = network.bind(host, port, options)
+    except HostUnknown as error:
+        raise ListenError(
+            f"Cannot listen on {name}://{host}:{port}: the host name is not known."
+        ) from error
+    except OSError as error:
+        raise _refusal(name, host, port, error, option) from error
+    return Endpoint(name, host, listener.address.port, listener)
+
+
+def listen(endpoint: Endpoint, backlog: int, option: str = "--port") -> None:
+    """Let clients connect.
+
+    Raises:
+        ListenError: another process bound the same address at the same time, and was first.
+    """
+    try:
+        endpoint.listener.listen(backlog)
+    except OSError as error:
+        raise _refusal(endpoint.name, endpoint.host, endpoint.port, error, option) from error
+
+
+def _refusal(name: str, host: str, port: int, error: OSError, option: str) -> ListenError:
+    hint = _HINTS.get(error.errno or 0, "").format(option=option)
+    where = f"{host or '*'}:{port}"
+    return ListenError(f"Cannot listen on {name}://{where}: {error.strerror or error}{hint}.")

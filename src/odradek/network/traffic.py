@@ -1,0 +1,21 @@
+"""How many bytes the connections of a server have carried."""
+
+from __future__ import annotations
+
+
+class Traffic:
+    """Counted by the connections, read by metrics."""
+
+    __slots__ = ("bytes_in", "bytes_out")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    def count_in(self, count: int) -> None:
+        """So many bytes were received."""
+        self.bytes_in += count
+
+    def count_out(self, count: int) -> None:
+        """So many bytes were sent."""
+        self.bytes_out += count
