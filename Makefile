@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help env demo test check bench compat format lock clean
+.PHONY: help env demo test test-compiled check bench compat format lock clean
 
 help:  ## what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 $(VENV)/.demo: requirements/demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Odradek needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12"; exit 1; }
@@ -27,6 +27,20 @@ demo: $(VENV)/.demo  ## real data through the broker and Spark, reconciled
 
 test: $(VENV)/.dev  ## the tests
 	$(BIN)/python -m pytest $(ARGS)
+
+# A second environment that has the wheel, and everything else from the first one.
+COMPILED := build/compiled
+$(COMPILED)/.made: $(VENV)/.dev hatch_build.py pyproject.toml $(shell find src -name '*.py' -o -name '*.msg')
+	@rm -rf $(COMPILED)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(COMPILED) .
+	$(BIN)/python -m venv --without-pip $(COMPILED)/venv
+	$(BIN)/python -m pip --python $(COMPILED)/venv/bin/python install --quiet --disable-pip-version-check --no-deps --no-index $(COMPILED)/*.whl
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$($(COMPILED)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/development.pth"
+	$(COMPILED)/venv/bin/odradek --version
+	@touch $@
+
+test-compiled: $(COMPILED)/.made  ## the tests against the compiled wheel
+	ODRADEK_REQUIRE="$${ODRADEK_REQUIRE:+$$ODRADEK_REQUIRE,}compiled" $(COMPILED)/venv/bin/python -m pytest $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types, who imports whom, sizes
 	$(BIN)/ruff format --check src tests bench compat

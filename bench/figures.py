@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 OURS, THEIRS = "ours", "theirs"
 Sample = dict[str, float]
@@ -22,7 +22,11 @@ class Quantity:
     primary: bool = True
     """False for what is only told along."""
     most: float | None = None
-    """The largest value of ours that is right, whatever the other one needs."""
+    """The largest value of ours that keeps the limit, whatever the other one needs."""
+
+    def for_pure_build(self) -> Quantity:
+        """The same with the limits of a package that is not compiled: no worse than the other."""
+        return self if self.limit is None else replace(self, limit=1.0)
 
     def holds(self, ratio: float) -> bool:
         """Whether a ratio keeps the limit."""
@@ -90,6 +94,7 @@ class Figure:
             "limit": self.quantity.limit,
             "most": self.quantity.most,
             "higher_is_better": self.quantity.higher_is_better,
+            "primary": self.quantity.primary,
             "rounds": self.values,
         }
 

@@ -6,9 +6,13 @@ import datetime
 import os
 import platform
 import subprocess
+import sys
+from collections.abc import Sequence
 
 import psutil
 from compat.lab.toolchain import ROOT
+
+PATH_OPTIONS = ("--output", "--keep", "--directory")
 
 
 def facts() -> dict[str, object]:
@@ -17,6 +21,7 @@ def facts() -> dict[str, object]:
         "kind": "machine",
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": commit(),
+        "command": command(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
@@ -24,6 +29,25 @@ def facts() -> dict[str, object]:
         "python": platform.python_version(),
         "load_before": round(os.getloadavg()[0], 2),
     }
+
+
+def command() -> str:
+    """The command that is running."""
+    specification = getattr(sys.modules["__main__"], "__spec__", None)
+    name = "" if specification is None else specification.name.removesuffix(".__main__")
+    return " ".join(["python", "-m", name, *without_paths(sys.argv[1:])])
+
+
+def without_paths(words: Sequence[str]) -> list[str]:
+    """The words of a command without options that name a path of this machine."""
+    kept = []
+    rest = iter(words)
+    for word in rest:
+        if word in PATH_OPTIONS:
+            next(rest, None)
+        elif word.partition("=")[0] not in PATH_OPTIONS:
+            kept.append(word)
+    return kept
 
 
 def commit() -> str:

@@ -27,10 +27,10 @@ from compat.lab import java, maven
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
 from compat.lab.dialogue import Dialogue
-from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
 
+from bench.build import add_mode, prepared
 from bench.environment import JAVA_SOURCES, JVM_OPTIONS
 from bench.figures import OURS, THEIRS, Figure, Quantity
 from bench.machine import facts
@@ -56,9 +56,9 @@ CLEAN_CPU = Quantity("clean start, CPU", "s")
 class Experiment:
     """Both brokers, of which one at a time runs on the one data directory."""
 
-    def __init__(self, directory: Path, partitions: int, gigabytes: float) -> None:
+    def __init__(self, directory: Path, partitions: int, gigabytes: float, mode: str) -> None:
         self.brokers: dict[str, Broker] = {
-            OURS: OdradekNode(directory=directory),
+            OURS: prepared(mode).node()(directory=directory),
             THEIRS: ApacheKafka(directory=directory),
         }
         self.partitions = partitions
@@ -190,7 +190,7 @@ def main(words: Sequence[str] | None = None) -> int:
     with contextlib.ExitStack() as stack:
         try:
             path = options.keep or stack.enter_context(_room_for(options.gigabytes))
-            experiment = Experiment(path, options.partitions, options.gigabytes)
+            experiment = Experiment(path, options.partitions, options.gigabytes, options.mode)
             for broker in experiment.brokers.values():
                 stack.callback(broker.close)
             figures = run(experiment, options.rounds)
@@ -227,6 +227,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="make the data there, or use what is there already"
     )
+    add_mode(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
     return parser
 

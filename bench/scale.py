@@ -1,12 +1,12 @@
 """What ten thousand partitions cost a node: `python -m bench.scale`.
 
-Once as one topic, once as a thousand topics of ten partitions, once as ten thousand topics. Each
-time they are made in a fresh node with a few requests, every one gets a record, the node is stopped
-in good order and started again, and all of them are asked for. Apache Kafka does the same with the
-second form.
+There are three layouts: one topic, a thousand topics of ten partitions, ten thousand topics. For each
+layout and broker, in turns, the topics are created in a fresh node, every partition gets a record, the
+node is stopped in good order and started again, and all partitions are described. Both brokers have the
+same layouts, and each row compares one layout.
 
-The pause of the loop is what the node itself has measured; a bystander on a connection of its own
-asks one thing after the other meanwhile, and tells how long it had to wait at most.
+The pause of the loop is what the node itself has measured. Meanwhile a second connection sends one
+ApiVersions request after the other; its longest wait is given as that of a bystander.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from compat.lab.odradek_node import OdradekNode, metric
 from compat.lab.toolchain import Missing, free_port
 from compat.lab.wire_client import WireClient, decode_response
 
+from bench.build import add_mode, prepared
 from bench.figures import OURS, THEIRS, Figure, Quantity
 from bench.machine import facts
 from bench.pauses import METRIC
@@ -107,12 +108,12 @@ def quantities(form: str) -> dict[str, Quantity]:
 class Trial:
     """One broker with all topics of a form."""
 
-    def __init__(self, role: str, topics: Topics, directory: Path) -> None:
+    def __init__(self, role: str, topics: Topics, directory: Path, node: type[OdradekNode]) -> None:
         self.topics = topics
         self.partitions = sum(topics.values())
         self.metrics_port = free_port() if role == OURS else None
         settings = {"odradek.metrics.port": str(self.metrics_port)} if role == OURS else {}
-        self.broker: Broker = (OdradekNode if role == OURS else ApacheKafka)(
+        self.broker: Broker = (node if role == OURS else ApacheKafka)(
             settings=settings, directory=directory
         )
         self.broker.start_seconds_max = PATIENCE_SECONDS
@@ -330,11 +331,12 @@ def forms(partitions: int) -> dict[str, Topics]:
 
 
 def plan(partitions: int, rounds: int, alone: bool) -> Iterator[tuple[str, str, Topics]]:
-    """Who is to have which form, and what it is called."""
-    for number, (form, topics) in enumerate(forms(partitions).items()):
-        roles = (OURS, THEIRS) if number == 1 and not alone else (OURS,)
-        for role in roles * rounds:
-            yield role, form, topics
+    """The trials in their order: the broker's role, the name of the form, its topics."""
+    for form, topics in forms(partitions).items():
+        for number in range(rounds):
+            roles = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
+            for role in (OURS,) if alone else roles:
+                yield role, form, topics
 
 
 def note(
@@ -357,11 +359,12 @@ def main(words: Sequence[str] | None = None) -> int:
     figures: dict[str, Figure] = {}
     brokers: dict[str, Broker] = {}
     try:
+        node = prepared(options.mode).node()
         # All is removed in the end: where many files have just been removed, a file system may
         # take long to make others.
         with tempfile.TemporaryDirectory(prefix="odradek-scale-") as path:
             for role, form, topics in plan(options.partitions, options.rounds, options.alone):
-                trial = Trial(role, topics, Path(tempfile.mkdtemp(dir=path)))
+                trial = Trial(role, topics, Path(tempfile.mkdtemp(dir=path)), node)
                 brokers[role] = trial.broker
                 note(figures, quantities(form), role, trial.run())
     except (BrokerFailed, Missing) as reason:
@@ -385,8 +388,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--partitions", type=int, default=PARTITIONS, help="fewer to try it (default: 10000)"
     )
-    parser.add_argument("--rounds", type=int, default=1, help="of each form (default: 1)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each layout (default: 3)")
     parser.add_argument("--alone", action="store_true", help="without Apache Kafka beside it")
+    add_mode(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
     return parser
 

@@ -11,6 +11,7 @@ from compat.lab.broker import BrokerFailed
 from compat.lab.toolchain import Missing
 
 import bench.groups
+from bench.build import add_mode
 from bench.environment import Environment
 from bench.figures import OURS, THEIRS, Figure
 from bench.groups import commits, restart, settle
@@ -35,7 +36,9 @@ def main(words: Sequence[str] | None = None) -> int:
     roles = [OURS] if options.alone else [OURS, THEIRS]
     try:
         for name in options.experiments:
-            with brokers(roles, rounds=options.rounds, quick=options.quick) as environment:
+            with brokers(
+                roles, rounds=options.rounds, quick=options.quick, mode=options.mode
+            ) as environment:
                 names = environment.names
                 setup = environment.described()
                 figures += EXPERIMENTS[name](environment)
@@ -59,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds (default: 3)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work; to try it out")
     parser.add_argument("--alone", action="store_true", help="without Apache Kafka; to try it out")
+    add_mode(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
     return parser
 

@@ -32,9 +32,11 @@ POLL_SECONDS = 0.02
 
 
 @contextlib.contextmanager
-def brokers(roles: Sequence[str], *, rounds: int, quick: bool) -> Iterator[Environment]:
+def brokers(roles: Sequence[str], *, rounds: int, quick: bool, mode: str) -> Iterator[Environment]:
     """Brokers without the client in Java: the load is our own."""
-    environment = Environment(ours="odradek", rounds=rounds, quick=quick, settings=SETTINGS)
+    environment = Environment(
+        ours="odradek", rounds=rounds, quick=quick, settings=SETTINGS, mode=mode
+    )
     with contextlib.ExitStack() as stack:
         for role in roles:
             environment.contenders.append(stack.enter_context(environment.fresh(role)))

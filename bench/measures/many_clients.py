@@ -10,7 +10,6 @@ from bench.figures import Figure, Quantity
 PAIRS = 100
 RECORDS = 1000
 SIZE = 1000
-ROUNDS = 3
 PROPERTIES = {"acks": "all", "linger.ms": "5", "buffer.memory": str(4 << 20)}
 SECONDS = Quantity("100 producers, 100 consumers", "s")
 CPU = Quantity("CPU", "s")
@@ -29,5 +28,4 @@ def run(environment: Environment) -> list[Figure]:
             )  # fmt: skip
             return {SECONDS.name: done["seconds"], CPU.name: meter.seconds()}
 
-    rounds = min(ROUNDS, environment.rounds)
-    return environment.play("many_clients", [SECONDS, CPU], one_round, rounds=rounds)
+    return environment.play("many_clients", [SECONDS, CPU], one_round)

@@ -21,7 +21,6 @@ READERS = 10
 BYTES = 100_000_000
 SIZE = 1000
 SAMPLES = 5000
-ROUNDS = 3
 QUIET = Quantity("p99 without slow readers", "ms")
 BESIDE = Quantity("p99 beside 10 slow readers", "ms", 1.0)
 
@@ -47,8 +46,7 @@ def run(environment: Environment) -> list[Figure]:
                 beside = paced_latency(environment, contender, samples)
             return {QUIET.name: quiet["p99_ms"], BESIDE.name: beside["p99_ms"]}
 
-        rounds = min(ROUNDS, environment.rounds)
-        return environment.play("slow_reader", [QUIET, BESIDE], one_round, rounds=rounds)
+        return environment.play("slow_reader", [QUIET, BESIDE], one_round)
 
 
 def _stuck(contender: Contender, topic: str) -> WireClient:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bench.figures import OURS, THEIRS, Figure, Quantity, table
-from bench.machine import facts
+from bench.machine import facts, without_paths
+from bench.results import with_limits_of
 
 
 def figure(limit: float | None, ours: list[float], theirs: list[float], **more: bool) -> Figure:
@@ -44,4 +45,20 @@ def test_without_the_other_there_is_no_ratio() -> None:
 def test_facts_name_no_host_and_no_path() -> None:
     told = facts()
     assert told["cores"]
-    assert not any("/" in str(value) for key, value in told.items() if key != "processor")
+    free = {"processor", "command"}
+    assert not any("/" in str(value) for key, value in told.items() if key not in free)
+    words = ["produce", "--output", "/a/b", "--rounds", "3", "--keep=/c", "--directory"]
+    assert without_paths(words) == ["produce", "--rounds", "3"]
+
+
+def test_a_pure_build_has_limits_of_its_own() -> None:
+    kept = [
+        Figure("produce", Quantity("CPU", "s/GB", 0.5), {OURS: [0.9], THEIRS: [1.0]}),
+        Figure("varied", Quantity("CPU", "s/GB", 0.5), {OURS: [3.0], THEIRS: [1.0]}),
+        Figure("memory", Quantity("idle", "MB"), {OURS: [3.0], THEIRS: [1.0]}),
+    ]
+    verdicts = {
+        build: [each.verdict for each in with_limits_of({"ours": {"build": build}}, kept)]
+        for build in ("pure", "compiled")
+    }
+    assert verdicts == {"pure": ["kept", "", ""], "compiled": ["MISSED", "MISSED", ""]}

@@ -55,8 +55,10 @@ def test_the_options_of_serve_need_no_command():
 
 def test_version():
     import odradek
+    from odradek.records import varint
 
-    assert invoke("--version").out == f"odradek, version {odradek.__version__}\n"
+    mode = "pure Python" if str(varint.__file__).endswith(".py") else "compiled"
+    assert invoke("--version").out == f"odradek, version {odradek.__version__} ({mode})\n"
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import mmap
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.env.file_system import DIRECT_STEP
+from odradek.env.file_system import DIRECT_STEP, aligned_memory
 from odradek.env.page_cache import NotAtHand
 from odradek.log.storage import Storage
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
@@ -41,7 +39,6 @@ BUFFERS = 32
 BUFFER_BYTES = (1 << 20) + (64 << 10)
 """What consumers ask of a partition by default, or one batch of the largest default size; and the
 rest of the blocks in which it begins and ends."""
-_STEP_BYTES = 128 * 1024
 SEARCHES = 1_000
 """How often a search that finds something missing is repeated before it may wait on the loop: more
 pieces than one reads one after the other (after a start, a search for a time reads one of each
@@ -74,8 +71,6 @@ class ColdReads:
         self._is_resident = storage.file_system.is_resident
         self._background = storage.background
         self._loop = loop
-        self._scratch = memoryview(bytearray(_STEP_BYTES))
-        """Where all threads read to at once: nobody looks at what comes."""
         self._free: list[memoryview] = []
         self._unmade = buffers
         self.answers = 0
@@ -146,8 +141,7 @@ class ColdReads:
             if not self._unmade:
                 return None
             self._unmade -= 1
-            private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            memory = memoryview(mmap.mmap(-1, BUFFER_BYTES, flags=private))
+            memory = aligned_memory(BUFFER_BYTES)
         return _Loan(memory, self._free)
 
     def _read(self, records: FileRange, loan: _Loan | None) -> FileRange:
@@ -160,13 +154,7 @@ class ColdReads:
             before = records.position % DIRECT_STEP
             if self._read_direct(records, before, loan.memory) >= before + records.length:
                 return BufferedRange(loan.memory, before, records.length, loan)
-        os.posix_fadvise(records.descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-        position, end = records.position, records.position + records.length
-        while position < end:
-            count = os.preadv(records.descriptor, [self._scratch[: end - position]], position)
-            if not count:
-                break
-            position += count
+        self._file_system.load(records.descriptor, records.position, records.length)
         return records
 
     def _read_direct(self, records: FileRange, before: int, memory: memoryview) -> int:

@@ -81,12 +81,29 @@ class RootGroup(LazyGroup):
         return result
 
 
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    from odradek.records.compiled import COMPILED
+
+    mode = "compiled" if COMPILED else "pure Python"
+    click.echo(f"odradek, version {odradek.__version__} ({mode})")
+    context.exit()
+
+
 @click.group(
     cls=RootGroup,
     commands_by_name=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(odradek.__version__, prog_name="odradek")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Show the version, and whether the package is compiled, and exit.",
+)
 @bootstrap_option
 def root() -> None:
     """Event streaming that speaks Apache Kafka's protocol.

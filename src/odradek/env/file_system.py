@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import stat
 from collections.abc import Sequence
@@ -147,6 +148,10 @@ class FileSystem(Protocol):
         """Whether a read would, as far as can be told, not wait for the device."""
         ...
 
+    def load(self, descriptor: int, position: int, length: int) -> None:
+        """Have a range of the file in the page cache, if there is one; waits for the device."""
+        ...
+
     def impatient(self) -> FileSystem:
         """The same files; a `pread` that would wait for the device raises `NotAtHand`, if that can
         be told."""
@@ -241,6 +246,10 @@ class OsFileSystem:
         """See `FileSystem`."""
         return page_cache.is_resident(descriptor, position, length)
 
+    def load(self, descriptor: int, position: int, length: int) -> None:
+        """See `FileSystem`."""
+        page_cache.load(descriptor, position, length)
+
     def impatient(self) -> FileSystem:
         """See `FileSystem`."""
         return ImpatientFileSystem()
@@ -252,6 +261,13 @@ class ImpatientFileSystem(OsFileSystem):
     __slots__ = ()
 
     pread = staticmethod(page_cache.read_at_hand)
+
+
+def aligned_memory(length: int) -> memoryview:
+    """Memory for `read_into` and `pwrite` past the page cache: it begins at a page."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return memoryview(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    return memoryview(mmap.mmap(-1, length))
 
 
 def parent_of(path: str) -> str:

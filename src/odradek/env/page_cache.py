@@ -22,6 +22,8 @@ from mmap import PAGESIZE
 STEP = 524_288
 """Where there is no `cachestat`, a page of each piece of this size, and the last one, tell about a
 range: Linux reads ahead, and drops what was read long ago, in runs."""
+_UNREAD = memoryview(bytearray(128 * 1024))
+"""Where all threads read to at once: nobody looks at the bytes."""
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _UNKNOWN_FLAG = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
 _CACHESTAT = 451
@@ -122,6 +124,26 @@ def is_resident(descriptor: int, position: int, length: int) -> bool:
     if counts[0] >= (end - 1) // PAGESIZE - position // PAGESIZE + 1:
         return True
     return not _knows_nowait(descriptor)
+
+
+def load(descriptor: int, position: int, length: int) -> None:
+    """Read the range into the page cache, and not beyond it.
+
+    The kernel is told not to read ahead in this file: otherwise it would do so in whatever call
+    reaches the end of what it has read, `sendfile` among them, and a device may be set to read
+    megabytes at a time. The steps are small for the same reason.
+
+    Raises:
+        OSError: the device failed.
+    """
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+    end = position + length
+    while position < end:
+        count = os.preadv(descriptor, [_UNREAD[: end - position]], position)
+        if not count:
+            break
+        position += count
 
 
 def _seems_resident(descriptor: int, position: int, length: int) -> bool:

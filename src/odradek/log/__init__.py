@@ -2,7 +2,7 @@
 
 What others use:
 
-`LogManager(config, file_system, clock, random_bytes, *, topic_configs, background=...,
+`LogManager(config, file_system, clock, random_bytes, *, topic_configs, executor=...,
 on_directory_failure=...)`: all logs of a node.
     open() · load() · start(): both · shutdown(broker_epoch) · tick() -> ms until the next call
     get(partition) · get_or_create(partition, topic_id, is_new=, directory_id=) · delete(partition)
@@ -38,7 +38,7 @@ Errors are `ApiError`s, ready for an answer: `RecordsRefused` (with `record_erro
 (CORRUPT_MESSAGE), `InconsistentTopicId`.
 
 Everything is called on one thread, the loop's; `FlushWork.run`, `LogManager.start` (before
-anything else) and what is given to `background` may run on others.
+anything else) and what is given to the executor may run on others.
 
 How it works is told where it happens: `partition_log` (the hot path), `appending`, `reading`,
 `segment`, `index`, `producer_state`, `loader` and `recovery`, `flushing`, `retention`,

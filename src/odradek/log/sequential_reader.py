@@ -8,9 +8,8 @@ takes the kernel longer than the checksum takes us.
 from __future__ import annotations
 
 import errno
-import mmap
 
-from odradek.env.file_system import DIRECT_STEP, FileSystem
+from odradek.env.file_system import DIRECT_STEP, FileSystem, aligned_memory
 
 WORTHWHILE_BYTES = 1 << 20
 """A smaller file is read in the usual way."""
@@ -56,7 +55,7 @@ class SequentialReader:
         before = position % DIRECT_STEP
         size = -(-(before + length) // DIRECT_STEP) * DIRECT_STEP
         if size > len(self._buffer):
-            self._buffer = memoryview(mmap.mmap(-1, size))
+            self._buffer = aligned_memory(size)
         buffer = self._buffer[:size]
         count = self._file_system.read_into(descriptor, buffer, position - before)
         return buffer[before:count]

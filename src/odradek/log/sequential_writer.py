@@ -8,13 +8,13 @@ milliseconds at a time, most of all where a virtual machine has to ask its host 
 from __future__ import annotations
 
 import errno
-import mmap
 
 from odradek.env.file_system import (
     DIRECT_STEP,
     READ_WRITE,
     Buffer,
     FileSystem,
+    aligned_memory,
     write_fully,
 )
 
@@ -35,7 +35,7 @@ class SequentialWriter:
         self._file_system = file_system
         self._descriptor = descriptor
         # Begins at a page, as writes past the cache must.
-        self._buffer = memoryview(mmap.mmap(-1, PIECE_BYTES))
+        self._buffer = aligned_memory(PIECE_BYTES)
         self._direct = file_system.open_direct(path, READ_WRITE)
         self._filled = 0
         self._written = 0

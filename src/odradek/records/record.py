@@ -128,6 +128,8 @@ def _extended(rest: bytes, missing: int, pieces: Iterator[bytes], batch: RecordB
 def _read_record(
     data: bytes, position: int, end: int, batch: RecordBatch, shared_time: int | None
 ) -> Record:
+    timestamp: int
+    delta: int
     try:
         timestamp, position = read_varlong(data, position + 1)
         delta, position = read_varint(data, position)

@@ -46,7 +46,8 @@ def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
             raise InvalidRecords(f"a record says that it has {length} bytes")
         end = stream.position + length
         stream.skip(1)  # attributes, of which there are none
-        timestamp = batch.base_timestamp + stream.varlong()
+        timestamp_delta: int = stream.varlong()
+        timestamp = batch.base_timestamp + timestamp_delta  # may need more than 64 bits
         offset_delta = stream.varint()
         has_key = stream.skip_field()
         stream.skip_field()

@@ -1,0 +1,359 @@
+"""The tables of results in README.md and docs/benchmarks.md: `python -m bench.tables`.
+
+Every row is computed from one stored result of bench/results, which the row names. Which result is
+shown for which bench stands in bench/results/shown.json: `python -m bench.tables --show FILE...`
+enters the benches of these files there. A test in tests/tidy compares the tables with the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compat.lab.toolchain import ROOT
+
+from bench.figures import OURS, THEIRS, Figure, Quantity
+from bench.results import RESULTS
+
+SHOWN = RESULTS / "shown.json"
+"""Bench to the name of a file beside it; of runs of a pure build as `pure BENCH`."""
+PURE_PREFIX = "pure "
+README, DOCUMENT = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- {}: made by `python -m bench.tables` -->", "<!-- end of {} -->"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the README: some figures of one bench, side by side."""
+
+    bench: str
+    title: str
+    figures: tuple[str, ...]
+    command: str = ""
+    """How to make it; without one `make bench ARGS=<bench>`."""
+
+    @property
+    def shown_command(self) -> str:
+        return self.command or f"make bench ARGS={self.bench}"
+
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CLIENTS = ("Java", "librdkafka", "franz-go")
+ROWS = (
+    Row(
+        "varied",
+        "produce, records of 40–160 B, CPU s per GB: none / gzip / snappy / lz4 / zstd",
+        tuple(f"CPU, 40–160 B, {codec}" for codec in CODECS),
+    ),
+    Row(
+        "varied",
+        "produce, long-tailed sizes to 10 KB, CPU s per GB: none / gzip / snappy / lz4 / zstd",
+        tuple(f"CPU, long-tailed to 10 KB, {codec}" for codec in CODECS),
+    ),
+    Row(
+        "varied",
+        "produce without idempotence, 40–160 B, CPU s per GB: none / lz4",
+        tuple(f"CPU, 40–160 B, {codec}, not idempotent" for codec in ("none", "lz4")),
+    ),
+    Row(
+        "produce",
+        "produce, records of 100 B / 1 KB / 10 KB, CPU s per GB",
+        tuple(f"CPU, {size} B records" for size in (100, 1000, 10_000)),
+    ),
+    Row(
+        "single_records",
+        "one record per batch, 5 partitions in a request, CPU s per 100 000 batches",
+        ("CPU per 100 000 batches",),
+    ),
+    Row(
+        "requests",
+        "one record per request, CPU s per 100 000 requests",
+        ("CPU per 100 000 requests",),
+    ),
+    Row(
+        "clients",
+        "produce with Java / librdkafka / franz-go, 6 partitions, CPU s per GB",
+        tuple(f"produce with {client}" for client in CLIENTS),
+    ),
+    Row(
+        "clients",
+        "consume with Java / librdkafka / franz-go, CPU s per GB",
+        tuple(f"consume with {client}" for client in CLIENTS),
+    ),
+    Row(
+        "raw_fetch",
+        "raw fetches of 1 MB, just written / after other work, CPU s per GB",
+        ("CPU, just written", "CPU, after other work"),
+    ),
+    Row("consume", "consume with Java in fetches of 1 MB, CPU s per GB", ("CPU",)),
+    Row("tools", "ConsumerPerformance, CPU s per GB", ("ConsumerPerformance, CPU",)),
+    Row("tools", "ProducerPerformance, MB/s", ("ProducerPerformance",)),
+    Row(
+        "mixed_day",
+        "mixed load for 20 s, CPU s / acknowledgement p99 in ms",
+        ("CPU per 20 s of a mixed day", "acknowledgement, p99"),
+    ),
+    Row(
+        "latency",
+        "one record at a time, p50 / p99 in ms",
+        ("one at a time, p50", "one at a time, p99"),
+    ),
+    Row(
+        "latency",
+        "1 000 records a second, p50 / p99 in ms",
+        ("1 000 a second, p50", "1 000 a second, p99"),
+    ),
+    Row(
+        "slow_reader",
+        "p99 beside ten connections that read nothing, ms",
+        ("p99 beside 10 slow readers",),
+    ),
+    Row(
+        "transactions",
+        "transactions a second / commit p99 in ms / CPU s per 1 000",
+        ("transactions, unpaced", "commit, p99", "CPU per 1 000 transactions"),
+    ),
+    Row("memory", "memory after start, MB", ("idle",)),
+    Row(
+        "first_message",
+        "start of the process to first acknowledgement, s",
+        ("start to first acknowledgement",),
+    ),
+    Row(
+        "recovery",
+        "20 GB in 1 000 partitions, start after a crash / after a stop, s",
+        ("unclean start", "clean start"),
+        "python -m bench.recovery",
+    ),
+    Row(
+        "scale",
+        "1 000 topics of 10 partitions, start in s / memory in MB",
+        ("1000 × 10: start", "1000 × 10: memory, started"),
+        "python -m bench.scale",
+    ),
+    Row(
+        "restart",
+        "5 million offset commits, start until all groups are served, s",
+        ("restart until all groups are served",),
+        "python -m bench.groups restart",
+    ),
+    Row(
+        "commits",
+        "5 000 offset commits a second for a minute, CPU s",
+        ("CPU for 60 s",),
+        "python -m bench.groups commits",
+    ),
+    Row(
+        "isolation",
+        "produce p99 beside a cold replay and a compaction, ms / times the quiet one",
+        ("produce p99, beside", "p99 beside / quiet"),
+        "python -m bench.isolation",
+    ),
+    Row(
+        "compaction",
+        "compaction of 10 M records with 1 M keys, none / lz4, MB/s",
+        ("none, throughput", "lz4, throughput"),
+        "python -m bench.compaction",
+    ),
+)
+
+
+class Result:
+    """A stored result."""
+
+    def __init__(self, name: str) -> None:
+        """Read a file of bench/results.
+
+        Raises:
+            FileNotFoundError: there is none of that name.
+        """
+        self.name = name
+        lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
+        objects = [json.loads(line) for line in lines]
+        self.machine: dict[str, Any] = objects[0]
+        self.setup: dict[str, Any] = objects[1]
+        self.figures = [_figure(each) for each in objects if each["kind"] == "figure"]
+
+    @property
+    def build(self) -> str:
+        """`compiled` or `pure`."""
+        build: str = self.setup.get("ours", {}).get("build", "pure")
+        return build
+
+    @property
+    def link(self) -> str:
+        """The commit, as a link to the result from the top of the repository."""
+        return f"[{self.machine['commit']}](bench/results/{self.name})"
+
+    def benches(self) -> list[str]:
+        """What was measured."""
+        return list(dict.fromkeys(figure.bench for figure in self.figures))
+
+    def of(self, bench: str) -> list[Figure]:
+        """The figures of a bench."""
+        return [figure for figure in self.figures if figure.bench == bench]
+
+    def find(self, bench: str, name: str) -> Figure:
+        """One figure; raises KeyError."""
+        for figure in self.of(bench):
+            if figure.quantity.name == name:
+                return figure
+        raise KeyError(f"{self.name} has no figure {name!r} of {bench}")
+
+
+def _figure(line: Mapping[str, Any]) -> Figure:
+    quantity = Quantity(
+        line["name"],
+        line["unit"],
+        line["limit"],
+        higher_is_better=line["higher_is_better"],
+        primary=line.get("primary", True),
+        most=line.get("most"),
+    )
+    return Figure(line["bench"], quantity, line["rounds"])
+
+
+def shown() -> dict[str, str]:
+    """Bench to the name of the result that is shown for it."""
+    found: dict[str, str] = json.loads(SHOWN.read_text(encoding="utf-8"))
+    return found
+
+
+def show(names: Iterable[str]) -> None:
+    """Show these results for all benches that they have; quick ones are refused."""
+    mapping = shown() if SHOWN.exists() else {}
+    for name in names:
+        result = Result(name)
+        prefix = PURE_PREFIX if result.setup.get("ours", {}).get("mode") == "pure" else ""
+        mapping |= {prefix + bench: name for bench in result.benches()}
+    text = json.dumps(dict(sorted(mapping.items())), indent=2)
+    SHOWN.write_text(text + "\n", encoding="utf-8")
+
+
+def costs(mapping: Mapping[str, str]) -> str:
+    """The table of the README."""
+    lines = [
+        "| what | command | Odradek | Apache Kafka | ratio | aim | rounds | result |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in ROWS:
+        if row.bench not in mapping:
+            continue
+        result = Result(mapping[row.bench])
+        try:
+            figures = [result.find(row.bench, name) for name in row.figures]
+        except KeyError:
+            continue  # the stored result is older than this row
+        cells = [row.title, f"`{row.shown_command}`", *_values(figures)]
+        cells += [_aims(figures), str(_rounds(figures)), f"{result.link}, {result.build}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def everything(mapping: Mapping[str, str]) -> str:
+    """The tables of docs/benchmarks.md: each figure of each result that is shown."""
+    parts = []
+    for is_pure in (False, True):
+        chosen = {
+            bench.removeprefix(PURE_PREFIX): name
+            for bench, name in mapping.items()
+            if bench.startswith(PURE_PREFIX) == is_pure
+        }
+        if chosen:
+            parts.append(
+                "### The checkout, not compiled\n"
+                if is_pure
+                else "### What is measured by default\n"
+            )
+            parts.append("\n".join(_full_table(chosen)) + "\n")
+    return "\n".join(parts)
+
+
+def _full_table(mapping: Mapping[str, str]) -> Iterator[str]:
+    yield "| bench | figure | Odradek | Apache Kafka | ratio | aim | spread | result |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for bench, name in mapping.items():
+        result = Result(name)
+        for figure in result.of(bench):
+            unit = f", {figure.quantity.unit}" if figure.quantity.unit else ""
+            spread = " / ".join(f"{figure.spread(role):.0%}" for role in (OURS, THEIRS))
+            cells = [bench, figure.quantity.name + unit, *_values([figure]), _aims([figure])]
+            cells += [spread, f"[{result.machine['commit']}](../bench/results/{name})"]
+            yield f"| {' | '.join(cells)} |"
+
+
+def _values(figures: Sequence[Figure]) -> Iterator[str]:
+    """The cells: ours, theirs, ratios; a ratio that misses its limit is bold."""
+    for role in (OURS, THEIRS):
+        yield " / ".join(_number(figure.median(role)) for figure in figures)
+    ratios = []
+    for figure in figures:
+        ratio = "–" if figure.ratio is None else f"{figure.ratio:.2f}"
+        ratios.append(f"**{ratio}**" if figure.verdict == "MISSED" else ratio)
+    yield " / ".join(ratios)
+
+
+def _aims(figures: Sequence[Figure]) -> str:
+    aims = [figure.quantity.limits or "–" for figure in figures]
+    text = " / ".join(aims if len(set(aims)) > 1 else aims[:1])
+    missed = sum(figure.verdict == "MISSED" for figure in figures)
+    if not missed:
+        return text
+    return f"{text}, **missed**" + (f" by {missed} of {len(figures)}" if len(figures) > 1 else "")
+
+
+def _rounds(figures: Sequence[Figure]) -> int:
+    return min(len(values) for figure in figures for values in figure.values.values())
+
+
+def _number(value: float | None) -> str:
+    """Three digits, or all of a whole number; thousands are set apart by spaces."""
+    if value is None:
+        return "–"
+    if value >= 100:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.3g}"
+
+
+def replaced(text: str, name: str, table: str) -> str:
+    """`text` with the table between its two marks.
+
+    Raises:
+        ValueError: the marks are not there.
+    """
+    begin, end = BEGIN.format(name), END.format(name)
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise ValueError(f"there is no place for the table {name!r}")
+    return f"{before}{begin}\n\n{table}\n{end}{after}"
+
+
+def documents() -> dict[Path, str]:
+    """The documents with tables, as they should be."""
+    mapping = shown()
+    return {
+        README: replaced(README.read_text(encoding="utf-8"), "costs", costs(mapping)),
+        DOCUMENT: replaced(DOCUMENT.read_text(encoding="utf-8"), "results", everything(mapping)),
+    }
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Write the tables."""
+    parser = argparse.ArgumentParser(prog="python -m bench.tables", description=__doc__)
+    parser.add_argument("--show", nargs="+", default=[], metavar="FILE", help="results to show")
+    options = parser.parse_args(words)
+    if options.show:
+        show(Path(name).name for name in options.show)
+    for path, text in documents().items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
