@@ -65,7 +65,9 @@ class Controller:
             level = self.image.features.metadata_version or 30
             values = [decode_record(encode_record(record, level)) for record in records]
             self.loader.load(values, self.image.offset + 1, 1)
-            self.loader.flush()
+            change = self.loader.flush()
+            if change is not None:
+                self.delta, _ = change
         return records
 
     def ask(self, request, version=None):

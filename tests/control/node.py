@@ -5,10 +5,13 @@ import contextlib
 import os
 
 from odradek.broker.controller.channel import LocalControllerChannel
-from odradek.broker.controller.controller_node import ControllerNode
 from odradek.broker.controller.lifecycle import BrokerLifecycle
+from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.metadata.publisher import PublisherChain
+from odradek.broker.metadata.loader import MetadataLoader
+from odradek.broker.metadata.publisher import Publishers
+from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
+from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.config.load import load
 from odradek.core.metadata.registrations import Endpoint
@@ -33,6 +36,9 @@ class Recorder:
     def __init__(self):
         self.published = []
 
+    def load(self, image):
+        self.published.append((None, image))
+
     def publish(self, delta, image):
         self.published.append((delta, image))
 
@@ -52,6 +58,12 @@ class Node:
         await self.lifecycle.register([ENDPOINT], [self.directory_id], None, previous_epoch)
         await self.lifecycle.unfence(self.cache.image.offset)
 
+    async def close(self):
+        """Commit what is decided, and close the log."""
+        self.publishers.close()
+        await self.snapshots.close()
+        await self.raft.close()
+
     async def ask(self, request):
         return await self.channel.submit(None, request)
 
@@ -69,20 +81,40 @@ async def start(path, file_system=None, join=True, previous_epoch=-1, **settings
     executor = ThreadExecutor(asyncio.get_running_loop())
     cache, recorder, failures = MetadataCache(), Recorder(), []
     voter = formatter.local_voter(identity.directory_ids[str(path)])
-    controller = await ControllerNode.start(
+    raft = RaftClient(
+        config,
+        MetadataLog.open(storage, directory, config),
+        VoterSet([voter]),
+        voter,
+        clock,
+        executor,
+        failures.append,
+    )
+    publishers = Publishers(asyncio.get_running_loop())
+    loader = MetadataLoader(publishers, lambda: raft.high_watermark)
+    snapshots = SnapshotGenerator(config, raft, loader)
+    controller = QuorumController(
         config=config,
-        cluster_id=identity.cluster_id,
-        metadata_log=MetadataLog.open(storage, directory, config),
-        local_voter=voter,
-        static_voters=VoterSet([voter]),
+        cluster_id=CLUSTER_ID,
+        raft=raft,
+        loader=loader,
         bootstrap=identity.bootstrap,
         clock=clock,
         random_bytes=system_random_bytes,
-        executor=executor,
-        publishers=PublisherChain(cache, recorder),
         supported_features=FEATURES,
-        on_failure=failures.append,
     )
+    for listener in (loader, snapshots, controller):
+        raft.register(listener)
+    raft.start()
+    try:
+        await controller.wait_active()
+    except BaseException:
+        await raft.close()
+        await executor.close()
+        os.close(directory.lock)
+        raise
+    loader.install(cache)
+    loader.install(recorder)
     channel = LocalControllerChannel(controller)
     lifecycle = BrokerLifecycle(
         channel,
@@ -93,6 +125,10 @@ async def start(path, file_system=None, join=True, previous_epoch=-1, **settings
     )
     node = Node(controller, channel, lifecycle, cache, recorder, failures)
     node.executor = executor
+    node.raft = raft
+    node.loader = loader
+    node.publishers = publishers
+    node.snapshots = snapshots
     node.directory_id = voter.key.directory_id
     node.directory = directory
     if join:
@@ -107,6 +143,6 @@ async def running(path, **arguments):
     try:
         yield node
     finally:
-        await node.controller.close()
+        await node.close()
         await node.executor.close()
         os.close(node.directory.lock)

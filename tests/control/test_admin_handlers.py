@@ -539,7 +539,8 @@ async def test_the_quorum_is_described(tmp_path):
             TopicData(topic_name="other", partitions=[PartitionData(partition_index=0)]),
         ]
         for version in (0, 1, 2):
-            answer = await node.controller.submit(DescribeQuorumRequest(topics=topics), version)
+            context = SimpleNamespace(api_version=version)
+            answer = await node.controller.submit(context, DescribeQuorumRequest(topics=topics))
             answer = type(answer).decode(answer.encode(version), version)
             (quorum,) = answer.topics[0].partitions
             assert (quorum.leader_id, quorum.leader_epoch) == (1, 1)

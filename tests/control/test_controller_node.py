@@ -3,11 +3,15 @@
 import asyncio
 import errno
 import os
+import threading
 
 import pytest
 
+from odradek.core.metadata.errors import ReplayError
+from odradek.core.metadata.record import encode_record
 from odradek.env.executor import Pool, call
 from odradek.env.file_system import OsFileSystem
+from odradek.log.errors import LogDirectoryOffline
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
@@ -17,6 +21,7 @@ from odradek.wire.generated.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from odradek.wire.generated.remove_topic_record import RemoveTopicRecord
 
 from .node import running, start
 from .test_topic_decisions import topic
@@ -80,18 +85,18 @@ async def test_after_a_crash_what_was_answered_is_there(tmp_path):
         partition = other.cache.image.topics.partition("a", 1)
         assert partition.leader == 1
         assert partition.leader_epoch == 1, "an unclean end begins a new leader epoch"
-    await node.controller.close()
+    await node.close()
 
 
 @run
 async def test_many_decisions_share_a_sync(tmp_path):
     async with running(tmp_path) as node:
-        before = node.controller.flushes
+        before = node.raft.flushes
         answers = await asyncio.gather(
             *(node.ask(create(topic(f"t{index}"))) for index in range(100))
         )
         assert all(each.topics[0].error_code == 0 for each in answers)
-        assert node.controller.flushes - before <= 2
+        assert node.raft.flushes - before <= 2
         assert len(node.cache.image.topics.by_name) == 100
 
 
@@ -111,7 +116,7 @@ async def test_decisions_see_the_ones_before_them_and_nobody_sees_them_early(tmp
 @run
 async def test_a_resigned_controller_takes_no_decisions(tmp_path):
     node = await start(tmp_path)
-    await node.controller.close()
+    await node.close()
     with pytest.raises(ApiError) as raised:
         await node.ask(create(topic("a")))
     assert raised.value.code is ErrorCode.NOT_CONTROLLER
@@ -128,7 +133,7 @@ async def test_producer_ids_are_never_given_out_twice(tmp_path):
         assert len(ids) == 1000
         assert not seen.intersection(ids)
         seen.update(ids)
-        await node.controller.close()
+        await node.close()
 
 
 @run
@@ -212,7 +217,7 @@ def test_a_disk_that_fails(tmp_path, failing):
         with pytest.raises(ApiError) as raised:
             await node.ask(create(topic("after")))
         assert raised.value.code is ErrorCode.NOT_CONTROLLER
-        await node.controller.close()
+        await node.close()
         os.close(node.directory.lock)
 
     asyncio.run(check())
@@ -242,3 +247,95 @@ async def test_a_deadline_that_passes_is_told(tmp_path):
         await blocker
         await node.ask(create(topic("b")))
         assert "a" in node.cache.image.topics.by_name
+
+
+class FailingQuorumState(OsFileSystem):
+    """`quorum-state` cannot be replaced."""
+
+    def rename(self, source, target):
+        if target.endswith("quorum-state"):
+            raise OSError(errno.EIO, "the disk is broken")
+        super().rename(source, target)
+
+
+@run
+async def test_a_vote_that_cannot_be_written_is_a_failed_start(tmp_path):
+    with pytest.raises(LogDirectoryOffline):
+        await start(tmp_path, file_system=FailingQuorumState())
+    async with running(tmp_path) as node:  # nothing was led, so nothing was written
+        assert node.controller.image.epoch == 1
+
+
+@run
+async def test_nothing_is_appended_before_the_vote_is_durable(tmp_path):
+    class Watched(OsFileSystem):
+        def __init__(self):
+            self.is_voted = False
+            self.early = []
+
+        def rename(self, source, target):
+            super().rename(source, target)
+            self.is_voted = self.is_voted or target.endswith("quorum-state")
+
+        def pwrite(self, descriptor, data, position):
+            path = os.readlink(f"/proc/self/fd/{descriptor}")
+            if not self.is_voted and "__cluster_metadata-0/" in path and path.endswith(".log"):
+                self.early.append(path)
+            return super().pwrite(descriptor, data, position)
+
+    disk = Watched()
+    async with running(tmp_path, file_system=disk):
+        assert disk.is_voted
+        assert disk.early == []
+
+
+@run
+async def test_the_loop_runs_while_the_vote_is_synced(tmp_path):
+    turns = []
+
+    class Slow(OsFileSystem):
+        """The first sync ends when the loop has had a turn."""
+
+        def __init__(self, loop):
+            self.loop = loop
+
+        def fsync(self, descriptor):
+            done = threading.Event()
+            if not turns and threading.current_thread() is not threading.main_thread():
+                self.loop.call_soon_threadsafe(lambda: (turns.append(1), done.set()))
+                assert done.wait(10), "the loop waits for the sync"
+            super().fsync(descriptor)
+
+    async with running(tmp_path, file_system=Slow(asyncio.get_running_loop())):
+        assert turns
+
+
+@run
+async def test_a_standby_state_is_shared_again_when_nothing_is_uncommitted(tmp_path):
+    async with running(tmp_path) as node:
+        await node.ask(create(topic("a")))
+        assert node.controller.image is node.loader.image
+        asked = asyncio.ensure_future(node.ask(create(topic("b"))))
+        await asyncio.sleep(0)
+        assert node.controller.image is not node.loader.image
+        await asked
+        assert node.controller.image is node.loader.image
+        assert sorted(node.loader.image.topics.by_name) == ["a", "b"]
+
+
+@run
+async def test_metadata_that_cannot_be_applied_ends_the_controller(tmp_path):
+    node = await start(tmp_path)
+    broken = RemoveTopicRecord(topic_id=bytes(range(16)))
+    values = [encode_record(broken, 30)]
+    node.raft.append(node.raft.leader.epoch, [broken], values)
+    with pytest.raises(ApiError) as raised:
+        await node.ask(create(topic("a")))
+    assert raised.value.code is ErrorCode.NOT_CONTROLLER
+    (failure,) = node.failures
+    assert isinstance(failure, ReplayError)
+    assert not node.controller.is_active
+    await node.close()
+    os.close(node.directory.lock)
+    with pytest.raises(ReplayError):
+        await start(tmp_path)

@@ -33,7 +33,7 @@ from odradek.core.metadata.record import (
     encode_record_as,
     record_class,
 )
-from odradek.core.metadata.snapshot import image_records
+from odradek.core.metadata.snapshot import delta_between, image_records
 from odradek.wire.generated.abort_transaction_record import AbortTransactionRecord
 from odradek.wire.generated.begin_transaction_record import BeginTransactionRecord
 from odradek.wire.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -192,6 +192,16 @@ def test_a_snapshot_tells_what_it_removes(image, other):
         assert delta.cluster.brokers.changed[broker_id] is None
     for resource in other.configs.by_resource.keys() - loaded.configs.by_resource.keys():
         assert delta.configs.changed[resource] is None
+
+
+@settings(max_examples=60)
+@given(images, images)
+def test_the_delta_between_two_images(image, other):
+    # Written in the level of the new image, which leaves out what the level has no records for.
+    expected = BatchLoader().load_snapshot(list(image_records(image)), image.offset, image.epoch)[1]
+    delta = delta_between(other, image)
+    assert delta.image_before is other
+    assert delta.apply(image.offset, image.epoch) == expected
 
 
 def test_metadata_version_is_the_first_record():

@@ -86,14 +86,14 @@ async def work(disk):
         await create(node, disk, f"alone-{turn}")
         await delete(node, disk, names[0])
     disk.photograph()
-    await node.controller.close()
+    await node.close()
     disk.photograph()
 
 
 async def topics_after(root):
     node = await start(PATH, file_system=LossyFileSystem(root))
     topics = dict(node.cache.image.topics.by_name)
-    await node.controller.close()
+    await node.close()
     return topics
 
 
@@ -120,7 +120,7 @@ def test_a_power_cut_while_the_directory_is_formatted_leaves_one_that_starts():
 
     async def first_start():
         node = await start(PATH, file_system=disk)
-        await node.controller.close()
+        await node.close()
 
     asyncio.run(first_start())
     assert disk.pictures

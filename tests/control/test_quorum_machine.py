@@ -8,13 +8,14 @@ from odradek.core.raft.election import ElectionState
 from odradek.core.raft.events import (
     BecomeLeader,
     CommitUpTo,
+    ElectionPersisted,
     LogFlushed,
     PersistElection,
     Resign,
     Start,
     StopLeading,
 )
-from odradek.core.raft.machine import Leader, QuorumError, QuorumMachine, Resigned
+from odradek.core.raft.machine import Candidate, Leader, QuorumError, QuorumMachine, Resigned
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterSet
 
 DIRECTORY = bytes(range(16))
@@ -26,22 +27,46 @@ def machine(election=None):
     return QuorumMachine(LOCAL, ALONE, election or ElectionState())
 
 
-def test_the_only_voter_leads_the_next_epoch_at_once():
+def vote(epoch):
+    return ElectionState(epoch, -1, LOCAL)
+
+
+def leader(end_offset):
+    """A machine that has become the leader of epoch 1."""
+    quorum = machine()
+    quorum.step(0, Start(end_offset, epoch=0))
+    quorum.step(0, ElectionPersisted(vote(1)))
+    assert isinstance(quorum.role, Leader)
+    return quorum
+
+
+def test_the_only_voter_leads_the_next_epoch_when_its_vote_is_durable():
     quorum = machine(ElectionState(4, 1))
-    effects = quorum.step(0, Start(end_offset=20, epoch=4))
+    assert quorum.step(0, Start(end_offset=20, epoch=4)) == [PersistElection(vote(5))]
+    assert isinstance(quorum.role, Candidate)
+    assert (quorum.leader_id, quorum.epoch) == (-1, 5)
+    effects = quorum.step(1, ElectionPersisted(vote(5)))
     assert effects == [PersistElection(ElectionState(5, 1)), BecomeLeader(5, 20, (1,))]
     assert isinstance(quorum.role, Leader)
     assert (quorum.leader_id, quorum.epoch, quorum.high_watermark) == (1, 5, -1)
+    assert quorum.step(2, ElectionPersisted(ElectionState(5, 1))) == []
+
+
+def test_an_older_state_that_becomes_durable_is_no_vote():
+    quorum = machine(ElectionState(4, 1))
+    quorum.step(0, Start(end_offset=20, epoch=4))
+    assert quorum.step(0, ElectionPersisted(ElectionState(4, 1))) == []
+    assert isinstance(quorum.role, Candidate)
 
 
 def test_an_epoch_of_the_log_is_never_led_again():
-    effects = machine(ElectionState(2)).step(0, Start(end_offset=20, epoch=7))
-    assert effects[-1] == BecomeLeader(8, 20, (1,))
+    quorum = machine(ElectionState(2))
+    assert quorum.step(0, Start(end_offset=20, epoch=7)) == [PersistElection(vote(8))]
+    assert quorum.step(0, ElectionPersisted(vote(8)))[-1] == BecomeLeader(8, 20, (1,))
 
 
 def test_commits_follow_flushes_of_the_own_epoch():
-    quorum = machine()
-    quorum.step(0, Start(end_offset=20, epoch=0))
+    quorum = leader(20)
     assert quorum.step(1, LogFlushed(20)) == []
     assert quorum.step(2, LogFlushed(21)) == [CommitUpTo(21)]
     assert quorum.step(3, LogFlushed(21)) == []
@@ -50,8 +75,7 @@ def test_commits_follow_flushes_of_the_own_epoch():
 
 
 def test_a_resigned_leader_commits_nothing():
-    quorum = machine()
-    quorum.step(0, Start(end_offset=0, epoch=0))
+    quorum = leader(0)
     assert quorum.step(1, Resign()) == [StopLeading(1)]
     assert isinstance(quorum.role, Resigned)
     assert quorum.step(2, LogFlushed(5)) == []

@@ -15,8 +15,6 @@ from odradek.broker.coordinator.transaction_coordinator import TransactionCoordi
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.config.broker_config import BrokerConfig
-from odradek.core.metadata.delta import MetadataDelta
-from odradek.core.metadata.image import MetadataImage
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
@@ -36,12 +34,6 @@ class Coordinators(NamedTuple):
         """Be told what this broker leads."""
         replicas.leadership_listeners[OFFSETS_TOPIC] = self.groups
         replicas.leadership_listeners[TRANSACTION_TOPIC] = self.transactions
-
-    def see(self, image: MetadataImage) -> None:
-        """Look at the cluster as it is when the node starts."""
-        delta = MetadataDelta(image)
-        self.groups.on_metadata(delta, image)
-        self.transactions.on_metadata(delta, image)
 
     def startup(self) -> None:
         """Answer questions from now on."""

@@ -23,11 +23,14 @@ from odradek.broker.broker import Broker
 from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import LocalControllerChannel
-from odradek.broker.controller.controller_node import ControllerNode
 from odradek.broker.controller.lifecycle import BrokerLifecycle
+from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.dynamic_config import DynamicConfig
-from odradek.broker.metadata.publisher import PublisherChain
+from odradek.broker.metadata.loader import MetadataLoader
+from odradek.broker.metadata.publisher import Publishers
+from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
+from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
@@ -64,7 +67,7 @@ class Node:
     broker: Broker
     server: Server
     dispatcher: Dispatcher
-    controller: ControllerNode
+    controller: QuorumController
     identity: Identity
 
     def __init__(
@@ -140,9 +143,7 @@ class Node:
         for directory in self._logs.directories:
             directory.id = self.identity.directory_ids.get(directory.path)
         self._metadata = MetadataCache()
-        self._publishers = PublisherChain(self._metadata)
-        await self._start_controller(formatter, executor)
-        self._topic_configs.image = self._metadata.image
+        await self._start_metadata(formatter, executor, loop)
         await call(executor, self._logs.load)
         self._compose(loop, executor)
         await self._join()
@@ -153,7 +154,10 @@ class Node:
         if self._metrics is not None:
             self._metrics.start(executor)
 
-    async def _start_controller(self, formatter: Formatter, executor: Executor) -> None:
+    async def _start_metadata(
+        self, formatter: Formatter, executor: Executor, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Open the metadata log and become its leader; everything in it is published then."""
         path = self.config.metadata_log_dir
         directory = next((d for d in self._logs.directories if d.path == path), None)
         if directory is None:
@@ -161,20 +165,42 @@ class Node:
         directory_id = self.identity.directory_ids[path]
         local = formatter.local_voter(directory_id)
         metadata_log = MetadataLog.open(self._logs.storage, directory, self.config)
-        self.controller = await ControllerNode.start(
+        try:
+            raft = self._raft = RaftClient(
+                self.config,
+                metadata_log,
+                VoterSet(self._static_voters()),
+                local,
+                self._clock,
+                executor,
+                lambda failure: self.failed.set(),
+            )
+        except BaseException:
+            metadata_log.close()
+            raise
+        self._publishers = Publishers(loop)
+        loader = self._loader = MetadataLoader(self._publishers, lambda: raft.high_watermark)
+        self._snapshots = SnapshotGenerator(self.config, raft, loader)
+        self.controller = QuorumController(
             config=self.config,
             cluster_id=self.identity.cluster_id,
-            metadata_log=metadata_log,
-            local_voter=local,
-            static_voters=VoterSet(self._static_voters()),
+            raft=raft,
+            loader=loader,
             bootstrap=self.identity.bootstrap,
             clock=self._clock,
             random_bytes=self._random_bytes,
-            executor=executor,
-            publishers=self._publishers,
             supported_features=SUPPORTED_FEATURES,
-            on_failure=lambda failure: self.failed.set(),
         )
+        for listener in (loader, self._snapshots, self.controller):
+            raft.register(listener)
+        raft.start()
+        try:
+            await self.controller.wait_active()
+        except BaseException:
+            await self._close_metadata()
+            raise
+        loader.install(self._metadata)
+        loader.install(self._topic_configs)
 
     def _static_voters(self) -> list[Voter]:
         name = next(iter(self.config.controller_listener_names), "CONTROLLER")
@@ -236,14 +262,10 @@ class Node:
             broker, DynamicConfig(config), self._topic_configs, self._on_broker_config
         )
         coordinators.listen(replicas)
-        image = self._metadata.image
-        settings.load(image)
-        coordinators.see(image)
-        replicas.load(image)
+        self._loader.install(settings)
+        self._loader.install(CoordinatorPublisher(broker.groups, broker.transactions))
+        self._loader.install(replicas)
         coordinators.startup()
-        self._publishers.add(settings)
-        self._publishers.add(CoordinatorPublisher(broker.groups, broker.transactions))
-        self._publishers.add(replicas)
 
     def _report_loaded(self, records: int) -> None:
         self.on_loaded(records)
@@ -374,11 +396,17 @@ class Node:
         except ApiError as error:
             log.error("the cluster is not told that this broker stops: %s", error.message)
 
-    async def _close_disks(self) -> None:
+    async def _close_metadata(self) -> None:
+        """Commit what is decided, then resign and close the metadata log."""
+        self._publishers.close()
+        await self._snapshots.close()
         try:
-            await self.controller.close()
+            await self._raft.close()
         except (DiskFull, LogDirectoryOffline) as error:
             log.error("the metadata log is not closed cleanly: %s", error.message)
+
+    async def _close_disks(self) -> None:
+        await self._close_metadata()
         assert self._executor is not None
         await self._executor.close()
         self._logs.shutdown(self._lifecycle.epoch)

@@ -12,7 +12,7 @@ from typing import Any
 import odradek.handlers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.broker.controller.controller_node import ControllerNode
+from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.handlers.handler import Handler
 
 Bound = Callable[[RequestContext, Any], Any]
@@ -44,7 +44,7 @@ def broker_table(broker: Broker) -> Table:
     return table
 
 
-def controller_table(broker: Broker, controller: ControllerNode) -> Table:
+def controller_table(broker: Broker, controller: QuorumController) -> Table:
     """What controller listeners serve. Handlers get the broker of this node and its controller."""
     table: Table = {}
     for handler in handlers():

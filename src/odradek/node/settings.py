@@ -21,11 +21,23 @@ log = logging.getLogger("odradek.node")
 
 
 class TopicConfigs:
-    """The settings of topics, as the newest image has them."""
+    """The settings of topics by the newest image. A `Publisher`."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self.image = EMPTY_IMAGE
+
+    def load(self, image: MetadataImage) -> None:
+        """See `Publisher`."""
+        self.image = image
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """See `Publisher`."""
+        self.image = image
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """The broker's settings have changed; they are the defaults of topics."""
+        self.config = config
 
     def __call__(self, topic: str) -> TopicConfig:
         """Those of one topic; the same object for all topics without settings of their own."""
@@ -34,7 +46,7 @@ class TopicConfigs:
 
 
 class SettingsPublisher:
-    """A publisher: hands changed settings to those who go by them."""
+    """A `Publisher`: hands changed settings to those who use them. It comes after `TopicConfigs`."""
 
     def __init__(
         self,
@@ -50,7 +62,6 @@ class SettingsPublisher:
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `Publisher`."""
-        self._topic_configs.image = image
         if not delta.configs.changed:
             return
         config = self._dynamic.of(image)
@@ -69,15 +80,14 @@ class SettingsPublisher:
         for problem in config.ignored:
             log.warning("a dynamic setting is left out: %s", problem)
         self._broker.config = config
-        self._topic_configs.config = config
+        self._topic_configs.update_config(config)
         self._broker.logs.update_all_configs(config)
         self._broker.groups.update_config(config)
         self._broker.transactions.update_config(config)
         self._on_broker_config(config)
 
     def load(self, image: MetadataImage) -> None:
-        """Take over what the image holds at the start of the node."""
-        self._topic_configs.image = image
+        """See `Publisher`."""
         config = self._dynamic.of(image)
         if config is not self._broker.config:
             self._use(config)
@@ -105,7 +115,7 @@ def _warn_of(resource: ConfigResource, settings: Mapping[str, str]) -> None:
 
 
 class CoordinatorPublisher:
-    """A publisher: tells the coordinators, before the replicas tell them of elections."""
+    """A `Publisher`: tells the coordinators, before the replicas tell them of elections."""
 
     def __init__(self, *coordinators: GroupCoordinator | TransactionCoordinator) -> None:
         self._coordinators = coordinators
@@ -114,3 +124,7 @@ class CoordinatorPublisher:
         """See `Publisher`."""
         for each in self._coordinators:
             each.on_metadata(delta, image)
+
+    def load(self, image: MetadataImage) -> None:
+        """See `Publisher`."""
+        self.publish(MetadataDelta(image), image)

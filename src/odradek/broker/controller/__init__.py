@@ -1,7 +1,6 @@
-"""The shell of the controller: takes requests, appends what is decided, answers once it is
-committed.
+"""The controller's side of a node, and how brokers reach the active controller.
 
-`controller_node` is the controller of this node with its metadata log; `channel` is how brokers
-reach a controller, `lifecycle` how this node's broker joins and leaves the cluster, and
-`snapshotter` writes snapshots of the image. All decisions are those of `odradek.core.controller`.
+`quorum_controller` takes requests, appends what is decided and answers when it is committed; all
+decisions are those of `odradek.core.controller`. `channel` sends a broker's requests to the active
+controller, and `lifecycle` registers, unfences and shuts down this node's broker.
 """

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from odradek.broker.context import RequestContext
-
-if TYPE_CHECKING:
-    from odradek.broker.controller.controller_node import ControllerNode
+from odradek.broker.controller.quorum_controller import QuorumController
 
 
 class ControllerChannel(Protocol):
@@ -17,7 +15,7 @@ class ControllerChannel(Protocol):
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
         """The answer to a request, once what it changes is committed.
 
-        `context` is that of the client whose request is passed on; None if this node itself asks,
+        `context` is that of the client whose request is forwarded; None if this node itself asks,
         which uses the newest version of the API.
 
         Raises:
@@ -33,20 +31,19 @@ CREATING = frozenset((19, 37))
 class LocalControllerChannel:
     """The controller is in this process.
 
-    `opened(timeout_ms)` waits until the partitions that were created are served here: who has
-    created some may write to them when the answer comes.
+    `opened(timeout_ms)` waits until the partitions that were created are served here: a client
+    may write to what it has created as soon as it has the answer.
     """
 
     def __init__(
-        self, controller: ControllerNode, opened: Callable[[int], Awaitable[bool]] | None = None
+        self, controller: QuorumController, opened: Callable[[int], Awaitable[bool]] | None = None
     ) -> None:
         self._controller = controller
         self._opened = opened
 
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
         """See `ControllerChannel`."""
-        version = request.VERSION_MAX if context is None else context.api_version
-        answer = await self._controller.submit(request, version)
+        answer = await self._controller.submit(context, request)
         if self._opened is not None and request.API_KEY in CREATING:
             await self._opened(request.timeout_ms)
         return answer

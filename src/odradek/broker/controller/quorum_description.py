@@ -3,8 +3,8 @@ it (KIP-595, KIP-853)."""
 
 from __future__ import annotations
 
+from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.metadata_log import METADATA_PARTITION
-from odradek.broker.raft.quorum_node import QuorumNode
 from odradek.model.errors import ErrorCode
 from odradek.model.uuids import ZERO
 from odradek.wire.generated import describe_quorum_response as wire
@@ -13,7 +13,7 @@ from odradek.wire.generated.describe_quorum_response import DescribeQuorumRespon
 
 
 def describe_quorum(
-    quorum: QuorumNode, request: DescribeQuorumRequest, version: int, now_ms: int
+    quorum: RaftClient, request: DescribeQuorumRequest, version: int, now_ms: int
 ) -> DescribeQuorumResponse:
     """The state of the quorum; only the partition of the metadata log has one."""
     topics = [
@@ -32,7 +32,7 @@ def describe_quorum(
 
 
 def _partition(
-    quorum: QuorumNode, topic: str, index: int, version: int, now_ms: int
+    quorum: RaftClient, topic: str, index: int, version: int, now_ms: int
 ) -> wire.PartitionData:
     if (topic, index) != METADATA_PARTITION:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -59,7 +59,7 @@ def _partition(
     )
 
 
-def _nodes(quorum: QuorumNode) -> list[wire.Node]:
+def _nodes(quorum: RaftClient) -> list[wire.Node]:
     return [
         wire.Node(
             node_id=voter.key.id,

@@ -1,2 +1,5 @@
-"""The metadata as the serving side sees it: a cache that handlers read, and the chain of those
-who are told of every change."""
+"""The committed metadata as a node sees it.
+
+`loader` follows the metadata log and publishes each image; `publisher` calls those who act on it;
+`cache` is what handlers read; `snapshot_generator` decides when snapshots are written.
+"""

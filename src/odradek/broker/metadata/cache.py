@@ -1,4 +1,4 @@
-"""The newest published metadata image, and the questions that handlers ask of it."""
+"""The newest published metadata image, and what handlers read of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class MetadataCache:
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `Publisher`."""
-        assert delta.image_before is self.image
+        self.image = image
+
+    def load(self, image: MetadataImage) -> None:
+        """See `Publisher`."""
         self.image = image
 
     def topic(self, name: str) -> TopicImage | None:

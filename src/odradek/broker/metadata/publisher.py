@@ -1,54 +1,113 @@
-"""Who is told when the metadata changes.
+"""Who is told when the committed metadata changes.
 
-Called on the loop's thread, once per committed change (or once for all that was committed before
-the node started), in the order of registration. A publisher must not await and should not fail: what it
-cannot do now it notes and retries by itself.
+Publishers are called on the loop's thread, in the order of their registration. A publisher that
+raises misses that change. Unlike in Apache Kafka, where it stays without the change, it is called
+again with the delta from the last image that it has taken to the newest one: after a second, or
+with the next change if that comes first (docs/decisions/metadata-publishers.md).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Protocol
 
 from odradek.core.metadata.delta import MetadataDelta
-from odradek.core.metadata.image import MetadataImage
+from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
+from odradek.core.metadata.snapshot import delta_between
 
 log = logging.getLogger("odradek.metadata")
 
+RETRY_SECONDS = 1.0
+"""After so long a publisher that failed is called again."""
+
 
 class Publisher(Protocol):
-    """One who acts on changes: opens logs, swaps settings, moves coordinators."""
+    """Acts on changes of the metadata: opens logs, applies settings, moves coordinators."""
+
+    def load(self, image: MetadataImage) -> None:
+        """Take the whole image; called once, when the publisher is added."""
+        ...
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """`image` is what `delta` made of `delta.image_before`."""
+        """Take a change. `image` is the result of `delta`.
+
+        It may be called again with a delta that contains changes it has seen: if it has raised, or
+        if another publisher was added.
+        """
         ...
 
 
-class PublisherChain:
-    """Tells all publishers, in order; the first is the metadata cache.
+class _Registered:
+    """A publisher and the last image that it has taken."""
 
-    A defect of one publisher is logged and does not keep the change from the others: they would
-    fall behind for ever, while the log goes on.
-    """
+    __slots__ = ("image", "publisher")
 
-    def __init__(self, *publishers: Publisher) -> None:
-        self._publishers = list(publishers)
-        self.failures = 0
-        """Publications that raised; a metric."""
-
-    def add(self, publisher: Publisher) -> None:
-        """Append a publisher; those that come late are not told what was before."""
-        self._publishers.append(publisher)
+    def __init__(self, publisher: Publisher, image: MetadataImage) -> None:
+        self.publisher = publisher
+        self.image = image
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """See `Publisher`."""
-        for publisher in self._publishers:
-            try:
-                publisher.publish(delta, image)
-            except Exception:
-                self.failures += 1
-                log.exception(
-                    "%s failed on the metadata up to offset %d",
-                    type(publisher).__name__,
-                    image.offset,
-                )
+        """Publish, with a larger delta if the publisher has missed changes.
+
+        Raises:
+            Exception: the publisher failed.
+        """
+        if delta.image_before is not self.image:
+            delta = delta_between(self.image, image)
+        self.publisher.publish(delta, image)
+        self.image = image
+
+
+class Publishers:
+    """All publishers of a node. Lives on the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._registered: list[_Registered] = []
+        self._newest = EMPTY_IMAGE
+        self._retry: asyncio.TimerHandle | None = None
+        self.failures = 0
+        """How often a publisher has raised (Kafka's metadata-apply-error-count)."""
+
+    def add(self, publisher: Publisher, image: MetadataImage) -> None:
+        """Add a publisher and let it take the newest image.
+
+        Raises:
+            Exception: the publisher cannot take it; it is not added.
+        """
+        publisher.load(image)
+        self._newest = image
+        self._registered.append(_Registered(publisher, image))
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Tell all publishers of a change; the failure of one does not keep it from the others."""
+        self._newest = image
+        for each in self._registered:
+            self._publish(each, delta, image)
+
+    def _publish(self, to: _Registered, delta: MetadataDelta, image: MetadataImage) -> None:
+        try:
+            to.publish(delta, image)
+        except Exception:
+            self.failures += 1
+            log.exception(
+                "%s failed on the metadata up to offset %d; it is called again",
+                type(to.publisher).__name__,
+                image.offset,
+            )
+            if self._retry is None:
+                self._retry = self._loop.call_later(RETRY_SECONDS, self._publish_again)
+
+    def _publish_again(self) -> None:
+        self._retry = None
+        newest = self._newest
+        for each in self._registered:
+            if each.image is not newest:
+                self._publish(each, MetadataDelta(newest), newest)
+
+    def close(self) -> None:
+        """Call no publisher again."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None

@@ -53,6 +53,18 @@ class BatchLoader:
         self._offset = image.offset
         self._epoch = image.epoch
 
+    def copy(self) -> BatchLoader:
+        """Another loader in the same state, with an open transaction; nothing is unflushed."""
+        is_open = self.transaction_start_offset >= 0
+        end = self.transaction_start_offset - 1 if is_open else self._offset
+        assert end == self.image.offset, "everything is flushed"
+        other = BatchLoader(self.image)
+        other.transaction_start_offset = self.transaction_start_offset
+        other._inside = list(self._inside)
+        other._offset = self._offset
+        other._epoch = self._epoch
+        return other
+
     def load(self, records: Iterable[Message], base_offset: int, epoch: int) -> None:
         """Take the records of a batch; the first has the offset `base_offset`.
 

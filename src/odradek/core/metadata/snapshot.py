@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.core.metadata import versions
+from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import (
     BrokerRegistration,
     ClusterImage,
@@ -51,6 +52,18 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
         yield from _scram(image)
     if level >= versions.LEVEL_DELEGATION_TOKENS:
         yield from _delegation_tokens(image)
+
+
+def delta_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
+    """A delta that makes `after` of `before`.
+
+    It names everything in `after` as changed, like the delta of a snapshot.
+    """
+    delta = MetadataDelta.of_snapshot(before)
+    for record in image_records(after):
+        delta.replay(record)
+    delta.finish_snapshot()
+    return delta
 
 
 def _features(features: FeaturesImage) -> Iterator[Message]:

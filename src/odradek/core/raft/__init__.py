@@ -1,10 +1,8 @@
-"""The quorum that orders the metadata log (KRaft): who leads, and what is committed.
+"""The quorum that orders the metadata log (KRaft): who leads it, and what is committed.
 
-`QuorumMachine` (`machine`) takes events and answers with effects; `voters` counts majorities,
-`election` is what a voter must never forget. Records stay outside: of the log the machine knows
-end offsets and epochs.
+`QuorumMachine` (`machine`) takes events and returns effects; `voters` counts majorities, `election`
+is the state that a voter must keep across restarts. The machine sees no records: of the log it
+knows end offsets and epochs.
 
-This is the machine of a quorum with one voter. Its terms are those of org.apache.kafka.raft, so
-that followers, pre-votes and remote votes are roles and events to add, not another design: votes
-are counted against a voter set, and the high watermark is the offset that a majority has flushed.
+This is the machine of a quorum with one voter. Its terms are those of `org.apache.kafka.raft`.
 """

@@ -1,7 +1,8 @@
-"""What happens to the quorum machine, and what it asks for in return.
+"""The events that the quorum machine takes, and the effects that it returns.
 
-Effects are performed in the order of their list. `PersistElection` comes first: it must have
-reached the disk before anything after it is begun.
+Effects are performed in the order of their list. `PersistElection` is begun in that order, but it
+takes a sync of the disk, so the effects after it do not wait for it. Whatever may not happen
+before the state is durable is returned in answer to `ElectionPersisted`.
 """
 
 from __future__ import annotations
@@ -20,32 +21,39 @@ class Start:
 
 
 @dataclass(slots=True)
+class ElectionPersisted:
+    """The state of a `PersistElection` is durable. States are written in order."""
+
+    election: ElectionState
+
+
+@dataclass(slots=True)
 class LogFlushed:
-    """The own log is on disk up to `end_offset`, exclusive."""
+    """This node's log is on disk up to `end_offset`, exclusive."""
 
     end_offset: int
 
 
 @dataclass(slots=True)
 class Resign:
-    """The node is going to stop, or its disk failed: lead no longer."""
+    """The node is going to stop, or its disk failed: give up leadership."""
 
 
-Event = Start | LogFlushed | Resign
+Event = Start | ElectionPersisted | LogFlushed | Resign
 
 
 @dataclass(slots=True)
 class PersistElection:
-    """Write the state to disk, durably."""
+    """Write the state to disk durably; then report `ElectionPersisted`."""
 
     election: ElectionState
 
 
 @dataclass(slots=True)
 class BecomeLeader:
-    """Lead `epoch`: append its LeaderChange record; nothing else before it.
+    """Lead `epoch`: append its LeaderChange record before any other record.
 
-    `granting` are the ids of the voters that made this node leader.
+    `granting` are the ids of the voters that elected this node.
     """
 
     epoch: int
@@ -55,14 +63,14 @@ class BecomeLeader:
 
 @dataclass(slots=True)
 class CommitUpTo:
-    """The log is committed up to `offset`, exclusive; it only grows."""
+    """The log is committed up to `offset`, exclusive; it never decreases."""
 
     offset: int
 
 
 @dataclass(slots=True)
 class StopLeading:
-    """This node leads no longer; what is not committed has an unknown end."""
+    """This node is no longer the leader; records that are not committed may be lost."""
 
     epoch: int
 

@@ -1,14 +1,18 @@
-"""The quorum machine: from one role to the next.
+"""The quorum machine: the role of this node in the metadata quorum.
 
     Unattached ──> Candidate ──> Leader ──> Resigned
-         (start)      (majority of votes)     (Resign)
+         (Start)      (majority of votes)     (Resign)
 
-A node that was leader when it stopped starts in the same epoch but may not lead it again: its
-log may have lost records of that epoch which were never flushed. It votes itself into the next
-one. The only voter wins with its own vote, within the same step.
+A vote counts only when it is durable: a candidate that forgot its vote in a crash could vote for
+another node in the same epoch. So the own vote is granted by `ElectionPersisted`, not before.
 
-A leader commits nothing before a record of its own epoch is flushed by a majority; that record
-is the LeaderChange which begins the epoch.
+A node that was leader when it stopped does not lead that epoch again: its log may have lost
+records of the epoch that were never flushed. It becomes a candidate in the next epoch. That is why
+a leader need not wait until its own election state is durable: a crash can only lose the name of
+the leader of an epoch that has ended.
+
+A leader commits nothing before a majority has flushed a record of its own epoch; that record is
+the LeaderChange that begins the epoch.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from odradek.core.raft.events import (
     BecomeLeader,
     CommitUpTo,
     Effect,
+    ElectionPersisted,
     Event,
     LogFlushed,
     PersistElection,
@@ -32,11 +37,11 @@ from odradek.core.raft.voters import ReplicaKey, VoterSet
 
 
 class QuorumError(Exception):
-    """This node cannot take part in the quorum that its disk describes."""
+    """This node cannot be part of the quorum that its disk describes."""
 
 
 class Unattached:
-    """Knows no leader of the epoch."""
+    """Does not know the leader of the epoch."""
 
     __slots__ = ("epoch",)
 
@@ -45,19 +50,23 @@ class Unattached:
 
 
 class Candidate:
-    """Asks for votes to lead the epoch. `granted` holds ids of voters, its own first."""
+    """Asks for votes to lead the epoch, which would begin at `end_offset`, the end of its log.
 
-    __slots__ = ("epoch", "granted")
+    `granted` holds the ids of the voters that voted for it; its own once that vote is durable.
+    """
 
-    def __init__(self, epoch: int, own_id: int) -> None:
+    __slots__ = ("end_offset", "epoch", "granted")
+
+    def __init__(self, epoch: int, end_offset: int) -> None:
         self.epoch = epoch
-        self.granted = {own_id: None}
+        self.end_offset = end_offset
+        self.granted: dict[int, None] = {}
 
 
 class Leader:
     """Leads the epoch, whose first record is at `start_offset`.
 
-    `flushed` holds by voter id the end of what is on its disk; `high_watermark` is -1 until a
+    `flushed` holds for each voter id the end of its durable log; `high_watermark` is -1 until a
     record of the epoch is committed.
     """
 
@@ -71,7 +80,7 @@ class Leader:
 
 
 class Resigned:
-    """Led the epoch and will not again."""
+    """Led the epoch and will not lead it again."""
 
     __slots__ = ("epoch",)
 
@@ -87,17 +96,17 @@ TRANSITIONS: dict[type, tuple[type, ...]] = {
     Leader: (Resigned,),
     Resigned: (),
 }
-"""From which role a node may go to which; anything else is a defect."""
+"""The roles that may follow a role; any other transition is a defect."""
 
 
 class QuorumMachine:
-    """See the module. `role` may be read by anyone."""
+    """See the module. `role` is read-only for others."""
 
     def __init__(self, local: ReplicaKey, voters: VoterSet, election: ElectionState) -> None:
-        """`election` is what the disk remembers.
+        """`election` is the state on disk.
 
         Raises:
-            QuorumError: there are no voters, or the replica is none, or not the only one.
+            QuorumError: there are no voters, or the replica is not one, or not the only one.
         """
         if not voters:
             raise QuorumError(
@@ -119,7 +128,8 @@ class QuorumMachine:
         self.voters = voters
         self.role: Role = Unattached(election.epoch)
         self._election = election
-        self._persisted = election
+        self._requested = election
+        """The last state that was asked to be persisted."""
 
     @property
     def epoch(self) -> int:
@@ -136,24 +146,22 @@ class QuorumMachine:
         """The end of what is committed; -1 while that is not known."""
         return self.role.high_watermark if isinstance(self.role, Leader) else -1
 
-    def deadline_ms(self) -> int | None:
-        """When the next step is due without an event; a quorum of one has nothing to wait for."""
-        return None
-
     def step(self, now_ms: int, event: Event) -> Sequence[Effect]:
-        """Take an event; see `events` for the order of effects."""
+        """Take an event; see `events` for the order of the effects."""
         effects: list[Effect] = []
         match event:
             case Start():
-                self._start(event, effects)
+                self._start(event)
+            case ElectionPersisted():
+                self._election_persisted(event, effects)
             case LogFlushed():
                 self._log_flushed(event, effects)
             case Resign():
                 self._resign(effects)
             case _:
                 assert_never(event)
-        if self._election != self._persisted:
-            self._persisted = self._election
+        if self._election != self._requested:
+            self._requested = self._election
             effects.insert(0, PersistElection(self._election))
         return effects
 
@@ -162,22 +170,28 @@ class QuorumMachine:
         assert role.epoch >= self.role.epoch
         self.role = role
 
-    def _start(self, event: Start, effects: list[Effect]) -> None:
+    def _start(self, event: Start) -> None:
         assert isinstance(self.role, Unattached), "a machine starts once"
         # The file may be older than the log, if it was lost or written by hand.
         epoch = max(self.role.epoch, event.epoch) + 1
-        candidate = Candidate(epoch, self.local.id)
-        self._become(candidate)
+        self._become(Candidate(epoch, event.end_offset))
         self._election = ElectionState(epoch, NO_LEADER, self.local)
-        if len(candidate.granted) >= self.voters.majority:
-            self._become(Leader(epoch, event.end_offset))
-            self._election = ElectionState(epoch, self.local.id)
-            effects.append(BecomeLeader(epoch, event.end_offset, tuple(candidate.granted)))
+
+    def _election_persisted(self, event: ElectionPersisted, effects: list[Effect]) -> None:
+        role = self.role
+        if not isinstance(role, Candidate) or event.election.epoch != role.epoch:
+            return
+        assert event.election.voted == self.local, "a candidate votes for itself"
+        role.granted[self.local.id] = None
+        if len(role.granted) >= self.voters.majority:
+            self._become(Leader(role.epoch, role.end_offset))
+            self._election = ElectionState(role.epoch, self.local.id)
+            effects.append(BecomeLeader(role.epoch, role.end_offset, tuple(role.granted)))
 
     def _log_flushed(self, event: LogFlushed, effects: list[Effect]) -> None:
         role = self.role
         if not isinstance(role, Leader):
-            return  # flushed after the resignation
+            return  # it has resigned since
         assert event.end_offset >= role.flushed.get(self.local.id, 0), (
             "a flushed log does not shrink"
         )

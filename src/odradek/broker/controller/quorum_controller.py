@@ -1,0 +1,262 @@
+"""The controller: decides on requests when this node leads the metadata quorum.
+
+It is a listener of the raft client, registered after the metadata loader of the node. A standby
+needs no state of its own: the loader follows the committed log. When this node becomes the leader,
+the controller goes on from the loader's state. From then on `submit` decides on one request after
+the other. A decision is made on the newest image, with all decisions before it, committed or not:
+its records are appended and replayed at once into this speculative state. The answer is given
+when they are committed; the loader has published them by then. When nothing is uncommitted, the
+speculative state is replaced by the loader's, which is equal and shared.
+
+If this node stops leading, the speculative state is dropped and everything that waits gets
+NOT_CONTROLLER: what was published stays. If the disk is full, a decision that cannot be written is
+refused, and the next one may fit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from odradek.broker.context import RequestContext
+from odradek.broker.controller.quorum_description import describe_quorum
+from odradek.broker.metadata.dynamic_config import DynamicConfig
+from odradek.broker.metadata.loader import MetadataLoader
+from odradek.broker.raft.client import RaftClient
+from odradek.broker.raft.listener import CommittedBatch, LeaderAndEpoch
+from odradek.broker.raft.metadata_log import BatchTooLarge
+from odradek.broker.raft.snapshots import SnapshotId
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.controller.activation import abort_records, bootstrap_records, fence_unreachable
+from odradek.core.controller.decisions import DECISIONS
+from odradek.core.controller.state import ControllerState
+from odradek.core.metadata.batch_loader import BatchLoader
+from odradek.core.metadata.image import MetadataImage
+from odradek.core.metadata.record import encode_record
+from odradek.env.clock import Clock
+from odradek.env.randomness import RandomBytes
+from odradek.log.errors import LogDirectoryOffline
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.primitives import Message
+
+log = logging.getLogger("odradek.controller")
+
+DESCRIBE_QUORUM = 55
+
+
+class _Waiting(NamedTuple):
+    """A request whose answer waits until everything before `end_offset` is committed."""
+
+    end_offset: int
+    future: asyncio.Future[None]
+
+
+class QuorumController:
+    """See the module. A `RaftListener`; lives on the loop's thread."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        cluster_id: str,
+        raft: RaftClient,
+        loader: MetadataLoader,
+        bootstrap: Sequence[Message],
+        clock: Clock,
+        random_bytes: RandomBytes,
+        supported_features: Mapping[str, tuple[int, int]],
+    ) -> None:
+        """`bootstrap` are the records that formatting wrote, for an empty log."""
+        self._config = DynamicConfig(config)
+        self._cluster_id = cluster_id
+        self._raft = raft
+        self._loader = loader
+        self._bootstrap = bootstrap
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._supported_features = supported_features
+        self._speculative: BatchLoader | None = None
+        """With all decisions so far; None while this node does not lead."""
+        self._waiting: deque[_Waiting] = deque()
+        self._activated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    # -- the raft client ------------------------------------------------------------------------
+
+    def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
+        """See `RaftListener`."""
+        end_offset = batches[-1].next_offset
+        while self._waiting and self._waiting[0].end_offset <= end_offset:
+            future = self._waiting.popleft().future
+            if not future.done():
+                future.set_result(None)
+        if self._speculative is not None and end_offset == self._raft.log.end_offset:
+            self._speculative = self._loader.committed_state()
+
+    def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
+        """See `RaftListener`. The loader has taken it."""
+        assert self._speculative is None, "a leader does not load snapshots"
+
+    def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
+        """See `RaftListener`.
+
+        Raises:
+            MetadataError: the node is formatted without what a new cluster needs.
+            DiskFull, ApiError: the first records of the epoch cannot be written.
+        """
+        if self._raft.is_leader:
+            self._activate()
+        else:
+            self._deactivate()
+
+    def _activate(self) -> None:
+        """Write what the log lacks; `wait_active` returns when that is committed."""
+        self._speculative = self._loader.committed_state()
+        in_transaction = self._speculative.transaction_start_offset >= 0
+        if self._speculative.image.features.metadata_version == 0:
+            minimum = self._config.base.layers.static.get("min.insync.replicas", "1")
+            records = bootstrap_records(self._bootstrap, int(minimum), in_transaction)
+            log.info("the metadata log is empty: writing %d records of formatting", len(records))
+        else:
+            records = abort_records(in_transaction)
+        if records:
+            self._append(records)
+        unreachable = fence_unreachable(self._state(), self._config.base.node_id)
+        if unreachable:
+            self._append(unreachable)
+        if self._raft.log.end_offset <= self._raft.high_watermark:
+            self._set_activated(None)
+        else:
+            self._wait_for_commit().add_done_callback(self._on_activation_committed)
+
+    def _on_activation_committed(self, done: asyncio.Future[None]) -> None:
+        if done.cancelled():
+            return
+        self._set_activated(done.exception())
+
+    def _set_activated(self, error: BaseException | None) -> None:
+        if self._activated.done():
+            return
+        if error is None:
+            self._activated.set_result(None)
+        else:
+            self._activated.set_exception(error)
+
+    def _deactivate(self) -> None:
+        """Another node leads, or none: what is not committed may be lost."""
+        self._speculative = None
+        failure = self._raft.failure
+        problem = None if failure is None else f"the metadata log failed: {failure}"
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            if not each.future.done():
+                each.future.set_exception(ApiError(ErrorCode.NOT_CONTROLLER, problem))
+        if failure is not None:
+            self._set_activated(failure)
+
+    async def wait_active(self) -> None:
+        """Wait until this node is the active controller for the first time.
+
+        Raises:
+            Exception: the raft client has failed, with its failure.
+        """
+        await asyncio.shield(self._activated)
+
+    # -- decisions ------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> MetadataImage:
+        """With all decisions so far, committed or not, if this node is the active controller."""
+        return self._loader.image if self._speculative is None else self._speculative.image
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node decides."""
+        return self._speculative is not None
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalized level of kraft.version."""
+        return self._raft.settings.kraft_version
+
+    async def submit(self, context: RequestContext | None, request: Any) -> Any:
+        """Decide on a request; the answer comes when everything it depends on is committed.
+
+        `context` is that of the client's request; None if this node itself asks, which uses the
+        newest version of the API.
+
+        Raises:
+            ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT (it may still be done later),
+                KAFKA_STORAGE_ERROR (the disk is full), or an error of the whole request.
+        """
+        if self._speculative is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        version = request.VERSION_MAX if context is None else context.api_version
+        if request.API_KEY == DESCRIBE_QUORUM:
+            return describe_quorum(self._raft, request, version, self._clock.now_ms())
+        decision = DECISIONS[request.API_KEY](self._state(), request, version)
+        if decision.records:
+            self._append(decision.records)
+        elif not self._waiting:
+            return decision.response
+        await _within(self._wait_for_commit(), getattr(request, "timeout_ms", 0))
+        return decision.response
+
+    def _state(self) -> ControllerState:
+        image = self.image
+        return ControllerState(
+            image=image,
+            config=self._config.of(image),
+            cluster_id=self._cluster_id,
+            next_offset=self._raft.log.end_offset,
+            random_bytes=self._random_bytes,
+            supported_features=self._supported_features,
+            kraft_version=self._raft.settings.kraft_version,
+        )
+
+    def _append(self, records: list[Message]) -> None:
+        """Append and replay a decision.
+
+        Raises:
+            DiskFull: there is no space for it; nothing is decided.
+            ApiError: it is too large, or the log cannot be written.
+        """
+        speculative = self._speculative
+        assert speculative is not None
+        level = speculative.image.features.metadata_version
+        values = [encode_record(record, level) for record in records]
+        epoch = self._raft.leader.epoch
+        try:
+            base_offset = self._raft.append(epoch, records, values)
+        except BatchTooLarge as error:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION, f"the request is too large: {error}"
+            ) from error
+        except LogDirectoryOffline as error:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, error.message) from error
+        speculative.load(records, base_offset, epoch)
+        speculative.flush()
+
+    def _wait_for_commit(self) -> asyncio.Future[None]:
+        """Ends when everything that is decided now is committed."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(self._raft.log.end_offset, future))
+        return future
+
+
+async def _within(future: asyncio.Future[None], timeout_ms: int) -> None:
+    """Wait, at most so long; requests without a timeout wait for one sync.
+
+    Raises:
+        ApiError: REQUEST_TIMED_OUT, or what the future failed with.
+    """
+    if timeout_ms <= 0:
+        await future
+        return
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await asyncio.shield(future)
+    except TimeoutError:
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT) from None

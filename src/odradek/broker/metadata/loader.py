@@ -1,0 +1,78 @@
+"""Follows the metadata log and publishes each committed image (Kafka's MetadataLoader).
+
+Every node has a loader, whatever its roles. At the start nothing is published before the loader
+has reached the high watermark, so that publishers see one image and not all of the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from odradek.broker.metadata.publisher import Publisher, Publishers
+from odradek.broker.raft.listener import CommittedBatch, LeaderAndEpoch
+from odradek.broker.raft.snapshots import SnapshotId
+from odradek.core.metadata.batch_loader import BatchLoader
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+from odradek.wire.primitives import Message
+
+
+class MetadataLoader:
+    """A `RaftListener`. It lives on the loop's thread."""
+
+    def __init__(self, publishers: Publishers, high_watermark: Callable[[], int]) -> None:
+        """`high_watermark` gives the end of what is committed."""
+        self._publishers = publishers
+        self._high_watermark = high_watermark
+        self._batches = BatchLoader()
+        self.image: MetadataImage = self._batches.image
+        """The newest image that is published."""
+        self.is_catching_up = True
+        """Whether there are committed records that have not been published since the start."""
+
+    def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
+        """See `RaftListener`.
+
+        Raises:
+            ReplayError: the records contradict the image.
+        """
+        for batch in batches:
+            if batch.records:
+                self._batches.load(batch.records, batch.base_offset, batch.epoch)
+            else:  # control records: only the offset moves
+                self._batches.load((), batch.next_offset, batch.epoch)
+        if self.is_catching_up and batches[-1].next_offset < self._high_watermark():
+            return
+        change = self._batches.flush()
+        if change is not None:
+            self._publish(*change)
+        self.is_catching_up = False
+
+    def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
+        """See `RaftListener`.
+
+        Raises:
+            ReplayError: the records contradict each other.
+        """
+        change = self._batches.load_snapshot(records, snapshot_id.offset - 1, snapshot_id.epoch)
+        if not self.is_catching_up:
+            self._publish(*change)
+
+    def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
+        """See `RaftListener`."""
+
+    def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.image = image
+        self._publishers.publish(delta, image)
+
+    def install(self, publisher: Publisher) -> None:
+        """Let a publisher take the newest image, and tell it of all changes from now on.
+
+        Raises:
+            Exception: the publisher cannot take the image.
+        """
+        self._publishers.add(publisher, self.image)
+
+    def committed_state(self) -> BatchLoader:
+        """A copy of the state after the last committed record, for a controller to go on from."""
+        return self._batches.copy()

@@ -1,0 +1,64 @@
+"""What the raft client tells its listeners (Kafka's RaftClient.Listener)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from odradek.broker.raft.snapshots import SnapshotId
+from odradek.core.raft.election import NO_LEADER
+from odradek.wire.primitives import Message
+
+
+class LeaderAndEpoch(NamedTuple):
+    """The leader of an epoch; `leader_id` is -1 while it is not known."""
+
+    leader_id: int
+    epoch: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the epoch has a leader that this node knows."""
+        return self.leader_id != NO_LEADER
+
+
+class CommittedBatch(NamedTuple):
+    """A committed batch of the metadata log. `records` is empty for a batch of control records."""
+
+    base_offset: int
+    next_offset: int
+    epoch: int
+    append_timestamp_ms: int
+    size: int
+    records: Sequence[Message]
+
+
+class RaftListener(Protocol):
+    """Follows the committed metadata log. All calls are made on the loop's thread.
+
+    Every listener gets the same calls, in the order of registration: first the snapshot if the log
+    begins with one, then all batches in the order of their offsets, each once.
+    """
+
+    def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
+        """The next batches of the log are committed. At the start all of the log comes this way.
+
+        Raises:
+            Exception: the batches cannot be applied; the raft client stops.
+        """
+        ...
+
+    def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
+        """Replace everything by the snapshot. Each listener gets an iterator of its own.
+
+        Raises:
+            Exception: the snapshot cannot be applied; the raft client stops.
+        """
+        ...
+
+    def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
+        """The quorum has another leader or epoch, or the leader is not known any more.
+
+        If it is this node, it has been told of all batches before the epoch, and may append.
+        """
+        ...
