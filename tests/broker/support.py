@@ -11,6 +11,7 @@ from odradek.core.metadata.image import PartitionRegistration
 from odradek.log import PartitionLog
 from odradek.log.group_commit import Flushed
 from odradek.model.topic_partition import TopicPartition
+from odradek.testing.files import UnsyncedFileSystem
 
 NODE_ID = 1
 LED_HERE = PartitionRegistration((1,), (bytes(16),), (1,), (), (), (), (), 1, 0, 0, 0)
@@ -48,6 +49,7 @@ def partition_of(
     registration: PartitionRegistration = LED_HERE,
     index: int = 0,
     topic: str = "topic",
+    topic_id: bytes = TOPIC_ID,
     **settings: object,
 ) -> Partition:
     """A partition over a new log; `settings` are those of the topic."""
@@ -56,6 +58,6 @@ def partition_of(
         if woken is not None:
             woken.append(appended_bytes)
 
-    log = LogRoom(path).open(TopicPartition(topic, index), **settings)
+    log = LogRoom(path, UnsyncedFileSystem()).open(TopicPartition(topic, index), **settings)
     log.on_leader_epoch(registration.leader_epoch)
-    return Partition(topic, TOPIC_ID, index, log, registration, NODE_ID, wake, flushes or Flushes())
+    return Partition(topic, topic_id, index, log, registration, NODE_ID, wake, flushes or Flushes())

@@ -18,7 +18,7 @@ def test_a_quick_answer_that_fails_ends_the_connection_only(
     def defect(*_: Any) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(k00_produce.single_produce, "decode", defect)
+    monkeypatch.setattr(k00_produce.quick_produce, "decode", defect)
     with Broker(topics={"one": 1}) as broker, WireClient(broker.port) as bystander:
         broker.node.dispatcher.inject = None  # with faults at hand nothing is answered quickly
         before = bystander.metadata("one")

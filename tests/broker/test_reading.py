@@ -19,7 +19,7 @@ def partition(tmp_path: Path) -> Partition:
     """Epochs 3 (offsets 0 to 9), 5 (10 to 19) and 6 (20 to 29)."""
     partition = partition_of(tmp_path, registration=LED_HERE._replace(leader_epoch=3))
     for epoch in (3, 5, 6):
-        partition.registration = LED_HERE._replace(leader_epoch=epoch)
+        partition.update(LED_HERE._replace(leader_epoch=epoch))
         partition.log.on_leader_epoch(epoch)
         partition.append(batch(*[b"value"] * 10), 1)
     return partition

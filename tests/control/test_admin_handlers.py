@@ -539,7 +539,9 @@ async def test_the_quorum_is_described(tmp_path):
             TopicData(topic_name="other", partitions=[PartitionData(partition_index=0)]),
         ]
         for version in (0, 1, 2):
-            context = SimpleNamespace(api_version=version)
+            context = RequestContext(
+                Peer("client", 1, "CLIENT", "host", 2), 55, version, 1, "test", 0
+            )
             answer = await node.controller.submit(context, DescribeQuorumRequest(topics=topics))
             answer = type(answer).decode(answer.encode(version), version)
             (quorum,) = answer.topics[0].partitions

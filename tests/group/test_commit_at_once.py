@@ -15,11 +15,13 @@ from tests.group.support import Coordinator, Generation, commit_request
 from odradek.handlers import k08_offset_commit
 from odradek.handlers.error_answers import error_answer
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.peer import Peer
 from odradek.wire.generated.offset_commit_request import OffsetCommitRequest
 from odradek.wire.generated.offset_commit_response import OffsetCommitResponse
 from odradek.wire.generated.response_header import ResponseHeader
 
 CORRELATION = 77
+PEER = Peer("127.0.0.1", 50_000, "PLAINTEXT", "127.0.0.1", 9092)
 TOPICS = {"topic": 3, "other": 1}
 
 
@@ -43,7 +45,7 @@ class Side:
         """The bytes of the answer to an OffsetCommit, without its size."""
         frame = memoryview(commit_request(**fields).encode(version))
         if self.is_quick:
-            answer = k08_offset_commit.quick(self.broker, frame, 0, version, CORRELATION)
+            answer = k08_offset_commit.quick(self.broker, PEER, frame, 0, version, CORRELATION)
             if answer is not None:
                 self.answered_at_once += 1
                 assert len(answer) == 4 + int.from_bytes(answer[:4], "big")
@@ -251,7 +253,7 @@ def test_who_would_have_to_wait_is_not_answered_at_once(make_side):
     quick = k08_offset_commit.quick
     frame = memoryview(commit_request("simple", {("topic", 0): 1}).encode(9))
     behind.wait(1)
-    assert quick(behind.broker, frame, 0, 9, 1) is None
+    assert quick(behind.broker, PEER, frame, 0, 9, 1) is None
 
 
 def test_a_refused_write_is_undone(make_side):

@@ -1,4 +1,8 @@
-"""What is known of a request besides its message."""
+"""What is known of a request besides its message.
+
+Every handler gets a `RequestContext`, and so does the controller with a request that was forwarded
+to it. The quick ways (see `odradek.handlers.handler`) get the `Peer` alone, which costs no object.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from odradek.network.peer import Peer
 
 
 class RequestContext:
-    """Who asks, and how. Lives as long as the request does.
+    """Who sent a request, and how. Lives as long as the request does.
 
     `api_version` is the version of the request and of the answer; handlers branch on it only
     where Kafka's behaviour (error codes, fields) depends on it.
@@ -30,3 +34,13 @@ class RequestContext:
         self.client_id = client_id
         self.received_ms = received_ms
         """Monotonic clock."""
+
+    @property
+    def principal(self) -> str:
+        """Who the client is, by what its connection was authenticated as."""
+        return self.peer.principal
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that the client is connected to."""
+        return self.peer.listener

@@ -39,6 +39,9 @@ class Partition:
 
     __slots__ = (
         "_flushing_to",
+        "_isr_size",
+        "_leader_epoch",
+        "_node_id",
         "_uncommitted",
         "_wake",
         "_when_flushed",
@@ -71,8 +74,8 @@ class Partition:
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        self.registration = registration
-        self.is_leader = registration.leader == node_id
+        self._node_id = node_id
+        self.update(registration)
         self.waiters: dict[DelayedFetch, None] | None = None
         """Fetches that wait for more records, oldest first."""
         self._uncommitted: list[tuple[int, Committed]] | None = None
@@ -84,6 +87,17 @@ class Partition:
         self.bytes_out = 0
         self._wake = wake
         self._when_flushed = when_flushed
+
+    def update(self, registration: PartitionRegistration) -> None:
+        """The metadata log has another registration of the partition."""
+        self.registration = registration
+        self.is_leader = registration.leader == self._node_id
+        self._leader_epoch = registration.leader_epoch
+        self._isr_size = len(registration.isr)
+
+    def resign(self) -> None:
+        """The replica is removed from this broker, or its disk has failed."""
+        self.is_leader = False
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a client that knows another leader epoch; -1 stands for none.
@@ -120,14 +134,18 @@ class Partition:
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = self.log
-        if acks == ACKS_ALL and len(self.registration.isr) < log.config.min_insync_replicas:
+        if acks == ACKS_ALL and self._isr_size < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         info = log.append_as_leader(
-            records, self.registration.leader_epoch, verification_guard=verification_guard
+            records, self._leader_epoch, verification_guard=verification_guard
         )
+        size = len(records)
         self.records_in += info.last_offset - info.base_offset + 1
-        self.bytes_in += len(records)
-        self.on_appended(len(records))
+        self.bytes_in += size
+        if log.is_flushed_before_ack:
+            self._flush(log.log_end_offset, size)
+        else:
+            self._advance_high_watermark(log.log_end_offset, size)
         return info
 
     def append_marker(
@@ -140,7 +158,7 @@ class Partition:
         """
         self.check_leader()
         log = self.log
-        if len(self.registration.isr) < log.config.min_insync_replicas:
+        if self._isr_size < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         append_marker(log, batch, marker, self.registration.leader_epoch, transaction_version)
         self.on_appended(len(batch))
@@ -148,11 +166,10 @@ class Partition:
     def on_appended(self, appended_bytes: int) -> None:
         """The log grew: move the high watermark, now or when the records are flushed."""
         log = self.log
-        end = log.log_end_offset
-        if not log.is_flushed_before_ack:
-            self._advance_high_watermark(end, appended_bytes)
-            return
-        self._flush(end, appended_bytes)
+        if log.is_flushed_before_ack:
+            self._flush(log.log_end_offset, appended_bytes)
+        else:
+            self._advance_high_watermark(log.log_end_offset, appended_bytes)
 
     def _flush(self, end: int, appended_bytes: int) -> None:
         """Flush the log; then the high watermark moves to `end`."""

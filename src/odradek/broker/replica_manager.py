@@ -282,8 +282,7 @@ class ReplicaManager:
 
     def _update(self, partition: Partition, registration: PartitionRegistration) -> None:
         before, led = partition.registration, partition.is_leader
-        partition.registration = registration
-        partition.is_leader = registration.leader == self.node_id
+        partition.update(registration)
         if before.leader_epoch == registration.leader_epoch:
             return
         if partition.is_leader:
@@ -304,7 +303,7 @@ class ReplicaManager:
     def _drop(self, partition: Partition, delete: bool) -> None:
         if partition.is_leader:
             self._resigned(partition, None)
-        partition.is_leader = False
+        partition.resign()
         by_id = self.by_id.get(partition.topic_id, {})
         by_id.pop(partition.index, None)
         if not by_id:

@@ -20,6 +20,7 @@ from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection
+from odradek.network.peer import NULL_CLIENT_ID, Peer
 from odradek.network.responses import Part, Slot
 from odradek.telemetry.histogram import Histogram
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
@@ -27,7 +28,7 @@ from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_field
 
 log = logging.getLogger("odradek.request")
 
-QuickFunction = Callable[[memoryview, int, int, int], bytes | None]
+QuickFunction = Callable[[Peer, memoryview, int, int, int], bytes | None]
 
 _header = struct.Struct(">hhih")
 _response_header = struct.Struct(">ii")
@@ -105,9 +106,14 @@ class Dispatcher:
                 entry = self._unserved(connection, frame)
                 if entry is None:
                     return
-                version, request, client_id = 0, None, None
+                peer = connection.peer
+                version, request = 0, None
+                peer.use_client_id(NULL_CLIENT_ID)
             else:
                 position = 10 + length if length > 0 else 10
+                peer = connection.peer
+                if peer.client_id_on_wire != frame[8:position]:
+                    peer.use_client_id(bytes(frame[8:position]))
                 if version >= entry.flexible_min:
                     tags = frame[position]
                     position += 1
@@ -115,7 +121,7 @@ class Dispatcher:
                         position = skip_tagged_fields(frame, position, tags)
                 if entry.quick is not None and self.inject is None:
                     try:
-                        bytes_out = entry.quick(frame, position, version, correlation_id)
+                        bytes_out = entry.quick(peer, frame, position, version, correlation_id)
                     except Exception as error:  # noqa: BLE001  the boundary, as in `_serve`
                         self._fail_quick(connection, entry, error)
                         return
@@ -125,9 +131,6 @@ class Dispatcher:
                         connection.respond([bytes_out], len(bytes_out))
                         entry.times.record((self._now_ns() - started) // 1000)
                         return
-                client_id = None
-                if length >= 0:
-                    client_id = str(frame[10 : 10 + length], "utf-8", "replace")
                 request, end = entry.decoders[version](frame, position)
                 if end > len(frame):
                     raise MalformedMessage("truncated")
@@ -136,7 +139,7 @@ class Dispatcher:
             return
         entry.bytes_in += len(frame)
         context = RequestContext(
-            connection.peer, key, version, correlation_id, client_id, started // 1_000_000
+            peer, key, version, correlation_id, peer.client_id, started // 1_000_000
         )
         self._serve(connection, entry, context, request, started)
 

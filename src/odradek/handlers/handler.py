@@ -4,10 +4,10 @@ Each file `kNN_name.py` of this package serves one API key and defines `HANDLER`
 the package is the support matrix: ApiVersions answers from these declarations and
 `docs/support.md` is generated from them, so nothing is advertised that has no handler.
 
-A `handle` function gets `(broker, context, request)`. It validates, calls one thing of a lower
-room, and translates the outcome into the response, which it returns; or it returns a future or
-is a coroutine function that does so later. None means that the request gets no answer. An
-`ApiError` that it raises concerns the whole request, and `error_answers` knows how to say so.
+A `handle` function gets `(broker, context, request)`. It validates, calls a lower package, and
+translates the outcome into the response, which it returns; or it returns a future, or is a
+coroutine function. None means that the request gets no answer. An `ApiError` that it raises
+concerns the whole request; `error_answers` makes the response of it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ HandleFunction = Callable[..., Any]
 """(broker, context, request) -> response, None, or an awaitable of them."""
 
 QuickFunction = Callable[..., bytes | None]
-"""(broker, frame, position of the body, version, correlation id) -> the whole response, with its
-size in front, or None if `handle` has to do it; nothing has happened then."""
+"""(broker, peer, frame, position of the body, version, correlation id) -> the whole response, with
+its size in front, or None if `handle` has to do it; nothing has changed then. `peer` has the
+principal, the listener and the request's client id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Handler:
     `controller`: serves it on controller listeners, with a `Controller` in place of the broker.
     `forwarded`: a broker passes the request on to the active controller.
     `error_response`: (request, error) -> response, where `error_answers` does not know enough.
-    `quick`: serves the most frequent form without decoding it as a whole; see there.
+    `quick`: serves the most frequent form without an object per field; see `QuickFunction`.
     `overlap`: further requests of this API may be processed while an answer is outstanding.
     """
 

@@ -8,22 +8,26 @@
 - On NOT_LEADER_OR_FOLLOWER the answer names the leader (KIP-951).
 - Records compressed by zstd are refused before version 7 (KIP-110).
 - Internal topics accept records only from the client id `__admin_client`.
-- The first batch of a transaction in a partition waits until the transaction's coordinator knows
-  of it; from version 12 on it is told so here, before the producer does (KIP-890).
-- Where a topic has `flush.messages=1`, the answer waits until the records survive a crash.
+- The first batch of a transaction in a partition waits until the transaction's coordinator has
+  added the partition; from version 12 on the broker asks it to, not the producer (KIP-890).
+- With acks=all the answer waits until the records are committed, with `flush.messages=1` until they
+  are flushed. There is no timeout yet: nothing but this broker's own disk is waited for.
+- Requests of the usual form go the quick way, which answers as `handle` does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.verification import Turn
-from odradek.broker.partition import Committed, Partition
+from odradek.broker.partition import ACKS_ALL, Committed, Partition
 from odradek.broker.transactional_produce import (
+    ATTRIBUTES_LOW_BYTE,
     UNCONDITIONAL,
     Permission,
     confirm,
@@ -35,15 +39,17 @@ from odradek.handlers.handler import Handler
 from odradek.log.errors import RecordsRefused
 from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.peer import Peer
 from odradek.records.batch import (
     ATTRIBUTES,
     ATTRIBUTES_POSITION,
     CODEC_MASK,
     HEADER_SIZE,
+    TRANSACTIONAL_FLAG,
     Buffer,
 )
 from odradek.records.compression import Codec
-from odradek.wire import single_produce
+from odradek.wire import quick_produce
 from odradek.wire.generated.produce_request import (
     PartitionProduceData,
     ProduceRequest,
@@ -62,43 +68,81 @@ ZSTD_VERSION = 7
 TOPIC_IDS_VERSION = 13
 ADMIN_CLIENT_ID = "__admin_client"
 _NOTHING: Mapping[int, Partition] = {}
+_response_header = struct.Struct(">iix").pack  # size, correlation id, no tags
 
 Response = ProduceResponse | asyncio.Future[ProduceResponse] | None
+_Outcome = AppendInfo | ApiError
 _Unacknowledged = tuple[Partition, int, PartitionProduceResponse]
 """Where records were appended, the offset after them, and their answer."""
 
 
 def quick(
-    broker: Broker, frame: memoryview, position: int, version: int, correlation_id: int
+    broker: Broker,
+    peer: Peer,
+    frame: memoryview,
+    position: int,
+    version: int,
+    correlation_id: int,
 ) -> bytes | None:
-    """Append one batch to one partition, and answer that it went well."""
-    if version < single_produce.VERSION_MIN:
+    """Append batches that are committed at once and belong to no transaction, and answer."""
+    if version < quick_produce.VERSION_MIN:
         return None
-    found = single_produce.decode(frame, position, version)
+    found = quick_produce.decode(frame, position, version)
     if found is None:
         return None
-    acks, topic, index, records = found
-    partition = broker.replicas.by_wire_topic.get(topic, _NOTHING).get(index)
-    if (
-        partition is None
-        or partition.is_internal
-        or (acks != -1 and acks != 1)
-        or not partition.commits_at_once
-        or is_transactional(records)
-    ):
+    acks, topics = found
+    if acks != ACKS_ALL and acks != 1:
         return None
+    by_wire_topic = broker.replicas.by_wire_topic
+    work: list[tuple[Partition, memoryview]] = []
+    for topic, batches in topics:
+        partitions = by_wire_topic.get(topic, _NOTHING)
+        for index, records in batches:
+            partition = partitions.get(index)
+            if (
+                partition is None
+                or partition.is_internal
+                or not partition.commits_at_once
+                or len(records) < HEADER_SIZE
+                or records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
+            ):
+                return None
+            work.append((partition, records))
+    appended: list[AppendInfo] = []
     try:
-        info = partition.append(records, acks)
-    except ApiError:
-        return None  # `handle` gets the same error, and says it
-    return single_produce.encode_answer(
-        correlation_id,
-        topic,
-        index,
-        info.base_offset,
-        info.log_append_time_ms,
-        info.log_start_offset,
-    )
+        for partition, records in work:
+            appended.append(partition.append(records, acks))
+    except ApiError as error:
+        outcomes: list[_Outcome] = [*appended, error]
+        for partition, records in work[len(outcomes) :]:
+            try:
+                outcomes.append(partition.append(records, acks))
+            except ApiError as another:
+                outcomes.append(another)
+        response = _response(broker, peer, topics, work, outcomes)
+        body = response.encode(version)
+        return _response_header(len(body) + 5, correlation_id) + body
+    return quick_produce.encode_answer(correlation_id, topics, appended)
+
+
+def _response(
+    broker: Broker,
+    peer: Peer,
+    topics: list[quick_produce.TopicBatches],
+    work: list[tuple[Partition, memoryview]],
+    outcomes: list[_Outcome],
+) -> ProduceResponse:
+    """The response of `handle` to a request of which a part was refused."""
+    response = ProduceResponse()
+    following = zip(work, outcomes, strict=True)
+    for _, batches in topics:
+        result = TopicProduceResponse()
+        for (index, _), ((partition, _), outcome) in zip(batches, following, strict=False):
+            result.name, result.topic_id = partition.topic, partition.topic_id
+            answer = _answer(broker, peer, partition, index, outcome, response)
+            result.partition_responses.append(answer)
+        response.responses.append(result)
+    return response
 
 
 def handle(
@@ -168,6 +212,7 @@ async def _confirm_and_append(
 def _append_all(
     broker: Broker, context: RequestContext, request: ProduceRequest, permission: Permission
 ) -> Response:
+    peer = context.peer
     response = ProduceResponse()
     unacknowledged: list[_Unacknowledged] = []
     failed = False
@@ -177,39 +222,63 @@ def _append_all(
         partitions = _partitions(broker, context, topic)
         for data in topic.partition_data:
             partition = partitions.get(data.index)
+            outcome: _Outcome
             try:
                 if partition is None:
                     key = topic.topic_id if by_id else topic.name
                     raise ApiError(broker.replicas.why_missing(key, data.index))
-                info = _append(context, request, partition, data, permission)
-                answer = PartitionProduceResponse(
-                    index=data.index,
-                    base_offset=info.base_offset,
-                    log_append_time_ms=info.log_append_time_ms,
-                    log_start_offset=info.log_start_offset,
-                )
-                end = info.last_offset + 1
-                if request.acks and not partition.is_acknowledged(end, request.acks):
-                    unacknowledged.append((partition, end, answer))
+                outcome = _append(context, request, partition, data, permission)
             except ApiError as error:
                 failed = True
-                answer = _failed(data.index, error)
-                if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None:
-                    _name_leader(broker, context, partition, answer, response)
+                outcome = error
+            answer = _answer(broker, peer, partition, data.index, outcome, response)
+            if partition is not None and request.acks and isinstance(outcome, AppendInfo):
+                end = outcome.last_offset + 1
+                if not partition.is_acknowledged(end, request.acks):
+                    unacknowledged.append((partition, end, answer))
             result.partition_responses.append(answer)
         response.responses.append(result)
     if unacknowledged:
-        return _when_acknowledged(broker, context, request.acks, response, unacknowledged)
+        return _when_acknowledged(broker, peer, request.acks, response, unacknowledged)
     if request.acks:
         return response
     if failed:
-        context.peer.close()
+        peer.close()
     return None
+
+
+def _answer(
+    broker: Broker,
+    peer: Peer,
+    partition: Partition | None,
+    index: int,
+    outcome: _Outcome,
+    response: ProduceResponse,
+) -> PartitionProduceResponse:
+    """The answer for one partition; `response` gets the endpoint of another leader."""
+    if isinstance(outcome, AppendInfo):
+        return PartitionProduceResponse(
+            index=index,
+            base_offset=outcome.base_offset,
+            log_append_time_ms=outcome.log_append_time_ms,
+            log_start_offset=outcome.log_start_offset,
+        )
+    answer = PartitionProduceResponse(
+        index=index, error_code=outcome.code, base_offset=-1, error_message=outcome.message
+    )
+    if isinstance(outcome, RecordsRefused):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
+            for at, message in outcome.record_errors
+        ]
+    if outcome.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None:
+        _name_leader(broker, peer, partition, answer, response)
+    return answer
 
 
 def _when_acknowledged(
     broker: Broker,
-    context: RequestContext,
+    peer: Peer,
     acks: int,
     response: ProduceResponse,
     unacknowledged: list[_Unacknowledged],
@@ -226,7 +295,7 @@ def _when_acknowledged(
                 answer.error_message = error.message
                 answer.base_offset = -1
                 if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    _name_leader(broker, context, partition, answer, response)
+                    _name_leader(broker, peer, partition, answer, response)
             left -= 1
             if not left and not future.done():
                 future.set_result(response)
@@ -278,21 +347,9 @@ def _is_zstd(records: Buffer) -> bool:
     return attributes & CODEC_MASK == Codec.ZSTD
 
 
-def _failed(index: int, error: ApiError) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(
-        index=index, error_code=error.code, base_offset=-1, error_message=error.message
-    )
-    if isinstance(error, RecordsRefused):
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
-            for at, message in error.record_errors
-        ]
-    return answer
-
-
 def _name_leader(
     broker: Broker,
-    context: RequestContext,
+    peer: Peer,
     partition: Partition,
     answer: PartitionProduceResponse,
     response: ProduceResponse,
@@ -303,7 +360,7 @@ def _name_leader(
         leader_id=registration.leader, leader_epoch=registration.leader_epoch
     )
     leader = broker.metadata.image.cluster.brokers.get(registration.leader)
-    endpoint = leader.listeners.get(context.peer.listener) if leader is not None else None
+    endpoint = leader.listeners.get(peer.listener) if leader is not None else None
     if leader is None or endpoint is None:
         return
     if all(node.node_id != leader.id for node in response.node_endpoints):

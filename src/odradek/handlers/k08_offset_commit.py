@@ -21,6 +21,7 @@ from odradek.core.group.group import Committer
 from odradek.core.metadata.image import TopicImage, TopicsImage
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.peer import Peer
 from odradek.wire import single_offset_commit
 from odradek.wire.generated.offset_commit_request import (
     OffsetCommitRequest,
@@ -37,7 +38,12 @@ TOPIC_IDS_VERSION = 10
 
 
 def quick(
-    broker: Broker, frame: memoryview, position: int, version: int, correlation_id: int
+    broker: Broker,
+    _peer: Peer,
+    frame: memoryview,
+    position: int,
+    version: int,
+    correlation_id: int,
 ) -> bytes | None:
     """Commit offsets of one topic, and answer that it went well."""
     if version < single_offset_commit.VERSION_MIN:

@@ -82,7 +82,11 @@ def _load_times(log: PartitionLog, segment: Segment) -> None:
     """The first append since the log was loaded: learn of the times of the active segment."""
     try:
         segment.load_max_timestamp()
-        segment.load_first_timestamp()
+        try:
+            segment.load_first_timestamp()
+        except DamagedFile as damage:  # no reason to refuse new records
+            logger.error("%s is damaged: %s", log.topic_partition, damage)
+            segment.first_timestamp = -1  # the segment's age counts from its creation
     except (OSError, DamagedFile) as error:
         raise log.unreadable(error) from error
     set_limits(log, segment)

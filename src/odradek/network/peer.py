@@ -1,8 +1,10 @@
-"""The other end of a connection, as far as handlers may know it."""
+"""The other end of a connection, as handlers see it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+NULL_CLIENT_ID = b"\xff\xff"
 
 
 def nothing() -> None:
@@ -12,11 +14,16 @@ def nothing() -> None:
 class Peer:
     """Addresses, listener and identity of a client; one per connection.
 
+    Handlers get it in the context of a request, the quick ways get it alone: what is decided once
+    for a connection (a verdict on a topic, a quota) can be kept with it.
+
     `software_name` and `software_version` come with ApiVersions (KIP-511); `principal` is
     `User:ANONYMOUS` until authentication exists.
     """
 
     __slots__ = (
+        "client_id",
+        "client_id_on_wire",
         "close",
         "host",
         "listener",
@@ -45,6 +52,10 @@ class Peer:
         """The address that the client connected to."""
         self.local_port = local_port
         self.principal = "User:ANONYMOUS"
+        self.client_id: str | None = None
+        """That of the request that is being dispatched; most clients never change it."""
+        self.client_id_on_wire = NULL_CLIENT_ID
+        """The same in the request's header: a length of two bytes, and the bytes."""
         self.software_name = ""
         self.software_version = ""
         self.close = close
@@ -58,3 +69,9 @@ class Peer:
     def on_closed(self) -> None:
         """The connection is closed: it cannot be closed from here any more."""
         self.close = nothing
+
+    def use_client_id(self, on_wire: bytes) -> None:
+        """A request has another client id than the one before; `on_wire` is `client_id_on_wire`."""
+        self.client_id_on_wire = on_wire
+        is_null = on_wire[0] > 0x7F
+        self.client_id = None if is_null else str(on_wire[2:], "utf-8", "replace")

@@ -14,9 +14,10 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.handlers.handler import Handler
+from odradek.network.peer import Peer
 
 Bound = Callable[[RequestContext, Any], Any]
-Quick = Callable[[memoryview, int, int, int], bytes | None]
+Quick = Callable[[Peer, memoryview, int, int, int], bytes | None]
 Table = dict[int, tuple[Handler, Bound, Quick | None]]
 """By API key: the handler, its function of (context, request), and its quick one if it has one."""
 

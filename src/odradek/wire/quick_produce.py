@@ -1,0 +1,134 @@
+"""A codec for the Produce requests that producers send most: record batches, no transaction.
+
+Java's producer sends one request for all partitions of a broker that have a batch ready. Such
+requests are read and answered here without an object per field. Everything else (a transactional
+id, null records, tagged fields, long topic names, more than 126 topics or partitions of a topic)
+is None, and is left to the generated codec. `tests/wire/test_quick_produce.py` compares both.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Protocol
+
+from odradek.wire.primitives import MalformedMessage, read_uvarint_tail
+
+VERSION_MIN = 9
+"""First flexible version."""
+TOPIC_IDS_VERSION = 13
+
+TopicBatches = tuple[bytes, list[tuple[int, memoryview]]]
+"""A topic as it stands on the wire, and its partitions: index and records."""
+
+_front = struct.Struct(">Bh4xB").unpack_from  # no transactional id, acks, timeout, topics + 1
+_partition = struct.Struct(">iB").unpack_from  # index, size of the records + 1
+_header = struct.Struct(">iixB").pack  # size, correlation id, no tags, topics + 1
+# Index, error code, base offset, log append time, log start offset, no record errors, no message,
+# no tags.
+_answer = struct.Struct(">ihqqqBBB").pack
+_COUNTS = [bytes((count + 1,)) for count in range(127)]
+_NO_TAGS = b"\0"
+_HEADER_SIZE = 11
+_ANSWER_SIZE = 33
+_TAIL = bytes(5)  # no throttling, no tags
+_SINGLE = _COUNTS[1]
+_SINGLE_TAIL = _NO_TAGS + _TAIL
+_SINGLE_SIZE = _HEADER_SIZE + 2 + _ANSWER_SIZE
+
+
+class Appended(Protocol):
+    """Where the records of a partition are now."""
+
+    base_offset: int
+    log_append_time_ms: int
+    """-1 where records keep their own time."""
+    log_start_offset: int
+
+
+def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[TopicBatches]] | None:
+    """Read the acks and each topic's records; None for any other form, and for malformed bytes.
+
+    `position` is that of the request's body. A topic is its id from version 13 on, before that its
+    name with the length in front.
+    """
+    has_ids = version >= TOPIC_IDS_VERSION
+    found: list[TopicBatches] = []
+    try:
+        transactional, acks, topics = _front(frame, position)
+        if transactional or not 1 < topics < 128:
+            return None
+        position += 8
+        for _ in range(topics - 1):
+            end = position + (16 if has_ids else frame[position])
+            topic = bytes(frame[position:end])
+            partitions = frame[end]
+            if not 1 < partitions < 128 or not 0 < len(topic) < 128:
+                return None
+            position = end + 1
+            batches = []
+            for _ in range(partitions - 1):
+                index, size = _partition(frame, position)
+                position += 5
+                if size > 127:
+                    byte = frame[position]
+                    if byte < 128:
+                        size = size & 127 | byte << 7
+                        position += 1
+                    else:
+                        size, position = read_uvarint_tail(frame, position, size)
+                end = position + size - 1
+                if not size or frame[end]:
+                    return None  # no records, or tags of the partition
+                batches.append((index, frame[position:end]))
+                position = end + 1
+            if frame[position]:
+                return None  # tags of the topic
+            position += 1
+            found.append((topic, batches))
+        if frame[position] or position + 1 != len(frame):
+            return None  # tags of the request, or bytes after it
+    except (IndexError, struct.error, MalformedMessage):
+        return None
+    return acks, found
+
+
+def encode_answer(
+    correlation_id: int, topics: Sequence[TopicBatches], appended: Sequence[Appended]
+) -> bytes:
+    """The whole response, with its size in front, for records that were all appended.
+
+    `appended` follows the order of the partitions in `topics`.
+    """
+    if len(appended) == 1:
+        ((topic, ((index, _),)),) = topics
+        (at,) = appended
+        return b"".join(
+            (
+                _header(_SINGLE_SIZE + len(topic), correlation_id, 2),
+                topic,
+                _SINGLE,
+                _answer(
+                    index, 0, at.base_offset, at.log_append_time_ms, at.log_start_offset, 1, 0, 0
+                ),
+                _SINGLE_TAIL,
+            )
+        )
+    parts = [b""]
+    size = _HEADER_SIZE
+    number = 0
+    for topic, batches in topics:
+        size += len(topic) + 2 + len(batches) * _ANSWER_SIZE
+        parts += topic, _COUNTS[len(batches)]
+        for index, _ in batches:
+            at = appended[number]
+            number += 1
+            parts.append(
+                _answer(
+                    index, 0, at.base_offset, at.log_append_time_ms, at.log_start_offset, 1, 0, 0
+                )
+            )
+        parts.append(_NO_TAGS)
+    parts[0] = _header(size, correlation_id, len(topics) + 1)
+    parts.append(_TAIL)
+    return b"".join(parts)

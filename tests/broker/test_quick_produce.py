@@ -1,0 +1,297 @@
+"""The quick way of Produce answers, and leaves behind, exactly what the general way does."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.broker.support import LED_HERE, partition_of
+from tests.log.support import NOW_MS, batch
+
+from odradek.broker.partition import Partition
+from odradek.core.metadata.image import EMPTY_IMAGE
+from odradek.env.clock import SystemClock
+from odradek.handlers import k00_produce
+from odradek.handlers.dispatch import Dispatcher
+from odradek.model.errors import ErrorCode
+from odradek.network.peer import Peer
+from odradek.records.compression import Codec
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.wire.generated.produce_response import ProduceResponse
+from odradek.wire.generated.request_header import RequestHeader
+from odradek.wire.primitives import write_uvarint
+
+TOPICS = {"orders": bytes(range(16)), "x": bytes(range(16, 32)), "__consumer_offsets": bytes(16)}
+PARTITIONS = 4
+CORRELATION = 77
+SMALL_BATCHES = {"max_message_bytes": 400}
+
+
+class Connection:
+    """Collects the answers to the frames that a dispatcher is given."""
+
+    def __init__(self) -> None:
+        self.peer = Peer("client", 50_000, "PLAINTEXT", "127.0.0.1", 9092)
+        self.answers: list[bytes] = []
+        self.closed = False
+        self.peer.close = self.refuse
+
+    def respond(self, parts: list[Any], length: int) -> None:
+        self.answers.append(b"".join(bytes(part) for part in parts))
+
+    def refuse(self) -> None:
+        self.closed = True
+
+
+class Node:
+    """Partitions of some topics, and a dispatcher that serves Produce from them.
+
+    Of each topic, partition 0 takes everything, 1 only small batches, 2 is led elsewhere and 3
+    gives records the time of the append.
+    """
+
+    def __init__(self, path: Path, quick: bool) -> None:
+        self.partitions: dict[tuple[str, int], Partition] = {}
+        self.quick_answers = 0
+        by_name: dict[str, dict[int, Partition]] = {}
+        elsewhere = LED_HERE._replace(leader=2)
+        for topic in TOPICS:
+            by_name[topic] = {
+                0: self._partition(path, topic, 0),
+                1: self._partition(path, topic, 1, **SMALL_BATCHES),
+                2: self._partition(path, topic, 2, registration=elsewhere),
+                3: self._partition(path, topic, 3, message_timestamp_type="LogAppendTime"),
+            }
+        wire = {TOPICS[name]: each for name, each in by_name.items()}
+        by_id = dict(wire)
+        for name, each in by_name.items():
+            wire[write_uvarint(len(name) + 1) + name.encode()] = each
+        replicas = SimpleNamespace(
+            by_name=by_name, by_id=by_id, by_wire_topic=wire, why_missing=self._why_missing
+        )
+        broker = SimpleNamespace(
+            replicas=replicas,
+            metadata=SimpleNamespace(image=EMPTY_IMAGE),
+            loop=SimpleNamespace(create_future=asyncio.Future),
+        )
+        handler = k00_produce.HANDLER
+
+        def quickly(*arguments: Any) -> bytes | None:
+            answer = handler.quick(broker, *arguments) if quick else None
+            self.quick_answers += answer is not None
+            return answer
+
+        bound = (handler, partial(handler.handle, broker), quickly)
+        self.dispatch = Dispatcher({0: bound}, SystemClock())
+
+    def _partition(self, path: Path, topic: str, index: int, **arguments: Any) -> Partition:
+        made = partition_of(path, topic=topic, topic_id=TOPICS[topic], index=index, **arguments)
+        self.partitions[topic, index] = made
+        return made
+
+    def _why_missing(self, topic: str | bytes, index: int) -> ErrorCode:
+        if topic in TOPICS or topic in TOPICS.values():
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        is_id = isinstance(topic, bytes)
+        return ErrorCode.UNKNOWN_TOPIC_ID if is_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def play(self, frames: list[bytes]) -> tuple[list[bytes], bool]:
+        """The answers, and whether the connection was closed."""
+        connection: Any = Connection()
+        for frame in frames:
+            self.dispatch(connection, memoryview(bytearray(frame)))
+        return connection.answers, connection.closed
+
+    def content(self) -> dict[tuple[str, int], tuple[Any, ...]]:
+        """What is in the logs, and what the partitions count."""
+        found = {}
+        for name, each in self.partitions.items():
+            log = each.log
+            data = log.read(0, 1 << 30, log.log_end_offset)
+            records = b""
+            if data is not None:
+                part = data.records
+                records = log.storage.file_system.pread(part.descriptor, len(part), part.position)
+            found[name] = (
+                records,
+                log.log_end_offset,
+                log.high_watermark,
+                each.records_in,
+                each.bytes_in,
+                [] if log.producers is None else log.active_producers(),
+            )
+        return found
+
+
+def frame_of(version: int, topics: Any, client_id: str | None = "c", **fields: Any) -> bytes:
+    request = ProduceRequest(timeout_ms=1000, **fields)
+    for name, partitions in topics:
+        topic = TopicProduceData(name=name, topic_id=TOPICS.get(name, b"?" * 16))
+        for index, records in partitions:
+            topic.partition_data.append(PartitionProduceData(index=index, records=records))
+        request.topic_data.append(topic)
+    header = RequestHeader(
+        request_api_key=0,
+        request_api_version=version,
+        correlation_id=CORRELATION,
+        client_id=client_id,
+    )
+    return header.encode(2 if version >= 9 else 1) + request.encode(version)
+
+
+def _damage(records: bytes, at: int) -> bytes:
+    at %= len(records)
+    return records[:at] + bytes([records[at] ^ 0x55]) + records[at + 1 :]
+
+
+@st.composite
+def records_of_a_producer(draw: st.DrawFn) -> bytes | None:
+    """One batch, mostly a good one; of no producer, or of one of two with few sequences."""
+    values = draw(st.lists(st.integers(0, 150).map(bytes), min_size=1, max_size=3))
+    fields: dict[str, Any] = {}
+    if draw(st.booleans()):
+        fields = {
+            "producer_id": draw(st.integers(1, 2)),
+            "producer_epoch": draw(st.sampled_from([0, 0, 0, 1])),
+            "base_sequence": draw(st.integers(0, 4)),
+        }
+        if draw(st.integers(0, 15)) == 0:
+            fields["is_transactional"] = True
+    records = bytes(
+        batch(
+            *values,
+            timestamp=NOW_MS + draw(st.integers(0, 3)),
+            codec=draw(
+                st.sampled_from([Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD])
+            ),
+            **fields,
+        )
+    )
+    kind = draw(st.integers(0, 19))
+    if kind == 0:
+        return _damage(records, draw(st.integers(0, 1000)))
+    if kind == 1:
+        return records[: draw(st.integers(0, len(records)))]
+    if kind == 2:
+        return records + records
+    return records if kind > 3 else draw(st.sampled_from([b"", None, records]))
+
+
+NAMES = st.sampled_from(["orders", "orders", "orders", "x", "x", "__consumer_offsets", "unknown"])
+REQUESTS = st.tuples(
+    st.sampled_from([13, 13, 12, 9, 8, 3]),
+    st.lists(
+        st.tuples(
+            NAMES,
+            st.lists(
+                st.tuples(st.sampled_from([0, 0, 0, 1, 1, 2, 3, 9]), records_of_a_producer()),
+                min_size=1,
+                max_size=5,
+            ),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from([-1, -1, -1, 1, 0, 5]),
+    st.sampled_from(["c", None, "__admin_client"]),
+)
+
+
+def both(frames: list[bytes]) -> tuple[list[bytes], Node]:
+    """Play frames in both ways, compare, and return the answers and the quick one's node."""
+    path = Path(tempfile.mkdtemp())
+    try:
+        general, quick = Node(path / "general", False), Node(path / "quick", True)
+        expected, found = general.play(frames), quick.play(frames)
+        assert found == expected
+        assert quick.content() == general.content()
+        return found[0], quick
+    finally:
+        shutil.rmtree(path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(REQUESTS, min_size=1, max_size=6))
+def test_any_requests(requests: Any) -> None:
+    frames = [
+        frame_of(version, topics, client_id, acks=acks)
+        for version, topics, acks, client_id in requests
+    ]
+    both(frames)
+
+
+def _responses(answers: list[bytes], version: int) -> list[ProduceResponse]:
+    return [ProduceResponse.decode(answer[9:], version) for answer in answers]
+
+
+@pytest.mark.parametrize("version", [9, 12, 13])
+def test_usual_requests_go_the_quick_way(version: int) -> None:
+    def records(n: int) -> bytes:
+        return bytes(batch(b"value", producer_id=1, producer_epoch=0, base_sequence=n))
+
+    topics = [
+        [("orders", [(0, records(n)), (1, records(n))]), ("x", [(0, records(n))])] for n in range(9)
+    ]
+    answers, node = both([frame_of(version, each, acks=-1) for each in topics])
+    assert node.quick_answers == 9
+    for number, response in enumerate(_responses(answers, version)):
+        for topic in response.responses:
+            for each in topic.partition_responses:
+                assert (each.error_code, each.base_offset) == (0, number)
+
+
+@pytest.mark.parametrize("version", [9, 13])
+@pytest.mark.parametrize("refused", [{0}, {1}, {2}, {0, 1, 2}, {0, 2}])
+def test_what_one_partition_refuses_is_appended_to_the_others(
+    version: int, refused: set[int]
+) -> None:
+    good, bad = bytes(batch(b"value")), _damage(bytes(batch(b"value")), -1)
+    partitions = [(0, bad if number in refused else good) for number in range(3)]
+    answers, node = both([frame_of(version, [("orders", partitions), ("x", partitions)], acks=-1)])
+    assert node.quick_answers == 1
+    (response,) = _responses(answers, version)
+    for topic in response.responses:
+        codes = [each.error_code for each in topic.partition_responses]
+        corrupt, fine = ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE
+        assert codes == [corrupt if number in refused else fine for number in range(3)]
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_a_partition_that_is_led_elsewhere_names_its_leader(version: int) -> None:
+    good = bytes(batch(b"value"))
+    answers, node = both([frame_of(version, [("orders", [(0, good), (2, good)])], acks=1)])
+    assert node.quick_answers == 1
+    (response,) = _responses(answers, version)
+    here, elsewhere = response.responses[0].partition_responses
+    assert here.error_code == ErrorCode.NONE
+    assert elsewhere.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert elsewhere.base_offset == -1
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "unknown"])
+def test_nothing_is_appended_before_all_partitions_are_known(topic: str) -> None:
+    good = bytes(batch(b"value"))
+    _, node = both([frame_of(13, [("orders", [(0, good)]), (topic, [(0, good)])], acks=-1)])
+    assert node.quick_answers == 0
+    assert node.partitions["orders", 0].log.log_end_offset == 1
+
+
+def test_a_transactional_batch_refuses_the_whole_request() -> None:
+    good = bytes(batch(b"value"))
+    fields: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    transactional = bytes(batch(b"value", is_transactional=True, **fields))
+    _, node = both([frame_of(13, [("orders", [(0, good), (1, transactional)])], acks=-1)])
+    assert node.quick_answers == 0
+    assert node.partitions["orders", 0].log.log_end_offset == 0
