@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.log.cleaner.last_records import last_records
 from odradek.log.cleaner.offset_map import KEY_SIZE_MAX, digest
 from odradek.log.cleaner.walk import fields_at, survivors, walk
 from odradek.log.errors import DamagedFile
@@ -74,6 +75,16 @@ def test_the_last_record_of_a_key_survives(records, drop_tombstones):
     starts = [*walk(data, len(records)).starts, len(data)]
     assert found.spans == [(starts[number], starts[number + 1]) for number in expected]
     assert found.have_tombstone == any(records[number][1] is None for number in expected)
+
+
+@given(batches, st.booleans(), st.data())
+def test_the_last_records_of_known_keys_are_those_that_the_map_keeps(records, drop, draw):
+    data = _payload(records)
+    keys = {_as_in_the_map(key) for key, _, _ in records} - {None}
+    last_keys = draw.draw(st.lists(st.sampled_from(sorted(keys)), unique=True)) if keys else []
+    bases = {key: 5 if key in last_keys else 6 for key in keys}
+    found = last_records(data, len(records), last_keys, drop)
+    assert found == survivors(data, len(records), bases.get, 5, drop)
 
 
 @given(batches, st.data())

@@ -16,9 +16,10 @@ Sources: Apache Kafka's `Cleaner`, `MemoryRecords.filterTo`; KIP-98, KIP-534.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from odradek.log.cleaner.last_records import last_records
 from odradek.log.cleaner.offset_map import OffsetMap
 from odradek.log.cleaner.transactions import Transactions
 from odradek.log.cleaner.walk import Fields, Survivors, fields_at, survivors
@@ -76,7 +77,7 @@ class BatchFilter:
         """`end_offset`: the first offset that may not be cleaned."""
         self._first_dirty_offset = first_dirty_offset
         self._latest_offset = offset_map.latest_offset
-        self._with_last = offset_map.batches_with_last()
+        self._last_keys = offset_map.last_keys()
         self._base_of = offset_map.base_of
         self._transactions = transactions
         self._last_batches = last_batches
@@ -102,14 +103,15 @@ class BatchFilter:
         if discards:
             return _emptied(batch) if self._must_stay(batch) else None
         self.records_read += batch.count
-        if self._is_superseded(batch):
+        last_keys = self._last_keys_of(batch)
+        if last_keys is not None and not last_keys:
             return _emptied(batch) if self._must_stay(batch) else None
         payload: bytes
         if batch.attributes & CODEC_MASK:
             payload = decompress(batch.codec, batch.payload, PAYLOAD_MAX)
         else:
             payload = bytes(batch.payload)
-        kept = self._survivors(batch, payload)
+        kept = self._survivors(batch, payload, last_keys)
         count = len(kept.spans)
         if not count:
             return _emptied(batch) if self._must_stay(batch) else None
@@ -120,15 +122,16 @@ class BatchFilter:
             return Kept(batch.data, batch.last_offset, batch.max_timestamp, count)
         return _rebuilt(batch, payload, kept.spans, None)
 
-    def _is_superseded(self, batch: RecordBatch) -> bool:
-        """Whether all keys of the batch are known to come again in later ones."""
-        return (
-            self._with_last is not None
-            and batch.base_offset not in self._with_last
-            and not batch.is_control
-            and self._first_dirty_offset <= batch.base_offset
-            and batch.last_offset <= self._latest_offset
-        )
+    def _last_keys_of(self, batch: RecordBatch) -> Sequence[bytes] | None:
+        """The keys whose last record the batch has; None if only the map can tell."""
+        if (
+            self._last_keys is None
+            or batch.is_control
+            or batch.base_offset < self._first_dirty_offset
+            or batch.last_offset > self._latest_offset
+        ):
+            return None
+        return self._last_keys.get(batch.base_offset, ())
 
     def _must_stay(self, batch: RecordBatch) -> bool:
         """Whether the batch is written even without records."""
@@ -141,11 +144,15 @@ class BatchFilter:
             return batch.last_offset == last.last_offset
         return batch.is_control and batch.producer_epoch == last.epoch
 
-    def _survivors(self, batch: RecordBatch, payload: bytes) -> Survivors:
+    def _survivors(
+        self, batch: RecordBatch, payload: bytes, last_keys: Sequence[bytes] | None
+    ) -> Survivors:
         if batch.is_control:
             return _survivors_of(_fields(batch, payload))
         horizon = batch.delete_horizon_ms
         drops_tombstones = horizon is not None and horizon <= self._now_ms
+        if last_keys is not None:
+            return last_records(payload, batch.count, last_keys, drops_tombstones)
         if batch.last_offset <= self._latest_offset:
             return survivors(
                 payload, batch.count, self._base_of, batch.base_offset, drops_tombstones

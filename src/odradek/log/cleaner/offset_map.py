@@ -17,8 +17,8 @@ from hashlib import blake2b
 KEY_SIZE_MAX = 32
 _DIGEST_SIZE = KEY_SIZE_MAX + 1
 
-_ENTRY_BYTES = 48
-"""A slot of a dict, on average over its growth."""
+_ENTRY_BYTES = 48 + 16
+"""A slot of a dict, on average over its growth, and a place in `OffsetMap.last_keys`."""
 _OBJECT_BYTES = 33
 """A bytes object without its content."""
 _INTEGER_BYTES = 32
@@ -76,18 +76,23 @@ class OffsetMap:
             self._bytes += added * (size + _ENTRY_BYTES + _OBJECT_BYTES) + _INTEGER_BYTES
         return True
 
-    def batches_with_last(self) -> set[int] | None:
-        """The base offsets of batches that have the last record of some key.
+    def last_keys(self) -> dict[int, list[bytes]] | None:
+        """Base offset of a batch -> the keys whose last record it has.
 
-        None: there may be so many that the set would not be small beside the map.
+        Batches without such a key are left out. None if there are so many batches that this would
+        not be small beside the map.
         """
-        bases: set[int] = set()
-        limit = len(self.bases) // 8
-        for base in self.bases.values():
-            bases.add(base)
-            if len(bases) > limit:
+        found: dict[int, list[bytes]] = {}
+        batches_max = len(self.bases) // 8
+        for key, base in self.bases.items():
+            keys = found.get(base)
+            if keys is not None:
+                keys.append(key)
+            elif len(found) < batches_max:
+                found[base] = [key]
+            else:
                 return None
-        return bases
+        return found
 
     def add(self, key: bytes, base_offset: int) -> bool:
         """One key; False, and nothing is changed, if the map is full."""
