@@ -12,7 +12,7 @@ from compat.clients import CLIENTS, TOOLS
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
 from compat.lab.odradek_node import OdradekNode
-from compat.lab.toolchain import ROOT, Missing
+from compat.lab.toolchain import ROOT, Missing, RequiredMissing
 from compat.runner import LOGS, SETTINGS, Run
 from compat.scenarios import SCENARIOS
 
@@ -35,7 +35,7 @@ def main(words: Sequence[str] | None = None) -> int:
             )
             results = run.play()
             alive = broker.alive()
-    except (BrokerFailed, Missing) as reason:
+    except (BrokerFailed, Missing, RequiredMissing) as reason:
         print(f"cannot start {options.against}: {reason}", file=sys.stderr)
         return 2
     print(f"\n{results.table()}\n")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compat.lab import java, maven
-from compat.lab.toolchain import CACHE, Missing, missing, only_one, require
+from compat.lab.toolchain import CACHE, GO, NODE, absent, only_one, require
 
 DRIVERS = Path(__file__).parent / "drivers"
 NODE_FILES = (
@@ -30,7 +30,12 @@ class Client:
     name: str
     """What tables and options call it."""
     command: Callable[[], Sequence[str | Path]]
-    """Takes no address: it is appended. Raises `Missing`."""
+    """Takes no address: it is appended.
+
+    Raises:
+        Missing: its toolchain is not here, or cannot fetch what the driver needs.
+        RuntimeError: the driver does not compile.
+    """
 
 
 def _java() -> Sequence[str | Path]:
@@ -48,8 +53,12 @@ def _go() -> Sequence[str | Path]:
     program = CACHE / "go" / "franz-go-driver"
     with only_one("go"):
         program.parent.mkdir(parents=True, exist_ok=True)
-        words: list[str | Path] = [require("go"), "build", "-trimpath", "-o", program, "."]
-        _build(words, DRIVERS / "go", "Go could not build the driver")
+        go = require("go")
+        if reason := _said_by_failed([go, "mod", "download"], DRIVERS / "go"):
+            raise absent(GO, f"Go could not fetch franz-go: {reason}")
+        words: list[str | Path] = [go, "build", "-trimpath", "-o", program, "."]
+        if reason := _said_by_failed(words, DRIVERS / "go"):
+            raise RuntimeError(f"Go could not build the driver: {reason}")
     return [program]
 
 
@@ -70,18 +79,21 @@ def _node() -> Sequence[str | Path]:
                 "--no-fund",
                 "--ignore-scripts",
             ]
-            _build(words, home, "npm could not install kafkajs")
+            if reason := _said_by_failed(words, home):
+                raise absent(NODE, f"npm could not install kafkajs: {reason}")
             shutil.copy(lock, installed)
     return [node, home / "driver.js"]
 
 
-def _build(words: Sequence[str | Path], directory: Path, failure: str) -> None:
+def _said_by_failed(words: Sequence[str | Path], directory: Path) -> str | None:
+    """The last words of a command that failed; None if it succeeded."""
     finished = subprocess.run(
         [str(word) for word in words], cwd=directory, capture_output=True, text=True, check=False
     )
-    if finished.returncode != 0:
-        said = (finished.stderr or finished.stdout).strip().splitlines()[-3:]
-        raise Missing(f"{failure}: {' '.join(said)}")
+    if finished.returncode == 0:
+        return None
+    said = (finished.stderr or finished.stdout).strip().splitlines()[-3:]
+    return " ".join(said) or f"exit code {finished.returncode}"
 
 
 CLIENTS = (
@@ -97,6 +109,11 @@ TOOLS = "java-tools"
 """Apache Kafka's command-line tools: no driver, checks of their own in `compat.tools`."""
 
 
-def tools_missing() -> str | None:
-    """Why the command-line tools cannot be run here, or None."""
-    return missing("java", "javac")
+def require_tools() -> None:
+    """See that the command-line tools can be run.
+
+    Raises:
+        Missing: they cannot.
+    """
+    require("java")
+    require("javac")

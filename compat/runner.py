@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from compat import matrix, mixed_group
-from compat.clients import CLIENTS, TOOLS, Client, tools_missing
+from compat.clients import CLIENTS, TOOLS, Client, require_tools
 from compat.driver import Driver
 from compat.lab.broker import Broker
 from compat.lab.dialogue import DialogueError, Refused, Unsupported
-from compat.lab.toolchain import CACHE, Missing
+from compat.lab.toolchain import CACHE, Missing, RequiredMissing
 from compat.results import FAILED, PASSED, SKIPPED, Outcome, Results
 from compat.scenarios import SCENARIOS, CheckFailed, Scenario, Stage
 
@@ -99,6 +99,9 @@ class Run:
             for each in scenarios:
                 self.results.add(Outcome(client.name, each.name, SKIPPED, reason=str(reason)))
             return
+        except RuntimeError as error:
+            self.results.add(Outcome(client.name, "driver is built", FAILED, reason=str(error)))
+            return
         if not self._restart(client.name, command):
             return
         if self.wanted(WRITES):
@@ -151,9 +154,14 @@ class Run:
         from compat.tools import TOOL_CHECKS, Workbench
 
         checks = [each for each in TOOL_CHECKS if self.wanted(each.name)]
-        if reason := tools_missing():
+        try:
+            require_tools()
+        except Missing as reason:
             for each in checks:
-                self.results.add(Outcome(TOOLS, each.name, SKIPPED, reason=reason))
+                self.results.add(Outcome(TOOLS, each.name, SKIPPED, reason=str(reason)))
+            return
+        except RequiredMissing as error:
+            self.results.add(Outcome(TOOLS, "tools can be run", FAILED, reason=str(error)))
             return
         with Workbench(self.broker, self._logs) as workbench:
             for each in checks:

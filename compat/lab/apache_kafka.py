@@ -9,7 +9,7 @@ from pathlib import Path
 from compat.lab import java
 from compat.lab.broker import Broker
 from compat.lab.maven import KAFKA_VERSION, kafka_jars
-from compat.lab.toolchain import free_port, missing, require
+from compat.lab.toolchain import free_port, require
 
 JVM_OPTIONS = (
     "-Xmx1G",
@@ -114,8 +114,3 @@ class ApacheKafka(Broker):
     def _java(self, main_class: str, options: Sequence[str]) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"
         return java.command(main_class, self._jars, options=[*options, logging])
-
-
-def missing_for_apache_kafka() -> str | None:
-    """Why Apache Kafka cannot be run here, or None; jars fetched before need no Maven."""
-    return missing("java")

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from compat.lab.toolchain import CACHE, Missing, only_one, require
+from compat.lab.toolchain import CACHE, JAVA, absent, only_one, require
 
 LAB_SOURCES = Path(__file__).parent / "java"
 
@@ -61,6 +61,6 @@ def _compile(home: Path, sources: Sequence[Path], jars: Sequence[Path]) -> None:
         check=False,
     )
     if "release version 17 not supported" in finished.stderr:
-        raise Missing("the Java compiler here is older than version 17")
+        raise absent(JAVA, "the Java compiler here is older than version 17")
     if finished.returncode != 0:
         raise RuntimeError(f"javac refused our sources:\n{finished.stderr}")

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from compat.lab.toolchain import CACHE, Missing, only_one, require
+from compat.lab.toolchain import CACHE, JAVA, absent, only_one, require
 
 KAFKA_VERSION = "4.3.0"
 KAFKA = (
@@ -27,8 +27,11 @@ COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-depende
 def jars(name: str, artifacts: tuple[str, ...], *, alone: bool = False) -> list[Path]:
     """The jars of `artifacts` and of all that they need at run time, fetched if need be.
 
-    `name` is the directory of the cache; `alone` leaves out what they need. Raises `Missing` where Maven is not installed or cannot
-    fetch; what was fetched before needs neither Maven nor a network.
+    `name` is the directory of the cache; `alone` leaves out what they need. What was fetched before
+    needs neither Maven nor a network.
+
+    Raises:
+        Missing: Maven is not installed, or cannot fetch them.
     """
     home = CACHE / "jars" / name
     wanted = "\n".join(artifacts)
@@ -61,7 +64,7 @@ def _fetch(home: Path, artifacts: tuple[str, ...], alone: bool) -> None:
     )
     if finished.returncode != 0:
         said = (finished.stdout + finished.stderr).strip().splitlines()[:5]
-        raise Missing(f"Maven could not fetch {', '.join(artifacts)}: {' '.join(said)}")
+        raise absent(JAVA, f"Maven could not fetch {', '.join(artifacts)}: {' '.join(said)}")
 
 
 def _pom(artifacts: tuple[str, ...], alone: bool) -> str:

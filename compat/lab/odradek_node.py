@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import odradek
-from compat.lab.broker import Broker
-from compat.lab.toolchain import Missing
+from compat.lab.broker import Broker, BrokerFailed
 
 METRICS_TIMEOUT_SECONDS = 60.0
 
@@ -32,7 +31,7 @@ class OdradekNode(Broker):
     def command(self) -> Sequence[str]:
         """`program` with its arguments; raises `Missing` where it is not installed."""
         if not self.program.exists():
-            raise Missing(f"no `odradek` command beside {Path(sys.executable).name}")
+            raise BrokerFailed(f"no `odradek` command beside {Path(sys.executable).name}")
         words = [str(self.program), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
         words += ["--data", str(self.data)]
         for key, value in self.settings.items():

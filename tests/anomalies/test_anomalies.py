@@ -16,9 +16,10 @@ import pytest
 from tests.anomalies.checker import ALLOWED, KINDS, anomalies
 from tests.anomalies.history import Outcome
 from tests.anomalies.workload import Workload
+from tests.support.run_seed import run_seed
 
 SECONDS = float(os.environ.get("ODRADEK_ANOMALY_SECONDS", "4"))
-SEED = int(os.environ.get("ODRADEK_SEED", "1"))
+SEED = run_seed()
 TABLE = Path(__file__).parents[2] / "docs" / "decisions" / "transaction-anomalies.md"
 
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 from tests.client.fake_broker import Disconnect
+from tests.support.run_seed import seeds
 
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
@@ -191,7 +192,7 @@ def write(cluster, count, options=ONE_RECORD_A_BATCH):
     return producer, values, deliveries
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_order_and_count_survive_all_that_may_pass(fake, scripted, seed):
     dice = random.Random(seed)
     kinds = [None, None, "lost", "unheard", int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]

@@ -15,9 +15,10 @@ from compat.lab import java
 from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing
 from tests.crash.exactly_once import ExactlyOnce
+from tests.support.run_seed import run_seed
 
 KILLS = int(os.environ.get("ODRADEK_JOB_KILLS", "2"))
-SEED = int(os.environ.get("ODRADEK_SEED", "20240701"))
+SEED = run_seed()
 JOBS = Path(__file__).parent / "jobs"
 
 

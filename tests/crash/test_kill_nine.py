@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from tests.crash.cleaning_loop import CleaningLoop
 from tests.crash.kill_loop import KillLoop
+from tests.support.run_seed import run_seed
 
 KILLS = int(os.environ.get("ODRADEK_KILLS", "4"))
-SEED = int(os.environ.get("ODRADEK_SEED", "20240701"))
+SEED = run_seed()
 
 logger = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from tests.support.run_seed import seeds
 
 from odradek.core.group.consumer.assignors import (
     ASSIGNORS,
@@ -127,7 +128,7 @@ def random_groups(seed):
             counts = {**counts, each: counts[each] + random.randint(0, 3)}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_every_partition_has_one_owner_who_wants_it(seed):
     for name, spec in random_groups(seed):
         wanted = {each for one in spec.members.values() for each in one.topic_ids}

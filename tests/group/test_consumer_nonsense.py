@@ -8,6 +8,7 @@ import pytest
 from tests.coordinator.support import topic_id
 from tests.group.consumer_support import Member, beat, settle
 from tests.group.support import Coordinator
+from tests.support.run_seed import seeds
 
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import TopicPartitions
@@ -41,7 +42,7 @@ SENSE = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["t"], "topic
 EPOCHS = (0, 0, 0, -1, -2, -3, 1, 2, 3, 4, 5, 2**31 - 1, -(2**31))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_nonsense(seed):
     random = Random(seed)
     coordinator = Coordinator(seed=seed, group_consumer_assignment_interval_ms=0)

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from tests.group.consumer_support import Member, settle
 from tests.group.support import Coordinator
+from tests.support.run_seed import seeds
 
 from odradek.model.errors import ErrorCode
 
@@ -173,7 +174,7 @@ class World:
         )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_whatever_members_do(seed):
     world = World(seed)
     try:

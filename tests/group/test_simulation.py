@@ -1,12 +1,13 @@
-"""Random histories of a group; see `simulation`. A seed that fails stays here."""
+"""Random histories of a group; see `simulation`."""
 
 from __future__ import annotations
 
 import pytest
 from tests.group.simulation import World
+from tests.support.run_seed import seeds
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_a_history(seed):
     World(seed).run(40)
 

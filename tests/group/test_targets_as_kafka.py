@@ -14,6 +14,7 @@ import pytest
 from compat.lab.toolchain import Missing
 from tests.coordinator.support import LED
 from tests.group import java_oracle
+from tests.support.run_seed import seeds
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers
@@ -23,7 +24,7 @@ from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.consumer.replay import Replay
 from odradek.core.group.consumer.targets import Targets
 from odradek.core.group.consumer.topics import Topics
-from odradek.core.group.java_order import uuid_hash
+from odradek.core.group.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_hash
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.image import MetadataImage, TopicImage, TopicsImage
 
@@ -39,13 +40,12 @@ CLOCK = SimpleNamespace(now_ms=lambda: 1_000, monotonic_ms=lambda: 0)
 
 
 def bucket(topic_id):
-    value = uuid_hash(topic_id)
-    return (value ^ (value >> 16)) & 15
+    return hash_bucket(uuid_hash(topic_id), DEFAULT_CAPACITY)
 
 
 def topic_ids(random, count):
     """Random ids; for one group in four as many as possible in one bucket of a small Java table."""
-    buckets = range(16)
+    buckets = range(DEFAULT_CAPACITY)
     if random.random() < 0.25:
         buckets = random.sample(buckets, math.ceil(count / BUCKET_KEYS_MAX))
     found = {each: [] for each in buckets}
@@ -126,7 +126,7 @@ class Group:
 
     def update(self, member):
         before = self.group.members.get(member.member_id) or ConsumerMember(member.member_id)
-        assignor = self.group.preferred_assignor(before, member)
+        assignor = self.group.preferred_assignor_with(before, member)
         others = [
             each for each in self.group.members.values() if each.member_id != member.member_id
         ]
@@ -164,13 +164,13 @@ def play(seed):
 
 @pytest.mark.java
 def test_targets_are_those_of_apache_kafka():
-    seeds = range(400)
-    groups = [play(seed) for seed in seeds]
+    numbers = seeds(400)
+    groups = [play(number) for number in numbers]
     try:
         answers = iter(java_oracle.ask(each for group in groups for each in group.questions))
     except Missing as reason:
         pytest.skip(str(reason))
-    for seed, group in zip(seeds, groups, strict=True):
+    for seed, group in zip(numbers, groups, strict=True):
         for step, (question, expected) in enumerate(
             zip(group.questions, group.expected, strict=True)
         ):

@@ -23,6 +23,7 @@ from tests.log.support import (
     read_batches,
     read_bytes,
 )
+from tests.support.run_seed import seeds
 
 from odradek.env.file_system import read_file
 from odradek.log import AppendOrigin, PartitionLog, RecordsRefused
@@ -264,7 +265,7 @@ def snapshot_rows(content: bytes) -> list:
 
 
 @pytest.mark.parametrize("number", range(len(SETTINGS)))
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2))
 def test_the_same_history_gives_the_same_log(tmp_path, kafka, number, seed):
     pair = Pair(tmp_path, kafka, 1000 * number + seed, SETTINGS[number])
     for round_number in range(4):

@@ -28,6 +28,7 @@ from collections import Counter
 import pytest
 from tests.log.lossy_file_system import LossyFileSystem, PowerLoss
 from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogRoom, topic_config
+from tests.support.run_seed import seeds
 
 from odradek.env.executor import Done, InlineExecutor, Work
 from odradek.log import AppendOrigin, LogManager, PartitionLog, RecordsRefused
@@ -423,7 +424,7 @@ def check_epochs(log: PartitionLog, model: Model, batches: list[RecordBatch]) ->
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_power_loss(shard):
     cuts: Counter[str] = Counter()
-    for seed in range(shard, SEEDS, SHARDS):
+    for seed in seeds(SEEDS)[shard::SHARDS]:
         world = World(seed)
         draw = random.Random(seed * 31)
         try:

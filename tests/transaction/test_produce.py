@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 
 import pytest
+from tests.support.run_seed import seeds
 
 from odradek.broker.coordinator.coordinator import settled
 from odradek.client.cluster import Cluster
 from odradek.model.errors import ErrorCode
 from odradek.records.builder import RecordBatchBuilder
 from odradek.testing import Broker
+from odradek.wire.generated.describe_transactions_request import DescribeTransactionsRequest
+from odradek.wire.generated.describe_transactions_response import DescribeTransactionsResponse
 from odradek.wire.generated.end_txn_request import EndTxnRequest
 from odradek.wire.generated.end_txn_response import EndTxnResponse
 from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
@@ -171,6 +175,7 @@ def play(connection, topic, seed):
             if not ended.error_code:
                 producer_id, epoch = ended.producer_id, ended.producer_epoch
                 sequences = [0] * PARTITIONS
+                wait_until_complete(connection)
             continue
         late, off = drawn.choice((0, 0, 0, 0, -1, 1)), drawn.choice((0, 0, 0, 0, -1, 1))
         count = drawn.randint(1, PARTITIONS)
@@ -185,10 +190,22 @@ def play(connection, topic, seed):
             if not at.error_code and not off:
                 sequences[at.index] += 1
     connection.request(end_request(producer_id, epoch), EndTxnResponse, TIMEOUT_MS)
+    wait_until_complete(connection)
     return heard
 
 
-@pytest.mark.parametrize("seed", range(3))
+def wait_until_complete(connection):
+    """The markers of an ended transaction are written later; until then its id is busy."""
+    request = DescribeTransactionsRequest(transactional_ids=[ID])
+    deadline = time.monotonic() + TIMEOUT_MS / 1000
+    while time.monotonic() < deadline:
+        answer = connection.request(request, DescribeTransactionsResponse, TIMEOUT_MS)
+        if not answer.transaction_states[0].transaction_state.startswith("Prepare"):
+            return
+    raise AssertionError("the transaction was not completed")
+
+
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_slow_coordinator_changes_nothing_for_producers(broker, connection, slow_down, seed):
     """What is asked and appended at once comes to the same as what waits for its turn."""
     broker.create_topics({f"prompt-{seed}": PARTITIONS, f"slow-{seed}": PARTITIONS})

@@ -1,17 +1,17 @@
-"""Histories with crashes at every step. ODRADEK_SEEDS says how many, ODRADEK_SEED the first."""
+"""Histories with crashes at every step. ODRADEK_SEEDS says how many."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
+from tests.support.run_seed import seeds
 from tests.transaction.simulation import World
 
 SEEDS = int(os.environ.get("ODRADEK_SEEDS", "12"))
-FIRST = int(os.environ.get("ODRADEK_SEED", "1"))
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+@pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_all_or_nothing(seed):
     world = World(seed, level=seed % 3 and 2, is_replicated=seed % 2 == 1)
     try:

@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.run_seed import seeds
 from tests.wire.sampling import ALL_VERSIONS, BY_NAME, Seeded, sample, samples
 
 from odradek.wire.api import message_class
@@ -19,7 +20,7 @@ QUICK = settings(max_examples=6, suppress_health_check=list(HealthCheck), databa
 @pytest.mark.parametrize(("name", "version"), ALL_VERSIONS)
 def test_round_trip(name: str, version: int) -> None:
     cls = message_class(name)
-    for seed in range(4):
+    for seed in seeds(4):
         message = sample(name, version, Seeded(seed))
         encoded = message.encode(version)
         assert cls.decode(encoded, version) == message

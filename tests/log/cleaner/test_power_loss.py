@@ -25,6 +25,7 @@ from tests.log.support import (
     read_records,
     topic_config,
 )
+from tests.support.run_seed import seeds
 
 from odradek.env.executor import Done, InlineExecutor, Work
 from odradek.log import LogManager, PartitionLog, sequential_writer
@@ -279,7 +280,7 @@ def _state(records: dict[int, tuple[bytes, bytes | None]]) -> dict[bytes, bytes]
 def test_the_last_value_of_each_key_survives(shard):
     cuts: Counter[str] = Counter()
     rounds = 0
-    for seed in range(shard, SEEDS, SHARDS):
+    for seed in seeds(SEEDS)[shard::SHARDS]:
         world = World(seed)
         try:
             for _ in range(3):

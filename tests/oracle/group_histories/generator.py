@@ -10,8 +10,10 @@ from random import Random
 from typing import Any
 
 from tests.oracle.group_histories.player import Step
-from tests.oracle.group_histories.requests import TOPICS
+from tests.oracle.group_histories.requests import COLLIDING, TOPICS, USUAL
 
+COLLIDING_SHARE = 0.25
+"""Of the histories: in these the ids of all topics share a bucket of Java's hash tables."""
 STATES = ("Stable", "empty", "Reconciling", "Assigning", "PreparingRebalance", "Dead")
 BAD: tuple[dict[str, Any], ...] = (
     {"member_id": ""},
@@ -35,7 +37,8 @@ def history(number: int) -> list[Step]:
     """The steps of one history."""
     random = Random(number)
     kind = random.choice((_Classic, _Consumer, _Consumer, _Mixed, _Upgrade))
-    writer = kind(random, number)
+    family = COLLIDING if random.random() < COLLIDING_SHARE else USUAL
+    writer = kind(random, number, family)
     writer.write()
     return writer.steps
 
@@ -43,15 +46,28 @@ def history(number: int) -> list[Step]:
 class _Writer:
     """Writes one history down."""
 
-    def __init__(self, random: Random, number: int) -> None:
+    def __init__(self, random: Random, number: int, family: str) -> None:
         self.random = random
         self.number = number
+        self.family = family
         self.steps: list[Step] = []
         self.alive: list[str] = []
         self.count = 0
 
     def write(self) -> None:
         raise NotImplementedError
+
+    def topic(self, count: int) -> str:
+        """The topic of the family with so many partitions."""
+        return f"{self.family}{count}"
+
+    def some_topics(self) -> list[str]:
+        """One, three or all topics of the family."""
+        counts = self.random.choice(((7,), (2, 4, 7), (2, 4, 7), (1, 2, 4, 7, 12)))
+        return [self.topic(each) for each in counts]
+
+    def ask_offsets(self, name: str | None, **options: Any) -> None:
+        self.say("offsets", name=name, topics=[self.topic(2), self.topic(4)], **options)
 
     def say(self, verb: str, **options: Any) -> None:
         self.steps.append((verb, options))
@@ -69,12 +85,12 @@ class _Writer:
             )
             self.say("list", states=states, types=types)
         elif which == 1:
-            self.say("offsets", name=None, version=self.random.choice((8, 9, 10)))
+            self.ask_offsets(None, version=self.random.choice((8, 9, 10)))
         else:
             self.say("describe")
 
     def commit(self, name: str | None, **options: Any) -> None:
-        topic = self.random.choice(("t2", "t4"))
+        topic = self.topic(self.random.choice((2, 4)))
         self.say(
             "commit",
             name=name,
@@ -91,17 +107,17 @@ class _Writer:
 
     def end(self) -> None:
         self.say("describe")
-        self.say("offsets", name=None, version=9)
+        self.ask_offsets(None, version=9)
         self.say("delete")
-        self.say("delete_offsets", topic="t4", partition=0)
+        self.say("delete_offsets", topic=self.topic(4), partition=0)
 
 
 class _Consumer(_Writer):
     """The consumer protocol alone."""
 
     def write(self) -> None:
-        self.assignor = self.random.choice((None, "uniform", "range"))
-        self.topics = self.random.choice((["t7"], ["t2", "t4", "t7"]))
+        self.assignors = self.random.choice((("uniform",), ("range",), ("uniform", "range"), ()))
+        self.topics = self.some_topics()
         self.is_varied = self.random.random() < 0.5
         if self.random.random() < 0.3:
             self.commit(None)
@@ -138,8 +154,8 @@ class _Consumer(_Writer):
             "instance_id": instance_id,
             "rack_id": self.random.choice((None, "r")),
         }
-        if self.assignor is not None and self.random.random() < 0.8:
-            options["server_assignor"] = self.assignor
+        if self.assignors and self.random.random() < 0.8:
+            options["server_assignor"] = self.random.choice(self.assignors)
         member_id = f"h{self.number}-{name}"
         self.say("join", name=name, member_id=member_id, topics=self.wished(), **options)
         self.alive.append(name)
@@ -166,7 +182,7 @@ class _Consumer(_Writer):
         elif which == 3:
             self.say("wrong_epoch", name=name, step=self.random.choice((-2, -1, 1)))
         elif which == 4:
-            self.say("wish", name=name, topics=self.wished())
+            self.wish(name)
         elif which == 5:
             fields = self.random.choice(BAD)
             version = self.random.choice((0, 1))
@@ -189,22 +205,25 @@ class _Consumer(_Writer):
                 "join",
                 name="thief",
                 member_id=f"h{self.number}-thief",
-                topics=["t7"],
+                topics=[self.topic(7)],
                 instance_id=taken,
             )
         elif which in (9, 10):
             self.commit(name, step=self.random.choice((0, 0, 0, -1, 1)))
         elif which == 11:
-            self.say(
-                "offsets",
-                name=name,
-                version=self.random.choice((9, 10)),
-                step=self.random.choice((0, 0, 1)),
-            )
+            version = self.random.choice((9, 10))
+            self.ask_offsets(name, version=version, step=self.random.choice((0, 0, 1)))
         elif which == 12:
             self.commit(None)
         else:
             self.look()
+
+    def wish(self, name: str) -> None:
+        """A member wants other topics, or another assignor."""
+        if self.assignors and self.random.random() < 0.4:
+            self.say("wish", name=name, server_assignor=self.random.choice(self.assignors))
+        else:
+            self.say("wish", name=name, subscribed_topic_names=self.wished())
 
     def lapse(self) -> None:
         """Some members are silent until they are lost."""
@@ -221,6 +240,7 @@ class _Classic(_Writer):
 
     def write(self) -> None:
         self.instances: dict[str, str] = {}
+        self.topics = self.some_topics()
         self.protocols = self.random.choice((("range",), ("range", "roundrobin")))
         if self.random.random() < 0.3:
             self.commit(None)
@@ -249,7 +269,7 @@ class _Classic(_Writer):
             self.say(
                 "classic_join",
                 name=name,
-                topics=["t4"],
+                topics=self.topics,
                 version=version,
                 protocols=self.protocols,
                 **options,
@@ -275,9 +295,9 @@ class _Classic(_Writer):
         elif which == 5:
             self.say("classic_sync", name=name, step=self.random.choice((0, 1)))
         elif which == 6:
-            self.say("classic_join", name="odd", topics=["t4"], protocols=("other",))
+            self.say("classic_join", name="odd", topics=self.topics, protocols=("other",))
         elif which == 7:
-            self.say("classic_join", name="odd", topics=["t4"], protocol_type="connect")
+            self.say("classic_join", name="odd", topics=self.topics, protocol_type="connect")
         elif which == 8:
             self.say("classic_leave", name="odd")
         elif which == 9:
@@ -290,9 +310,9 @@ class _Mixed(_Consumer):
     """Members of both protocols in a consumer group; those of the classic one bring their ids."""
 
     def write(self) -> None:
-        self.assignor = None
+        self.assignors = ()
         self.is_varied = False
-        self.topics = ["t12"]
+        self.topics = self.random.choice(([self.topic(12)], self.some_topics()))
         self.instances = {}
         self.away = []
         self.classic: list[str] = []
@@ -318,7 +338,7 @@ class _Mixed(_Consumer):
             name = self.new_name()
             self.classic.append(name)
             member_id = f"h{self.number}-{name}"
-            self.say("classic_join", name=name, topics=["t12"], member_id=member_id)
+            self.say("classic_join", name=name, topics=self.topics, member_id=member_id)
             self.say("classic_sync", name=name)
             return
         if not self.classic:
@@ -335,7 +355,7 @@ class _Mixed(_Consumer):
         elif which == 5:
             self.commit(name, is_classic=True, step=self.random.choice((0, 0, -1)))
         elif which == 6:
-            self.say("classic_join", name="odd", topics=["t12"], protocols=("other",))
+            self.say("classic_join", name="odd", topics=self.topics, protocols=("other",))
         else:
             self.classic.remove(name)
             self.say("classic_leave", name=name)
@@ -354,7 +374,8 @@ class _Upgrade(_Writer):
 
     def write(self) -> None:
         instance_id = self.random.choice((None, "i1"))
-        self.say("classic_join", name="old", topics=["t12"], instance_id=instance_id)
+        self.topics = self.random.choice(([self.topic(12)], self.some_topics()))
+        self.say("classic_join", name="old", topics=self.topics, instance_id=instance_id)
         self.say("round", names=["old"])
         for _ in range(self.random.randint(1, 3)):
             self.meet()
@@ -370,7 +391,7 @@ class _Upgrade(_Writer):
         """Newcomers join, everyone follows, newcomers leave."""
         names = [self.new_name() for _ in range(self.random.randint(1, 2))]
         for name in names:
-            self.say("join", name=name, member_id=f"h{self.number}-{name}", topics=["t12"])
+            self.say("join", name=name, member_id=f"h{self.number}-{name}", topics=self.topics)
             self.say("describe")
         for _ in range(2):
             self.say("classic_heartbeat", name="old")

@@ -126,11 +126,13 @@ class Player:
             request.topic_partitions = None
         self._beat(member, "beats", request)
 
-    def do_wish(self, name: str, topics: list[str]) -> None:
+    def do_wish(self, name: str, **fields: Any) -> None:
+        """A heartbeat that changes what the member said when it joined."""
         member = self.member(name)
         member.owned = set(member.told)
         request = requests.beat(self, member)
-        request.subscribed_topic_names = topics
+        for field_name, value in fields.items():
+            setattr(request, field_name, value)
         self._beat(member, "wishes", request)
 
     def do_wrong_epoch(self, name: str, step: int) -> None:
@@ -283,9 +285,9 @@ class Player:
         codes = [each.error_code for topic in answer.topics for each in topic.partitions]
         self._note(name or "somebody", f"commits in {version}", codes)
 
-    def do_offsets(self, name: str | None, version: int, step: int = 0) -> None:
+    def do_offsets(self, name: str | None, version: int, topics: list[str], step: int = 0) -> None:
         member = None if name is None else self.member(name)
-        request = requests.offsets(self, member, version, step)
+        request = requests.offsets(self, member, version, topics, step)
         answer = self._admin.ask("OffsetFetch", version, request)
         self._note(name or "somebody", f"asks offsets in {version}", shapes.offsets(self, answer))
 

@@ -47,7 +47,10 @@ from odradek.wire.primitives import Message
 if TYPE_CHECKING:
     from tests.oracle.group_histories.player import Member, Player
 
-TOPICS = {"t1": 1, "t2": 2, "t4": 4, "t7": 7, "t12": 12}
+COUNTS = (1, 2, 4, 7, 12)
+USUAL, COLLIDING = "t", "c"
+"""Families of topics. The ids of the second share one bucket of a small Java hash table."""
+TOPICS = {f"{family}{count}": count for family in (USUAL, COLLIDING) for count in COUNTS}
 """The topics of all histories: how many partitions they have."""
 GROUP_RESOURCE = 32
 TOPIC_IDS_VERSION = 10
@@ -140,14 +143,16 @@ def classic_join(
 
 
 def classic_sync(player: Player, member: Member, step: int) -> SyncGroupRequest:
-    """The leader deals the partitions of its topic out by the names of members."""
+    """The leader distributes the partitions of its topics by the names of members."""
     assignments = []
     if member.is_leader:
-        (topic,) = member.topics
         order = sorted(member.others, key=player.name_of)
         for number, member_id in enumerate(order):
-            mine = list(range(TOPICS[topic]))[number :: len(order)]
-            part = write_assignment({topic: mine} if mine else {}, like=b"\x00\x01")
+            mine = {
+                topic: list(range(TOPICS[topic]))[number :: len(order)] for topic in member.topics
+            }
+            some = {topic: partitions for topic, partitions in mine.items() if partitions}
+            part = write_assignment(some, like=b"\x00\x01")
             assignments.append(SyncGroupRequestAssignment(member_id=member_id, assignment=part))
     return SyncGroupRequest(
         group_id=player.group_id,
@@ -211,16 +216,18 @@ def commit(
     return request
 
 
-def offsets(player: Player, member: Member | None, version: int, step: int) -> OffsetFetchRequest:
-    topics = [
+def offsets(
+    player: Player, member: Member | None, version: int, topics: list[str], step: int
+) -> OffsetFetchRequest:
+    wanted = [
         OffsetFetchRequestTopics(
             name="" if version >= TOPIC_IDS_VERSION else name,
             topic_id=player.topic_ids[name] if version >= TOPIC_IDS_VERSION else bytes(16),
             partition_indexes=[0, 1],
         )
-        for name in ("t2", "t4")
+        for name in topics
     ]
-    group = OffsetFetchRequestGroup(group_id=player.group_id, topics=topics)
+    group = OffsetFetchRequestGroup(group_id=player.group_id, topics=wanted)
     if member is not None and version >= MEMBER_VERSION:
         group.member_id, group.member_epoch = member.member_id, member.epoch + step
     return OffsetFetchRequest(groups=[group])

@@ -1,17 +1,18 @@
 """Whatever happens to a group, Apache Kafka and we answer the same.
 
 Forty histories by default; `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` for the full
-run. A history that differs is played once more: on a busy machine an answer may have come too late.
+run, ODRADEK_HISTORY=number,number for some of them. A history that differs is played once more: on
+a busy machine an answer may have come too late.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from compat.lab.apache_kafka import ApacheKafka
@@ -21,20 +22,31 @@ from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
 from tests.oracle.group_histories.generator import history
 from tests.oracle.group_histories.player import Player, Step
-from tests.oracle.group_histories.requests import TOPICS
+from tests.oracle.group_histories.requests import COLLIDING, TOPICS
 from tests.oracle.group_histories.wire import END_SECONDS
+from tests.support.run_seed import numbers_of_histories
 
+from odradek.core.group.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_hash
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse
+from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.generated.delete_topics_response import DeleteTopicsResponse
 from odradek.wire.generated.describe_groups_request import DescribeGroupsRequest
 from odradek.wire.generated.describe_groups_response import DescribeGroupsResponse
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
 
-HISTORIES = int(os.environ.get("ODRADEK_HISTORIES", "40"))
-FIRST = int(os.environ.get("ODRADEK_HISTORIES_FROM", "0"))
-AT_ONCE = 16
-PATIENCES_SECONDS = (0.15, 0.8)
+HISTORIES = numbers_of_histories("ODRADEK_HISTORIES", 40)
+FIRST_LOOK_SHARE_MAX = 0.25
+"""How many histories may differ at the first look, as a part of all; at least four.
+
+A busy machine answers too late now and then. When a quarter does, it is not only that.
+"""
+WARM_UP_HISTORIES = 12
+"""Played before the others and not compared: what a new process answers late says nothing."""
+AT_ONCE = 8
+CREATE_TIMEOUT_MS = 30_000
+PATIENCES_SECONDS = (0.2, 1.0)
 """How long an answer may take before it counts as waiting; then, at the second try."""
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -51,15 +63,39 @@ Brokers = list[tuple[Broker, dict[str, bytes]]]
 
 
 def create_topics(broker: Broker) -> dict[str, bytes]:
-    """The topics of all histories; their ids by name."""
-    topics = [
-        CreatableTopic(name=name, num_partitions=count, replication_factor=1)
-        for name, count in TOPICS.items()
-    ]
-    request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
+    """The topics of all histories; their ids by name.
+
+    Those of the second family are deleted and created anew until their ids are in one bucket.
+    """
     with WireClient(broker.port) as client:
-        answer = client.call("CreateTopics", 7, request, CreateTopicsResponse)
-    return {each.name: each.topic_id for each in answer.topics}
+        ids = {name: create_topic(client, name) for name in TOPICS}
+        wanted: int | None = None
+        for name in ids:
+            while name.startswith(COLLIDING) and bucket(ids[name]) != wanted:
+                if wanted is None:
+                    wanted = bucket(ids[name])
+                    break
+                request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)])
+                request.timeout_ms = CREATE_TIMEOUT_MS
+                gone = client.call("DeleteTopics", 6, request, DeleteTopicsResponse)
+                assert not gone.responses[0].error_code, gone
+                ids[name] = create_topic(client, name)
+    return ids
+
+
+def create_topic(client: WireClient, name: str) -> bytes:
+    """Create one topic of the histories; its id."""
+    topic = CreatableTopic(name=name, num_partitions=TOPICS[name], replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS)
+    answer = client.call("CreateTopics", 7, request, CreateTopicsResponse)
+    (made,) = answer.topics
+    assert not made.error_code, made
+    return made.topic_id
+
+
+def bucket(topic_id: bytes) -> int:
+    """Of a Java hash table of the smallest usual size."""
+    return hash_bucket(uuid_hash(topic_id), DEFAULT_CAPACITY)
 
 
 def wait_for_coordinators(broker: Broker) -> None:
@@ -95,7 +131,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
             started.append(broker)
             wait_for_coordinators(broker.start())
         yield [(broker, topic_ids) for broker in started]
-    except (Missing, BrokerFailed) as reason:
+    except Missing as reason:
         pytest.skip(str(reason))
     finally:
         for each in started:
@@ -107,21 +143,31 @@ def play(broker: Broker, topic_ids: dict[str, bytes], number: int, patience: flo
     return Player(broker.port, group_id, topic_ids, patience).play(history(number))
 
 
-def differences(brokers: Brokers, number: int) -> list[str]:
-    """Where the answers differ, twice in a row; empty if they do not."""
-    found: list[str] = []
-    for patience in PATIENCES_SECONDS:
+class Comparison(NamedTuple):
+    """What came of one history."""
+
+    number: int
+    looks: int
+    """How often it was played until both answered the same."""
+    difference: list[str]
+    """Where the answers differ at the last look; empty if they do not."""
+
+
+def compare(brokers: Brokers, number: int) -> Comparison:
+    """Play a history on both, and once more if the answers differ."""
+    difference: list[str] = []
+    for look, patience in enumerate(PATIENCES_SECONDS, 1):
         with ThreadPoolExecutor(len(brokers)) as pool:
             playing = [pool.submit(play, *each, number, patience) for each in brokers]
             kafka, ours = (each.result() for each in playing)
         if kafka == ours:
-            return []
-        found = [f"history {number}"]
+            return Comparison(number, look, [])
+        difference = [f"history {number}"]
         for theirs, mine in zip(kafka, ours, strict=False):
-            found.append(f"    {theirs}" if theirs == mine else f"  - {theirs}\n  + {mine}")
+            difference.append(f"    {theirs}" if theirs == mine else f"  - {theirs}\n  + {mine}")
             if theirs != mine:
                 break
-    return found
+    return Comparison(number, len(PATIENCES_SECONDS), difference)
 
 
 MOVING: list[Step] = [
@@ -134,7 +180,10 @@ MOVING: list[Step] = [
     ("commit", {"name": "m2", "version": 9, "topic": "t4", "partition": 1, "offset": 5}),
     ("classic_join", {"name": "m3", "member_id": "3", "topics": ["t12"]}),
 ]
-LOOKING: list[Step] = [("describe", {}), ("offsets", {"name": None, "version": 9})]
+LOOKING: list[Step] = [
+    ("describe", {}),
+    ("offsets", {"name": None, "version": 9, "topics": ["t2", "t4"]}),
+]
 
 
 @pytest.mark.parametrize("is_ours_first", [True, False])
@@ -158,10 +207,20 @@ def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bo
     assert before == after
 
 
-def test_the_same_answers(brokers: Brokers) -> None:
-    numbers = range(FIRST, FIRST + HISTORIES)
+def test_the_same_answers(brokers: Brokers, figures: list[str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        outcomes = list(pool.map(lambda number: differences(brokers, number), numbers))
-    different = [each for each in outcomes if each]
-    shown = "\n".join("\n".join(each[-25:]) for each in different[:6])
-    assert not different, f"{len(different)} of {HISTORIES} differ:\n{shown}"
+        list(pool.map(lambda number: compare(brokers, number), range(WARM_UP_HISTORIES)))
+        outcomes = list(pool.map(lambda number: compare(brokers, number), HISTORIES))
+    looked_twice = [each.number for each in outcomes if each.looks > 1]
+    different = [each for each in outcomes if each.difference]
+    figures.append(
+        f"{len(outcomes)} histories from {HISTORIES[0]}, {len(looked_twice)} of them played twice"
+        f" {looked_twice[:20]}, {len(different)} different"
+    )
+    shown = "\n".join("\n".join(each.difference[-25:]) for each in different[:6])
+    numbers = ",".join(str(each.number) for each in different)
+    assert not different, (
+        f"{len(different)} of {len(outcomes)} differ; to repeat them: ODRADEK_HISTORY={numbers} "
+        f"python -m pytest tests/oracle/group_histories -k same_answers\n{shown}"
+    )
+    assert len(looked_twice) <= max(4, FIRST_LOOK_SHARE_MAX * len(outcomes)), looked_twice

@@ -2,9 +2,10 @@
 
 Where Apache Kafka lets that order decide (between equal votes, which partition a member gives
 up, which member is the first), the same decision takes the same order. Keys come by bucket; within
-a bucket they come in the order in which they were added, except that `computeIfAbsent` adds at the
-head. A table that grows keeps the order within its buckets. All of this is exact while no bucket
-has eight keys or more: then Java grows the table earlier, or makes a tree of the bucket.
+a bucket they come in the order in which they were added, except that `compute` and
+`computeIfAbsent` add at the head. A table that grows keeps the order within its buckets. All of
+this is exact while no bucket has eight keys or more: then Java grows the table earlier, or makes a
+tree of the bucket.
 """
 
 from __future__ import annotations
@@ -55,18 +56,21 @@ class JavaHashTable(Generic[KeyT]):
             self._appended[key] = None
             self._grow_if_full()
 
-    def compute_if_absent(self, key: KeyT) -> None:
-        """`HashMap.computeIfAbsent`. It grows the table before it looks for the key."""
+    def compute(self, key: KeyT, *, is_kept: bool = True) -> None:
+        """`HashMap.compute` and `HashMap.computeIfAbsent`: the function gives a value, or null.
+
+        They grow the table before they look for the key.
+        """
         self._grow_if_full()
-        if key not in self:
+        if not is_kept:
+            self.remove(key)
+        elif key not in self:
             self._prepended[key] = None
 
     def remove(self, key: KeyT) -> None:
         """`HashMap.remove`: the table does not shrink."""
-        if key in self._appended:
-            del self._appended[key]
-        else:
-            del self._prepended[key]
+        self._appended.pop(key, None)
+        self._prepended.pop(key, None)
 
     def _grow_if_full(self) -> None:
         if len(self) > self._capacity * 3 // 4:
@@ -98,13 +102,13 @@ def copied_capacity(count: int) -> int:
 
 def hash_order(keys: Iterable[KeyT], hash_of: Callable[[KeyT], int], capacity: int) -> list[KeyT]:
     """Distinct keys by bucket; those of one bucket stay as they come."""
-    mask = capacity - 1
+    return sorted(keys, key=lambda key: hash_bucket(hash_of(key), capacity))
 
-    def bucket(key: KeyT) -> int:
-        value = hash_of(key) & 0xFFFFFFFF
-        return (value ^ (value >> 16)) & mask
 
-    return sorted(keys, key=bucket)
+def hash_bucket(value: int, capacity: int) -> int:
+    """The bucket of a key of this hash code."""
+    value &= 0xFFFFFFFF
+    return (value ^ (value >> 16)) & (capacity - 1)
 
 
 def java_hash_order(keys: Iterable[str]) -> list[str]:

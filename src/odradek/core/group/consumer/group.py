@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 
 from odradek.core.coordinator.journal import Journal
+from odradek.core.coordinator.placement import java_hash
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.consumer import keys, records
@@ -31,10 +32,13 @@ from odradek.core.group.group import (
     ValidatePartition,
 )
 from odradek.core.group.java_order import (
+    DEFAULT_CAPACITY,
     TIMELINE_CAPACITY_MIN,
-    java_hash_order,
+    JavaHashTable,
     java_set_order,
+    roomy_capacity,
     timeline_capacity,
+    timeline_order,
 )
 from odradek.core.group.offsets.store import since_commit
 from odradek.model.errors import ApiError, ErrorCode
@@ -297,15 +301,30 @@ class ConsumerGroup(Group):
                 _adjust(counts, member.topic_regex, step)
         return counts
 
-    def preferred_assignor(
-        self, before: ConsumerMember | None = None, after: ConsumerMember | None = None
-    ) -> str | None:
-        """The assignor that most members ask for, if one member became another."""
+    def preferred_assignor(self) -> str | None:
+        """The assignor that most members ask for; between equals Kafka's tables decide."""
+        counts = self.assignor_counts
+        return max(self._assignors_in_order(), key=counts.__getitem__, default=None)
+
+    def preferred_assignor_with(self, before: ConsumerMember, after: ConsumerMember) -> str | None:
+        """The same if one member became another.
+
+        Apache Kafka copies its table of counts and changes the copy.
+        """
         counts = dict(self.assignor_counts)
-        for member, step in ((before, -1), (after, 1)):
-            if member is not None and member.server_assignor is not None:
-                _adjust(counts, member.server_assignor, step)
-        return max(java_hash_order(counts), key=lambda name: counts[name]) if counts else None
+        table = JavaHashTable(
+            java_hash, roomy_capacity(len(counts)) if counts else DEFAULT_CAPACITY
+        )
+        for name in self._assignors_in_order():
+            table.put(name)
+        for vote, step in ((before.server_assignor, -1), (after.server_assignor, 1)):
+            if vote is not None:
+                _adjust(counts, vote, step)
+                table.compute(vote, is_kept=vote in counts)
+        return max(table, key=counts.__getitem__, default=None)
+
+    def _assignors_in_order(self) -> list[str]:
+        return timeline_order(self.assignor_counts, TIMELINE_CAPACITY_MIN)
 
     # -- metadata -------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class Targets:
         """
         if group.assignment_epoch >= group_epoch or not self._is_time(group):
             return group.assignment_epoch, group.target_of(after)
-        assignor = group.preferred_assignor(before, after) or self.default_assignor
+        assignor = group.preferred_assignor_with(before, after) or self.default_assignor
         members = self._specs(group, after)
         wanted = set[bytes]().union(*(each.topic_ids for each in members.values()))
         counts = self._topics.partition_counts(wanted)

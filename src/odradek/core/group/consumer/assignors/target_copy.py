@@ -52,7 +52,7 @@ class TargetCopy:
         self, topic_id: bytes, partition: int, initial_capacity: int = DEFAULT_CAPACITY
     ) -> None:
         """`initial_capacity`: of the set of a topic's partitions, if the topic is new."""
-        self._topic_ids.compute_if_absent(topic_id)
+        self._topic_ids.compute(topic_id)
         partitions = self._partitions.get(topic_id)
         if partitions is None:
             partitions = JavaHashTable(integer_hash, initial_capacity)
