@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import re
 import socket
@@ -102,3 +103,43 @@ def test_what_changes_while_it_is_read_is_read_again() -> None:
         with mock.patch.object(groups, "committed_offsets", changing):
             scrape(broker)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"200"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 17_000, b"431"),
+    ],
+)
+def test_what_is_not_a_scrape_is_refused(request_bytes: bytes, status: bytes) -> None:
+    with Broker(settings=METRICS) as broker:
+        port = broker.node.metrics_port()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(request_bytes)
+            assert connection.recv(100).startswith(b"HTTP/1.1 " + status)
+        assert scrape(broker)
+
+
+def test_a_scrape_may_be_compressed_and_select_names() -> None:
+    with Broker(settings=METRICS) as broker:
+        name = "kafka_server_replicamanager_partitioncount"
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{broker.node.metrics_port()}/metrics?name[]={name}",
+            headers={"Accept-Encoding": "gzip"},
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.headers["Content-Encoding"] == "gzip"
+            text = gzip.decompress(answer.read()).decode()
+    assert {line.split()[0] for line in text.splitlines() if line[:1] != "#"} == {name}
+
+
+def test_scrapes_that_nobody_finishes_do_not_keep_others_out_for_ever() -> None:
+    with Broker(settings=METRICS) as broker:
+        port = broker.node.metrics_port()
+        stuck = [socket.create_connection(("127.0.0.1", port)) for _ in range(16)]
+        for each in stuck:
+            each.close()
+        assert scrape(broker)

@@ -23,7 +23,7 @@ from odradek.network.input import LENGTH_BYTES, Input
 from odradek.network.output import Output
 from odradek.network.peer import Peer
 from odradek.network.receive_buffers import ReceiveBuffers
-from odradek.network.responses import Part, ResponseOrder, Slot
+from odradek.network.responses import ResponseOrder, Slot
 from odradek.network.traffic import Traffic
 
 OUTPUT_BYTES_MAX = 1024 * 1024
@@ -93,6 +93,7 @@ class Connection:
         "_unmute_timer",
         "closed",
         "peer",
+        "respond",
     )
 
     def __init__(
@@ -111,7 +112,9 @@ class Connection:
         """Of the server for idle connections, since the last sign of life."""
         self._input = Input(owner.buffers, self._receive)
         self._order = ResponseOrder()
-        self._output = Output(transport, self._traffic)
+        self._output = Output(transport, self._order, self._traffic)
+        self.respond = self._output.respond
+        """The answer to the frame being dispatched: its parts, and their length in bytes."""
         self._is_processing = False
         """Frames are being dispatched, further up the stack."""
         self._is_stopped = False
@@ -148,6 +151,8 @@ class Connection:
             return
         self._traffic.count_in(received)
         self._sweeps = 0
+        if end < held.stop and view is held.memory:
+            return  # the frame is still incomplete
         self._process(view, start, end)
         if self._output.parts:
             self.flush()
@@ -214,13 +219,6 @@ class Connection:
 
     # -- output -----------------------------------------------------------------------------
 
-    def respond(self, parts: list[Part], length: int) -> None:
-        """The answer to the frame being dispatched: `length` bytes in `parts`."""
-        if self._order.slots is not None:
-            self._order.add(parts)
-        else:
-            self._output.add(parts, length)
-
     def defer(self, overlap: bool = False) -> Slot:
         """A place for the answer to the frame being dispatched, to be completed later.
 
@@ -234,9 +232,7 @@ class Connection:
         """Send the answers whose turn has come."""
         if self.closed:
             return
-        ready = self._order.take_ready()
-        if ready:
-            self._output.add(ready, sum(map(len, ready)))
+        self._output.queue_ready()
         if self._is_processing:
             # Answered before the dispatcher returned.
             self._is_stopped = self._order.blocks or self._is_muted or self._is_writing

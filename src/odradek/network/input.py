@@ -12,7 +12,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from odradek.network.receive_buffers import SMALL_BYTES_MAX, ReceiveBuffers
+from odradek.network.receive_buffers import (
+    GROWTH,
+    LENT_BYTES_MIN,
+    SMALL_BYTES_MAX,
+    ReceiveBuffers,
+)
 
 READ_AHEAD_BYTES_MAX = 64 * 1024
 """Held of a client that may not be served yet; then nothing more is received."""
@@ -28,7 +33,7 @@ Receive = Callable[[memoryview], int]
 class Input:
     """See the module: `memory[start:end]`, if there is memory."""
 
-    __slots__ = ("_buffers", "_receive", "_size", "end", "memory", "start")
+    __slots__ = ("_buffers", "_receive", "end", "memory", "start", "stop")
 
     def __init__(self, buffers: ReceiveBuffers, receive: Receive) -> None:
         """`receive` is the transport's `recv_into`."""
@@ -37,8 +42,8 @@ class Input:
         self.memory: memoryview | None = None
         self.start = 0
         self.end = 0
-        self._size = 0
-        """Of the first frame with its length, as far as that is known; 0 if it is not."""
+        self.stop = 0
+        """Where in memory the first frame ends, which may be behind it; 0 while that is unknown."""
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -46,20 +51,19 @@ class Input:
     def keep(self, view: memoryview, start: int, end: int) -> None:
         """Hold `view[start:end]`, which may be a part of what is held, and nothing else."""
         count = end - start
-        self._size = 0
-        if count >= LENGTH_BYTES:
-            self._size = LENGTH_BYTES + _length(view, start)[0]
-        if view is self.memory:
+        size = LENGTH_BYTES + _length(view, start)[0] if count >= LENGTH_BYTES else 0
+        if view is self.memory and len(view) <= max(LENT_BYTES_MIN, GROWTH * count):
             self.start = start
-            return
-        self._move(view, start, end, self._buffers.lend(count, max(count, self._size)))
+            self.stop = start + size if size else 0
+        else:
+            self._move(view, start, end, self._buffers.lend(count, max(count, size)), size)
 
     def clear(self) -> None:
         """Hold nothing."""
         if self.memory is not None:
             self._buffers.give_back(self.memory)
             self.memory = None
-        self.start = self.end = self._size = 0
+        self.start = self.end = self.stop = 0
 
     def receive(self) -> tuple[memoryview, int, int, int]:
         """Receive more of the frame whose beginning is held.
@@ -72,22 +76,22 @@ class Input:
         """
         memory = self.memory
         assert memory is not None
-        start, end = self.start, self.end
-        count = end - start
-        stop = start + self._size
-        if stop > len(memory) or not self._size:
+        end, stop = self.end, self.stop
+        if not 0 < stop <= len(memory):
+            count = end - self.start
             if count <= SMALL_BYTES_MAX:
                 shared = self._buffers.shared
-                shared[:count] = memory[start:end]
+                shared[:count] = memory[self.start : end]
                 received = self._receive(shared[count:])
                 return shared, 0, count + received, received
             if end == len(memory):
-                memory = self._move(memory, start, end, self._buffers.lend(count, self._size))
-                start, end = 0, count
-                stop = self._size
+                size = stop - self.start
+                larger = self._buffers.lend(count, size)
+                memory = self._move(memory, self.start, end, larger, size)
+                end, stop = self.end, self.stop
         received = self._receive(memory[end:stop])
         self.end = end = end + received
-        return memory, start, end, received
+        return memory, self.start, end, received
 
     def read_ahead(self) -> int | None:
         """Receive a little of what cannot be processed now; bytes received, None if enough is held.
@@ -95,7 +99,8 @@ class Input:
         Raises:
             BlockingIOError, OSError: as the transport.
         """
-        room = READ_AHEAD_BYTES_MAX - len(self)
+        count = len(self)
+        room = READ_AHEAD_BYTES_MAX - count
         if room <= 0:
             return None
         memory = self.memory
@@ -106,19 +111,21 @@ class Input:
                 self.keep(shared, 0, received)
             return received
         if self.end == len(memory):
-            length = max(_READ_AHEAD_BYTES_MIN, 2 * len(self))
-            memory = self._move(memory, self.start, self.end, memoryview(bytearray(length)))
+            larger = memoryview(bytearray(max(_READ_AHEAD_BYTES_MIN, 2 * count)))
+            size = self.stop - self.start if self.stop else 0
+            memory = self._move(memory, self.start, self.end, larger, size)
         received = self._receive(memory[self.end : self.end + room])
         self.end += received
         return received
 
-    def _move(self, view: memoryview, start: int, end: int, memory: memoryview) -> memoryview:
-        """Hold a copy, in `memory`, which is returned."""
+    def _move(
+        self, view: memoryview, start: int, end: int, memory: memoryview, size: int
+    ) -> memoryview:
+        """Hold a copy, whose first frame has `size` bytes, in `memory`, which is returned."""
         count = end - start
         memory[:count] = view[start:end]
-        size = self._size
         self.clear()
         self.memory = memory
         self.end = count
-        self._size = size
+        self.stop = size
         return memory

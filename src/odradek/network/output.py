@@ -1,16 +1,15 @@
-"""Responses on their way out.
+"""Responses of one connection on their way out.
 
+A response that is ready waits behind those of earlier requests (`ResponseOrder`), then it is queued.
 `send` gives the transport as much as it takes. Runs of bytes leave together; file ranges leave
 without passing through this process, where the transport can do that.
 """
 
 from __future__ import annotations
 
-from typing import cast
-
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.env.network import Buffer, Transport
-from odradek.network.responses import Part
+from odradek.network.responses import Part, ResponseOrder
 from odradek.network.traffic import Traffic
 
 COPIED_BYTES_PER_TURN = 256 * 1024
@@ -18,16 +17,14 @@ COPIED_BYTES_PER_TURN = 256 * 1024
 half a millisecond, and a consumer on the same machine takes it as fast as it is sent. What the
 kernel sends from a file is not bounded: it is not copied."""
 
-PARTS_MAX = 16
-"""Given to the transport one by one; more are joined first, so that what remains is one part."""
-
 
 class Output:
     """See the module."""
 
-    __slots__ = ("_send", "_traffic", "_transport", "parts", "queued_bytes")
+    __slots__ = ("_order", "_send", "_traffic", "_transport", "parts", "queued_bytes")
 
-    def __init__(self, transport: Transport, traffic: Traffic) -> None:
+    def __init__(self, transport: Transport, order: ResponseOrder, traffic: Traffic) -> None:
+        self._order = order
         self._traffic = traffic
         self._transport = transport
         self._send = transport.send
@@ -36,10 +33,19 @@ class Output:
         self.queued_bytes = 0
         """Of what was added since everything had been sent."""
 
-    def add(self, parts: list[Part], length: int) -> None:
-        """A response of `length` bytes, behind all others."""
-        self.parts += parts
-        self.queued_bytes += length
+    def respond(self, parts: list[Part], length: int) -> None:
+        """The response to the latest request: `length` bytes in `parts`."""
+        if self._order.slots is not None:
+            self._order.add(parts)
+        else:
+            self.parts += parts
+            self.queued_bytes += length
+
+    def queue_ready(self) -> None:
+        """Queue the responses whose turn has come."""
+        ready = self._order.take_ready()
+        self.parts += ready
+        self.queued_bytes += sum(map(len, ready))
 
     def clear(self) -> None:
         """Forget what was not sent."""
@@ -58,7 +64,7 @@ class Output:
             while parts:
                 part = parts[0]
                 if not isinstance(part, FileRange):
-                    if not self._send_bytes():
+                    if not self._send_bytes(parts):
                         return False
                     continue
                 if isinstance(part, BufferedRange):
@@ -70,41 +76,33 @@ class Output:
                     self._send_file(part)
                 del parts[0]
         except BlockingIOError:
-            return False
+            if parts:  # or nothing but empty ones was left
+                return False
         self.queued_bytes = 0
         return True
 
-    def _send_bytes(self) -> bool:
+    def _send_bytes(self, parts: list[Part]) -> bool:
         """Send the bytes before the next range; whether all were taken."""
-        parts = self.parts
-        count = len(parts)
-        if count == 1:
-            data = cast("Buffer", parts[0])
-            sent = self._send(data)
+        count = stop = len(parts)
+        if count == 1 or isinstance(parts[1], FileRange):
+            stop = 1
+            data: Buffer = parts[0]  # type: ignore[assignment]  # no range, as the caller saw
+        else:
+            try:
+                data = b"".join(parts)  # type: ignore[arg-type]
+            except TypeError:  # there is a range
+                stop = next(i for i, part in enumerate(parts) if isinstance(part, FileRange))
+                data = b"".join(parts[:stop])  # type: ignore[arg-type]
+        sent = 0
+        try:
+            sent = self._send(data) if stop == count else self._transport.send_parts((data,), True)
+        finally:
             self._traffic.count_out(sent)
             if sent == len(data):
-                parts.clear()
-                return True
-            parts[0] = memoryview(data)[sent:]
-            return False
-        stop = 1
-        while stop < count and not isinstance(parts[stop], FileRange):
-            stop += 1
-        run = cast("list[Buffer]", parts[:stop])
-        if stop > PARTS_MAX:
-            run = [b"".join(run)]
-            parts[:stop] = run
-            stop = 1
-            count = len(parts)
-        sent = self._transport.send_parts(run, stop < count)
-        self._traffic.count_out(sent)
-        for at, data in enumerate(run):
-            if sent < len(data):
-                parts[: at + 1] = [memoryview(data)[sent:]]
-                return False
-            sent -= len(data)
-        del parts[:stop]
-        return True
+                del parts[:stop]
+            else:
+                parts[:stop] = [memoryview(data)[sent:]]
+        return sent == len(data)
 
     def _send_file(self, part: FileRange) -> None:
         """Send the whole range."""

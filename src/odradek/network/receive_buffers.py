@@ -5,25 +5,26 @@ when it is touched. So most bytes are received into one buffer that all connecti
 share. It is in use only from a receive until the frames in it have been dispatched.
 
 An incomplete frame needs memory of its own until the rest has arrived. It is lent, and given back
-when the frame has been dispatched; a few spare buffers of each size are kept. What is lent depends
-on the bytes that have arrived, not on the length that the client claims: at most four times as much.
+when the frame has been dispatched; a few spare buffers of each size are kept. How much is lent
+depends on the bytes that have arrived, not on the length that the client claims.
 """
 
 from __future__ import annotations
 
 SHARED_BYTES = 256 * 1024
 """Several requests fit, and the processor's cache still holds them when they are written."""
-REQUEST_MARGIN_BYTES = 4096
-"""Batches are often a power of two long; a request has this much more room around them."""
-SIZES = tuple((1 << exponent) + REQUEST_MARGIN_BYTES for exponent in range(14, 21))
-"""Of the buffers that are kept, from 16 KB to 1 MB."""
+MARGIN_BYTES = 4096
+"""Batches are often a power of two long; a request has this much more around them."""
+SIZES = tuple((1 << exponent) + MARGIN_BYTES for exponent in range(14, 21))
+"""Of the buffers that are kept, from 16 KB to 1 MB. A larger frame's buffer is not kept."""
 SPARE_BYTES_MAX = 2 * 1024 * 1024
-"""Kept of each size; a larger frame's buffer is not kept."""
+"""Kept of each size."""
+SMALL_BYTES_MAX = 2048
+"""The beginning of a frame is copied exactly if it is not longer."""
+LENT_BYTES_MIN = SIZES[2]
+"""A longer beginning has a buffer for the whole frame, if the frame is not longer than this;"""
 GROWTH = 4
-"""A buffer has at most so many times the bytes that have arrived."""
-SMALL_BYTES_MAX = 32 * 1024
-"""Up to this, the beginning of a frame is copied exactly, and back into the shared buffer when more
-arrives, where a buffer for the whole frame would be too large for it."""
+"""otherwise the buffer has at most so many times the bytes that have arrived."""
 
 
 class ReceiveBuffers:
@@ -41,15 +42,17 @@ class ReceiveBuffers:
         return sum(size * len(buffers) for size, buffers in self._spare.items())
 
     def lend(self, count: int, size: int) -> memoryview:
-        """Memory for a frame of `size` bytes of which `count` have arrived; it has room for more
-        than those, except where only a few bytes have arrived."""
-        length_max = count * GROWTH
+        """Memory for a frame of `size` bytes of which `count` have arrived.
+
+        It has room for all of them, or for more than `count`, or `count` is small.
+        """
+        if count <= SMALL_BYTES_MAX:
+            return memoryview(bytearray(count))
+        length_max = max(LENT_BYTES_MIN, count * GROWTH)
         length = next((each for each in SIZES if each >= size), size)
         if length > length_max:
-            if count <= SMALL_BYTES_MAX:
-                return memoryview(bytearray(count))
             length = next((each for each in reversed(SIZES) if each <= length_max), length_max)
-            if length_max > 2 * SIZES[-1]:
+            if length_max >= 2 * SIZES[-1]:
                 length = length_max
         spare = self._spare.get(length)
         return spare.pop() if spare else memoryview(bytearray(length))

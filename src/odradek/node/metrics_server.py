@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -19,6 +19,7 @@ from odradek.env.executor import Executor, Pool, call
 from odradek.env.network import Network, Transport
 from odradek.network.listeners import bind, listen
 from odradek.network.output import Output
+from odradek.network.responses import ResponseOrder
 from odradek.network.traffic import Traffic
 from odradek.node.metrics import families
 
@@ -50,7 +51,6 @@ class MetricsServer:
         self._endpoint = bind(network, "metrics", host, port, _OPTION)
         self.port = self._endpoint.port
         self._executor: Executor | None = None
-        self._registry: Any = None
         self._exchanges: set[_Exchange] = set()
 
     def start(self, executor: Executor) -> None:
@@ -96,14 +96,13 @@ class MetricsServer:
         from prometheus_client import CollectorRegistry, ProcessCollector
         from prometheus_client.exposition import choose_encoder
 
-        if self._registry is None:
-            registry = CollectorRegistry(auto_describe=False)
-            ProcessCollector(registry=registry)
-            registry.register(_Collector(self._node))
-            self._registry = registry
-        encode, content_type = choose_encoder(headers.get("accept", ""))
         names = parse_qs(urlsplit(target).query).get("name[]")
-        body = encode(self._registry.restricted_registry(names) if names else self._registry)
+        registry = CollectorRegistry(auto_describe=False)
+        if not names:
+            ProcessCollector(registry=registry)
+        registry.register(_Collector(self._node, names))
+        encode, content_type = choose_encoder(headers.get("accept", ""))
+        body = encode(registry)
         more = [f"Content-Type: {content_type}"]
         if "gzip" in headers.get("accept-encoding", ""):
             body = gzip.compress(body, 1)
@@ -126,7 +125,7 @@ class _Exchange:
         self._server = server
         self._request = bytearray()
         self._buffer = bytearray(REQUEST_BYTES_MAX)
-        self._output = Output(transport, Traffic())
+        self._output = Output(transport, ResponseOrder(), Traffic())
         self._closed = False
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(TIMEOUT_SECONDS, self.close)
@@ -174,7 +173,7 @@ class _Exchange:
     def _respond(self, response: bytes) -> None:
         if self._closed:
             return
-        self._output.add([response], len(response))
+        self._output.respond([response], len(response))
         self._transport.watch_writable(self._on_writable)
 
     def _on_writable(self) -> None:
@@ -203,8 +202,10 @@ def _response(status: str, body: bytes, *headers: str) -> bytes:
 class _Collector:
     """What `prometheus_client` asks on a scrape."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, names: Container[str] | None) -> None:
+        """`names`: of the samples that are wanted; None for all."""
         self._node = node
+        self._names = names
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client import Metric
@@ -213,7 +214,8 @@ class _Collector:
             metric = Metric(family.name, family.documentation, family.kind)
             ending = "_total" if family.kind == "counter" else ""
             for sample in family.samples:
-                metric.add_sample(
-                    family.name + ending + sample.suffix, dict(sample.labels), sample.value
-                )
-            yield metric
+                name = family.name + ending + sample.suffix
+                if self._names is None or name in self._names:
+                    metric.add_sample(name, dict(sample.labels), sample.value)
+            if metric.samples or self._names is None:
+                yield metric

@@ -1,0 +1,68 @@
+"""Responses leave whole and in order, however little the transport takes at a time."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.network.scripted import ScriptedTransport
+
+from odradek.env.file_range import BufferedRange, FileRange
+from odradek.network.output import COPIED_BYTES_PER_TURN, Output
+from odradek.network.responses import ResponseOrder
+from odradek.network.traffic import Traffic
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_bytes_and_ranges_leave_in_order(seed):
+    draw = random.Random(seed)
+    transport = ScriptedTransport()
+    traffic = Traffic()
+    output = Output(transport, ResponseOrder(), traffic)
+    content = draw.randbytes(50_000)
+    expected = bytearray()
+    for _ in range(40):
+        parts = []
+        for _ in range(draw.randrange(1, 6)):
+            start = draw.randrange(40_000)
+            length = draw.choice([0, 1, 10, 5_000])
+            data = content[start : start + length]
+            expected += data
+            parts.append(
+                draw.choice(
+                    [
+                        data,
+                        memoryview(data),
+                        FileRange(-1, start, length, content),
+                        BufferedRange(memoryview(content), start, length, content),
+                    ]
+                )
+            )
+        output.respond(parts, sum(map(len, parts)))
+        transport.room = draw.choice([0, 1, 100, 10_000])
+        done = output.send()
+        assert done == (not output.parts)
+    while output.parts:
+        transport.room = draw.randrange(2000)
+        output.send()
+    assert transport.sent == expected
+    assert traffic.bytes_out == len(expected)
+    assert output.queued_bytes == 0
+
+
+def test_a_turn_copies_only_so_much_of_ranges_in_memory():
+    transport = ScriptedTransport()
+    output = Output(transport, ResponseOrder(), Traffic())
+    memory = memoryview(bytes(3 * COPIED_BYTES_PER_TURN))
+    output.respond([BufferedRange(memory, 0, len(memory), memory)], len(memory))
+    for turn in (1, 2):
+        assert not output.send()
+        assert len(transport.sent) == turn * COPIED_BYTES_PER_TURN
+    assert output.send()
+
+
+def test_a_file_that_ends_before_its_range_ends_the_connection():
+    output = Output(ScriptedTransport(), ResponseOrder(), Traffic())
+    output.respond([b"head", FileRange(-1, 0, 100, bytes(60))], 104)
+    with pytest.raises(OSError, match="file ends before"):
+        output.send()

@@ -1,0 +1,94 @@
+"""A muted client is answered, and not served (KIP-219)."""
+
+from __future__ import annotations
+
+from tests.network.scripted import OTHER, PRODUCE, Scripted, frame
+
+
+def test_the_response_leaves_at_once_and_the_next_request_waits():
+    seen = []
+
+    def dispatch(connection, view):
+        seen.append(bytes(view[8:]))
+        connection.respond([b"."], 1)
+        if len(seen) == 1:
+            connection.mute(100)
+
+    scripted = Scripted(dispatch)
+    scripted.receive(frame(b"first") + frame(b"second"), frame(b"third"))
+    assert scripted.transport.sent == b"."
+    scripted.loop.advance(0.099)
+    assert seen == [b"first"]
+    scripted.loop.advance(0.001)
+    assert seen == [b"first", b"second", b"third"]
+    assert scripted.transport.sent == b"..."
+
+
+def test_of_several_delays_the_one_that_ends_last_counts():
+    seen = []
+
+    def dispatch(connection, view):
+        seen.append(bytes(view[8:]))
+        connection.respond([b"."], 1)
+
+    scripted = Scripted(dispatch)
+    scripted.connection.mute(100)
+    scripted.connection.mute(20)
+    scripted.connection.mute(0)
+    scripted.receive(frame(b"x"))
+    scripted.loop.advance(0.05)
+    assert not seen
+    scripted.connection.mute(100)  # until 150
+    scripted.loop.advance(0.06)
+    assert not seen
+    scripted.loop.advance(0.05)
+    assert seen == [b"x"]
+
+
+def test_a_late_response_does_not_end_the_delay():
+    slots = []
+    scripted = Scripted(lambda connection, view: slots.append(connection.defer(overlap=True)))
+    scripted.receive(frame(b"1", PRODUCE) + frame(b"2", PRODUCE))
+    scripted.connection.mute(100)
+    scripted.receive(frame(b"3", PRODUCE))
+    for slot, answer in zip(slots, (b"1", b"2"), strict=True):
+        slot.complete([answer])
+    assert scripted.transport.sent == b"12"
+    assert len(slots) == 2
+    scripted.loop.advance(0.1)
+    assert len(slots) == 3
+
+
+def test_the_end_of_the_delay_does_not_overtake_a_late_response():
+    slots = []
+    scripted = Scripted(lambda connection, view: slots.append(connection.defer()))
+    scripted.receive(frame(b"1", OTHER))
+    scripted.connection.mute(100)
+    scripted.receive(frame(b"2", OTHER))
+    scripted.loop.advance(0.2)
+    assert len(slots) == 1
+    slots[0].complete([b"1"])
+    assert len(slots) == 2
+
+
+def test_a_muted_client_may_leave():
+    scripted = Scripted(lambda connection, view: None)
+    scripted.connection.mute(100)
+    scripted.receive(frame(b"1"), b"")
+    assert scripted.connection.closed
+    scripted.loop.advance(0.2)
+
+
+def test_who_waits_is_not_idle_and_who_sent_half_a_request_is():
+    slots = []
+    scripted = Scripted(lambda connection, view: slots.append(connection.defer()))
+    connection = scripted.connection
+    scripted.receive(frame(b"1"))
+    assert [connection.count_sweep() for _ in range(3)] == [0, 0, 0]
+    slots[0].complete([b"1"])
+    connection.mute(10)
+    assert connection.count_sweep() == 0
+    scripted.loop.advance(1)
+    assert [connection.count_sweep() for _ in range(2)] == [1, 2]
+    scripted.receive(frame(b"half")[:7])
+    assert [connection.count_sweep() for _ in range(2)] == [1, 2]
