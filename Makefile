@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help env demo test test-compiled check bench compat format lock clean
+.PHONY: help env demo test test-compiled check bench compat format lock clean sim
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -55,6 +55,9 @@ format: $(VENV)/.dev  ## format the code
 
 compat: $(VENV)/.dev  ## other people's clients against a node
 	$(BIN)/python -m compat $(ARGS)
+
+sim: $(VENV)/.dev  ## a node in simulation: 200 seeds, each twice
+	$(BIN)/python -m tests.sim $(ARGS)
 
 bench: $(VENV)/.dev  ## side by side with Apache Kafka
 	$(BIN)/python -m bench $(ARGS)

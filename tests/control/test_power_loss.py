@@ -8,8 +8,7 @@ import asyncio
 import random
 import threading
 
-from tests.log.lossy_file_system import LossyFileSystem
-
+from odradek.sim.lossy_file_system import LossyFileSystem
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
 from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 

@@ -12,13 +12,13 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from tests.log.lossy_file_system import Directory, File, LossyFileSystem
 from tests.log.support import NOW_MS, LogRoom, append, batch, end_transaction, topic_config
 
 from odradek.log import LogDamaged, LogManager, OffsetOutOfRange, PartitionLog
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import ATTRIBUTES_POSITION, RecordBatch, iterate_batches
 from odradek.records.errors import RecordsError
+from odradek.sim.lossy_file_system import Directory, File, LossyFileSystem
 
 TOPIC_ID = b"topic id 16 byte"
 DAMAGED, SOUND = TopicPartition("damaged", 0), TopicPartition("sound", 0)

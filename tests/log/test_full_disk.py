@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from tests.log.lossy_file_system import Directory, LossyFileSystem
 from tests.log.support import (
     NOW_MS,
     PARTITION,
@@ -20,6 +19,7 @@ from tests.log.support import (
 from odradek.log import DiskFull, LogDirectoryOffline, PartitionLog
 from odradek.log.checkpoints import read_offsets
 from odradek.model.topic_partition import TopicPartition
+from odradek.sim.lossy_file_system import Directory, LossyFileSystem
 
 TOPIC_ID = b"topic id 16 byte"
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 100, "flush_messages": 7}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from tests.log.lossy_file_system import LossyFileSystem
 from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogRoom, append, topic_config, values
 
 from odradek.env.file_system import OsFileSystem, read_file, replace_file
@@ -13,6 +12,7 @@ from odradek.log import DirectoryInUse, FlushWork, InconsistentTopicId, LogDirec
 from odradek.log.checkpoints import read_offsets
 from odradek.model import uuids
 from odradek.model.topic_partition import TopicPartition
+from odradek.sim.lossy_file_system import LossyFileSystem
 
 OTHER_ID = bytes(range(16, 32))
 

@@ -26,7 +26,6 @@ import random
 from collections import Counter
 
 import pytest
-from tests.log.lossy_file_system import LossyFileSystem, PowerLoss
 from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogRoom, topic_config
 from tests.support.run_seed import seeds
 
@@ -39,6 +38,7 @@ from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.compression import Codec
 from odradek.records.control import end_of_transaction_batch
+from odradek.sim.lossy_file_system import LossyFileSystem, PowerLoss
 
 SEEDS = int(os.environ.get("ODRADEK_POWER_LOSSES", "300"))
 SHARDS = 10

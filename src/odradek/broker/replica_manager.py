@@ -65,7 +65,7 @@ class ReplicaManager:
         self.leadership_listeners: dict[str, LeadershipListener] = {}
         """By topic: who acts where this broker leads a partition of it."""
         self._image = EMPTY_IMAGE
-        self._offline: set[tuple[str, int]] = set()
+        self._offline: dict[tuple[str, int], None] = {}
         self._loop = loop
         self._woken: dict[DelayedFetch, None] = {}
         self._run_scheduled = False
@@ -152,7 +152,7 @@ class ReplicaManager:
         """A log directory has failed with these logs in it."""
         for each in logs:
             topic, index = each.topic_partition
-            self._offline.add(each.topic_partition)
+            self._offline[each.topic_partition] = None
             partition = self.by_name.get(topic, {}).get(index)
             if partition is not None:
                 self._drop(partition, delete=False)
@@ -212,11 +212,11 @@ class ReplicaManager:
             )
         except ApiError as error:
             log.error("partition %s is offline: %s", name, error.message)
-            self._offline.add(name)
+            self._offline[name] = None
             if isinstance(error, DiskFull):
                 self._loop.call_later(ROOM_RETRY_SECONDS, self._open_known, topic.id, index, True)
             return
-        self._offline.discard(name)
+        self._offline.pop(name, None)
         if registration.leader == self.node_id:
             partition_log.on_leader_epoch(registration.leader_epoch)
         partition = Partition(
@@ -297,7 +297,7 @@ class ReplicaManager:
         for partition in list(self.by_id.get(topic_id, {}).values()):
             self._drop(partition, delete=True)
         for each in [each for each in self._offline if each[0] == name]:
-            self._offline.discard(each)
+            self._offline.pop(each, None)
             self._delete_log(TopicPartition(*each))
 
     def _drop(self, partition: Partition, delete: bool) -> None:

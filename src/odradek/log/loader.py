@@ -150,15 +150,15 @@ class _Loader:
     # -- leftovers of a crash -----------------------------------------------------------------
 
     def clear_away(self) -> None:
-        cleaned = [name for name in self.names if name.endswith(names.CLEANED)]
-        swaps = [name for name in self.names if name.endswith(names.SWAP)]
+        cleaned = [name for name in sorted(self.names) if name.endswith(names.CLEANED)]
+        swaps = [name for name in sorted(self.names) if name.endswith(names.SWAP)]
         if cleaned or swaps:
             first_cleaned = min((_offset(name) for name in cleaned), default=2**63)
             unfinished = [name for name in swaps if _offset(name) >= first_cleaned]
             for name in (*cleaned, *unfinished):
                 self.remove(name)
             self.finish_swap([name for name in swaps if name not in unfinished])
-        for name in list(self.names):
+        for name in sorted(self.names):
             if name.endswith(names.DELETED) and _SNAPSHOT_OF_QUORUM not in name:
                 self.remove(name)
 
@@ -174,7 +174,7 @@ class _Loader:
                 segment.close_file()
         if bounds:
             low, high = min(bounds)[0], max(end for _, end in bounds)
-            for name in list(self.names):
+            for name in sorted(self.names):
                 offset = names.offset_of(name)
                 if offset is not None and low <= offset < high and not name.endswith(names.SWAP):
                     logger.info("%s/%s was compacted: it goes", self.path, name)
@@ -210,7 +210,7 @@ class _Loader:
         for name in self.names:
             if name.endswith(names.LOG) and names.offset_of(name) is not None:
                 bases.add(_offset(name))
-        for name in list(self.names):
+        for name in sorted(self.names):
             offset = names.offset_of(name)
             kind = name[20:]
             if offset is not None and kind in names.SEGMENT_KINDS and offset not in bases:

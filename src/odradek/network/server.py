@@ -70,7 +70,8 @@ class Server:
         self.buffers = ReceiveBuffers()
         self.traffic = Traffic()
         self.endpoints = list(endpoints)
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """Oldest first."""
         self.on_close: Callable[[Connection], None] = lambda connection: None
         self.connections_accepted = 0
         self.connections_refused = 0
@@ -123,7 +124,7 @@ class Server:
             return
         self.connections_accepted += 1
         self._by_ip[host] += 1
-        self.connections.add(Connection(transport, listener, self, self._loop))
+        self.connections[Connection(transport, listener, self, self._loop)] = None
 
     def use_limits(self, limits: Limits) -> None:
         """Use other limits from now on; open connections stay."""
@@ -144,7 +145,7 @@ class Server:
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed itself."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         host = connection.peer.host
         self._by_ip[host] -= 1
         if not self._by_ip[host]:

@@ -12,7 +12,6 @@ from collections import Counter
 
 import pytest
 from tests.log.cleaner.support import COMPACTED, InlineChild, clean, clean_wholly
-from tests.log.lossy_file_system import LossyFileSystem, PowerLoss
 from tests.log.support import (
     NOW_MS,
     PARTITION,
@@ -32,6 +31,7 @@ from odradek.log import LogManager, PartitionLog, sequential_writer
 from odradek.log.cleaner.work import Message, WorkItem
 from odradek.records.control import control_type
 from odradek.records.record import Record, iterate_records
+from odradek.sim.lossy_file_system import LossyFileSystem, PowerLoss
 
 DRAWS = 3
 SEEDS = int(os.environ.get("ODRADEK_POWER_LOSSES", "300")) // 3

@@ -110,7 +110,7 @@ class LogCleaner:
         self._number = 0
         self._has_cleaned = False
         self._rate = 0.0
-        self._unwritten: set[LogDirectory] = set()
+        self._unwritten: dict[LogDirectory, None] = {}
         self._files: dict[str, CheckpointFile] = {}
         self.statistics = CleanerStatistics(manager.storage.clock.now_ms())
 
@@ -232,7 +232,7 @@ class LogCleaner:
                     log.first_dirty_offset,
                 )
             log.first_dirty_offset = cleanable.first_dirty_offset
-            self._unwritten.add(log.directory)
+            self._unwritten[log.directory] = None
         return cleanable
 
     def _cannot(self, log: PartitionLog, reason: str) -> None:
@@ -350,7 +350,7 @@ class LogCleaner:
                 return
             self._schedule.succeeded(log.topic_partition)
             log.first_dirty_offset = message.next_offset
-            self._unwritten.add(log.directory)
+            self._unwritten[log.directory] = None
             self.statistics.cleaned(message)
             logger.info(
                 "%s is compacted up to offset %d: %d of %d bytes were kept, in %d ms",
@@ -411,7 +411,7 @@ class LogCleaner:
     # -- checkpoints --------------------------------------------------------------------------
 
     def _write_checkpoints(self) -> None:
-        unwritten, self._unwritten = self._unwritten, set()
+        unwritten, self._unwritten = self._unwritten, {}
         for directory in unwritten:
             if not directory.is_offline:
                 self._file(directory).write_later(
@@ -420,7 +420,7 @@ class LogCleaner:
 
     def _has_changed(self, directory: LogDirectory) -> None:
         """The checkpoint is to be written, or to be tried again."""
-        self._unwritten.add(directory)
+        self._unwritten[directory] = None
 
     def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
         """A new log begins: what the checkpoint may say is of one of its name that was deleted.

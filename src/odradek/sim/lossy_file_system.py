@@ -4,10 +4,12 @@ Of a file it keeps the content that was last synced, and the writes and truncati
 directory likewise the names. `crash` makes of this what a machine may find after a power cut:
 the synced content, and of the rest a part, chosen by a seed:
 
-- Of a file, any subset of its later writes, in any order of blocks: a write may be torn between
-  sectors of 512 bytes.
+- Of a file, any subset of its later writes; a write may be torn between sectors of 512 bytes.
 - Of a directory, the first so many of its later changes, as a journal keeps them; a rename is
   one change.
+
+A file system that is switched off, because its machine or the process that used it has stopped,
+does nothing any more: every call raises `PowerLoss`.
 """
 
 from __future__ import annotations
@@ -15,15 +17,21 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from odradek.env.file_system import DirectoryEntry, FileStatus
+from odradek.env.file_system import (
+    READ_ONLY,
+    Buffer,
+    DirectoryEntry,
+    FileStatus,
+)
 
 SECTOR = 512
 
 
 class PowerLoss(BaseException):
-    """The machine stops. No code of ours may catch this."""
+    """The machine has stopped. No code of a node may catch this."""
 
 
 class File:
@@ -31,22 +39,32 @@ class File:
 
     def __init__(self, synced: bytes = b"") -> None:
         self.now = bytearray(synced)
-        self.synced = bytes(synced)
-        self.pending: list[tuple[int, bytes | None]] = []  # (position, data) or (length, None)
+        self.synced = bytearray(synced)
+        self.pending: list[tuple[int, bytes | None]] = []
+        """(position, data) of a write, or (length, None) of a truncation."""
+        self.modified_ms = 0
 
     def write(self, position: int, data: bytes) -> None:
+        """Write; not synced."""
         _put(self.now, position, data)
         self.pending.append((position, data))
 
     def truncate(self, length: int) -> None:
+        """Cut or extend; not synced."""
         _cut(self.now, length)
         self.pending.append((length, None))
 
     def sync(self) -> None:
-        self.synced = bytes(self.now)
+        """All that was written survives."""
+        for position, data in self.pending:
+            if data is None:
+                _cut(self.synced, position)
+            else:
+                _put(self.synced, position, data)
         self.pending.clear()
 
     def after_crash(self, draw: random.Random) -> File:
+        """The file as it is found after a power cut."""
         content = bytearray(self.synced)
         for position, data in self.pending:
             if data is None:
@@ -60,27 +78,36 @@ class File:
                 for start in range(0, len(data), SECTOR):
                     if draw.random() < 0.5:
                         _put(content, position + start, data[start : start + SECTOR])
-        return File(bytes(content))
+        after = File(bytes(content))
+        after.modified_ms = self.modified_ms
+        return after
 
 
 class Directory:
     """A directory's names: as seen now, as synced, and the changes in between."""
 
     def __init__(self) -> None:
-        self.now: dict[str, File | Directory] = {}
-        self.synced: dict[str, File | Directory] = {}
-        self.pending: list[Callable[[dict], None]] = []
+        self.now: Names = {}
+        self.synced: Names = {}
+        self.pending: list[Callable[[Names], object]] = []
 
-    def change(self, apply: Callable[[dict], None]) -> None:
+    def change(self, apply: Callable[[Names], object]) -> None:
+        """Change the names; not synced."""
         apply(self.now)
         self.pending.append(apply)
 
     def sync(self) -> None:
+        """All changes of names survive."""
         self.synced = dict(self.now)
         self.pending.clear()
 
-    def after_crash(self, draw: random.Random, made: dict) -> Directory:
-        """`made` maps nodes to what became of them: a file may have two names."""
+    def after_crash(
+        self, draw: random.Random, made: dict[File | Directory, File | Directory | None]
+    ) -> Directory:
+        """The directory as it is found after a power cut.
+
+        `made` maps files and directories to what became of them: a file may have two names.
+        """
         names = dict(self.synced)
         for apply in self.pending[: draw.randint(0, len(self.pending))]:
             apply(names)
@@ -93,10 +120,14 @@ class Directory:
                     if isinstance(node, File)
                     else node.after_crash(draw, made)
                 )
-            if made[node] is not None:
-                after.now[name] = made[node]
+            found = made[node]
+            if found is not None:
+                after.now[name] = found
         after.sync()
         return after
+
+
+Names: TypeAlias = "dict[str, File | Directory]"
 
 
 def _put(content: bytearray, position: int, data: bytes) -> None:
@@ -123,6 +154,11 @@ class LossyFileSystem:
         """Lose power in this many changes."""
         self.fail: Callable[[str, str], OSError | None] = lambda operation, path: None
         """May return an error for (operation, path or name of the descriptor)."""
+        self.now_ms: Callable[[], int] = lambda: 0
+        """Gives files their time of modification."""
+        self.on_power_loss: Callable[[], None] = lambda: None
+        """Called when `stop_after` has switched it off."""
+        self.is_off = False
         self.paths: dict[int, str] = {}
         self.draw = random.Random(0)
 
@@ -132,19 +168,33 @@ class LossyFileSystem:
         """The file system as the machine finds it after a power cut now."""
         return LossyFileSystem(self.root.after_crash(draw, {}))
 
+    def switch_off(self) -> None:
+        """The machine or the process has stopped: nothing is done any more."""
+        self.is_off = True
+
     def _step(self, operation: str, path: str) -> None:
-        error = self.fail(operation, path)
-        if error is not None:
-            raise error
+        """A change is about to be made."""
+        self._check(operation, path)
         self.operations += 1
         if self.stop_after is not None:
             self.stop_after -= 1
             if self.stop_after < 0:
+                self.is_off = True
+                self.on_power_loss()
                 raise PowerLoss
+
+    def _check(self, operation: str, path: str) -> None:
+        if self.is_off:
+            raise PowerLoss
+        error = self.fail(operation, path)
+        if error is not None:
+            raise error
 
     # -- paths --------------------------------------------------------------------------------
 
     def _node(self, path: str) -> File | Directory | None:
+        if self.is_off:
+            raise PowerLoss
         node: File | Directory | None = self.root
         for part in path.strip("/").split("/"):
             if not isinstance(node, Directory):
@@ -163,17 +213,17 @@ class LossyFileSystem:
     # -- files --------------------------------------------------------------------------------
 
     def open(self, path: str, flags: int, mode: int = 0o644) -> int:
+        """See `FileSystem`."""
         parent, name = self._parent(path)
         node = parent.now.get(name)
-        error = self.fail("open", path)
-        if error is not None:
-            raise error
+        self._check("open", path)
         if node is None:
             if not flags & os.O_CREAT:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self._step("create", path)
-            node = File()
-            parent.change(lambda names, file=node: names.__setitem__(name, file))
+            made = node = File()
+            made.modified_ms = self.now_ms()
+            parent.change(lambda names: names.__setitem__(name, made))
         assert isinstance(node, File), f"{path} is a directory"
         if flags & os.O_TRUNC and node.now:
             self._step("truncate", path)
@@ -184,62 +234,76 @@ class LossyFileSystem:
         return self.next_descriptor
 
     def close(self, descriptor: int) -> None:
-        del self.descriptors[descriptor]
-        del self.paths[descriptor]
+        """See `FileSystem`. Of one that is switched off, all files are closed."""
+        if not self.is_off:
+            del self.descriptors[descriptor]
+            del self.paths[descriptor]
 
     def pread(self, descriptor: int, length: int, position: int) -> bytes:
-        error = self.fail("pread", self.paths[descriptor])
-        if error is not None:
-            raise error
+        """See `FileSystem`."""
+        self._check("pread", self.paths[descriptor])
         return bytes(self.descriptors[descriptor].now[position : position + length])
 
-    def open_direct(self, path: str, flags: int = os.O_RDONLY) -> int | None:
+    def open_direct(self, path: str, flags: int = READ_ONLY) -> int | None:
+        """See `FileSystem`."""
         return self.open(path, flags)
 
-    def read_into(self, descriptor: int, buffer, position: int) -> int:
+    def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """See `FileSystem`."""
         data = self.pread(descriptor, len(buffer), position)
         buffer[: len(data)] = data
         return len(data)
 
-    def pwrite(self, descriptor: int, data, position: int) -> int:
+    def pwrite(self, descriptor: int, data: Buffer, position: int) -> int:
+        """See `FileSystem`. A power loss tears the write."""
         file = self.descriptors[descriptor]
+        was_off = self.is_off
         try:
             self._step("pwrite", self.paths[descriptor])
         except PowerLoss:
-            file.write(position, bytes(data[: self.draw.randint(0, len(data))]))
+            if not was_off:
+                file.write(position, bytes(data[: self.draw.randint(0, len(data))]))
             raise
         file.write(position, bytes(data))
+        file.modified_ms = self.now_ms()
         return len(data)
 
-    def pwritev(self, descriptor: int, parts, position: int) -> int:
+    def pwritev(self, descriptor: int, parts: Sequence[Buffer], position: int) -> int:
+        """See `FileSystem`."""
         return self.pwrite(descriptor, b"".join(parts), position)
 
     def fsync(self, descriptor: int) -> None:
+        """See `FileSystem`."""
         self._step("fsync", self.paths[descriptor])
         self.descriptors[descriptor].sync()
 
-    fdatasync = fsync
+    def fdatasync(self, descriptor: int) -> None:
+        """See `FileSystem`."""
+        self.fsync(descriptor)
 
     def truncate(self, descriptor: int, length: int) -> None:
+        """See `FileSystem`."""
         self._step("truncate", self.paths[descriptor])
         self.descriptors[descriptor].truncate(length)
 
     def size(self, descriptor: int) -> int:
+        """See `FileSystem`."""
         return len(self.descriptors[descriptor].now)
 
     # -- directories --------------------------------------------------------------------------
 
     def status(self, path: str) -> FileStatus | None:
+        """See `FileSystem`."""
         node = self._node(path)
         if node is None:
             return None
-        is_directory = isinstance(node, Directory)
-        return FileStatus(0 if is_directory else len(node.now), 0, is_directory)
+        if isinstance(node, Directory):
+            return FileStatus(0, 0, is_directory=True)
+        return FileStatus(len(node.now), node.modified_ms, is_directory=False)
 
     def scan(self, path: str) -> list[DirectoryEntry]:
-        error = self.fail("scan", path)
-        if error is not None:
-            raise error
+        """See `FileSystem`."""
+        self._check("scan", path)
         node = self._node(path)
         if not isinstance(node, Directory):
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
@@ -248,6 +312,7 @@ class LossyFileSystem:
         ]
 
     def rename(self, source: str, target: str) -> None:
+        """See `FileSystem`."""
         parent, name = self._parent(source)
         other_parent, other_name = self._parent(target)
         assert parent is other_parent, "logs rename within a directory"
@@ -255,12 +320,13 @@ class LossyFileSystem:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
         self._step("rename", source)
 
-        def apply(names: dict) -> None:
+        def apply(names: Names) -> None:
             names[other_name] = names.pop(name)
 
         parent.change(apply)
 
     def remove(self, path: str) -> None:
+        """See `FileSystem`."""
         parent, name = self._parent(path)
         if not isinstance(parent.now.get(name), File):
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
@@ -268,17 +334,20 @@ class LossyFileSystem:
         parent.change(lambda names: names.pop(name))
 
     def make_directory(self, path: str) -> None:
+        """See `FileSystem`."""
         node = self.root
         for part in path.strip("/").split("/"):
             below = node.now.get(part)
             if below is None:
                 self._step("mkdir", path)
-                below = Directory()
-                node.change(lambda names, part=part, new=below: names.__setitem__(part, new))
+                made = below = Directory()
+                name = part
+                node.change(lambda names, name=name, made=made: names.__setitem__(name, made))  # type: ignore[misc]
             assert isinstance(below, Directory)
             node = below
 
     def remove_directory(self, path: str) -> None:
+        """See `FileSystem`."""
         parent, name = self._parent(path)
         node = parent.now.get(name)
         assert isinstance(node, Directory)
@@ -288,9 +357,13 @@ class LossyFileSystem:
         parent.change(lambda names: names.pop(name))
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        assert self._node(path) is not None
+        """See `FileSystem`."""
+        node = self._node(path)
+        assert isinstance(node, File)
+        node.modified_ms = modified_ms
 
     def sync_directory(self, path: str) -> None:
+        """See `FileSystem`."""
         node = self._node(path)
         if not isinstance(node, Directory):
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
@@ -298,14 +371,20 @@ class LossyFileSystem:
         node.sync()
 
     def lock(self, descriptor: int) -> bool:
+        """See `FileSystem`: one process uses it at a time."""
         return True
 
     def space(self, path: str) -> tuple[int, int]:
+        """See `FileSystem`."""
         return 1 << 40, 1 << 39
 
     def impatient(self) -> LossyFileSystem:
-        """See `odradek.env.file_system.FileSystem`: everything is in memory."""
+        """See `FileSystem`: everything is in memory."""
         return self
 
     def is_resident(self, descriptor: int, position: int, length: int) -> bool:
+        """See `FileSystem`: everything is in memory."""
         return True
+
+    def load(self, descriptor: int, position: int, length: int) -> None:
+        """See `FileSystem`: everything is in memory."""

@@ -1,0 +1,132 @@
+"""Simulated threads: work runs on the loop's thread, later.
+
+A work begins when one of the threads of its pool is free, takes effect at one moment while it
+runs, and reports its end after that. So a machine may stop between the effect of a work and the
+report of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+from typing import TypeVar
+
+from odradek.env.clock import Clock
+from odradek.env.executor import THREADS, Done, Pool, Work
+from odradek.env.file_system import FileSystem
+from odradek.env.process import ChildProcess
+from odradek.sim.loop import SimLoop
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+_USUAL_S = (0.000_05, 0.002)
+_SLOW_S = (0.01, 0.2)
+_SLOW_SHARE = 0.02
+"""Of the works: a device that is slow for a moment."""
+
+
+class SimExecutor:
+    """An `odradek.env.executor.Executor`; see the module."""
+
+    def __init__(
+        self, loop: SimLoop, random: Random, file_system: FileSystem, clock: Clock
+    ) -> None:
+        self._loop = loop
+        self._random = random
+        self._file_system = file_system
+        self._clock = clock
+        self._free_at = {pool: [0.0] * THREADS[pool] for pool in Pool}
+        self._running = 0
+        self._begun_at = dict.fromkeys(Pool, 0.0)
+
+    def submit(self, work: Work, done: Done, pool: Pool = Pool.DISK) -> None:
+        """See `Executor`."""
+        threads = self._free_at[pool]
+        thread = threads.index(min(threads))
+        # Works of a pool begin in their order; what they do may overlap.
+        begin = max(self._loop.time(), threads[thread], self._begun_at[pool])
+        self._begun_at[pool] = begin
+        effect = begin + self._delay_s()
+        end = threads[thread] = effect + self._delay_s()
+        self._running += 1
+        self._loop.call_at(effect, self._perform, work, done, end)
+
+    def _delay_s(self) -> float:
+        is_slow = self._random.random() < _SLOW_SHARE
+        return self._random.uniform(*(_SLOW_S if is_slow else _USUAL_S))
+
+    def _perform(self, work: Work, done: Done, end: float) -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as raised:  # noqa: BLE001  reported, whatever it is
+            error = raised
+        self._loop.call_at(end, self._finish, done, error)
+
+    def _finish(self, done: Done, error: BaseException | None) -> None:
+        self._running -= 1
+        done(error)
+
+    def map(
+        self, function: Callable[[ItemT], ResultT], items: Iterable[ItemT], threads: int
+    ) -> Iterator[ResultT]:
+        """See `Executor`."""
+        return map(function, items)
+
+    def start_process(self, module: str) -> ChildProcess:
+        """See `Executor`. The module has a `Worker`, as `odradek.log.cleaner.worker` has."""
+        return SimChildProcess(self._loop, self._random, module, self._file_system, self._clock)
+
+    async def close(self) -> None:
+        """See `Executor`."""
+        while self._running:
+            await asyncio.sleep(0.001)
+
+
+class SimChildProcess:
+    """A child process whose worker runs, a moment after it was sent something, to its end."""
+
+    def __init__(
+        self, loop: SimLoop, random: Random, module: str, file_system: FileSystem, clock: Clock
+    ) -> None:
+        self._loop = loop
+        self._random = random
+        self._worker = importlib.import_module(module).Worker(file_system, clock, _SimParent(self))
+        self.output = b""
+        self.is_alive = True
+
+    def send(self, data: bytes) -> None:
+        """See `ChildProcess`."""
+        self._loop.call_later(self._random.uniform(0.001, 0.1), self._take, data)
+
+    def _take(self, data: bytes) -> None:
+        if self.is_alive:
+            self._worker.take(data)
+            self._worker.work()
+
+    def receive(self) -> bytes:
+        """See `ChildProcess`."""
+        output, self.output = self.output, b""
+        return output
+
+    def kill(self) -> None:
+        """See `ChildProcess`."""
+        self.is_alive = False
+
+
+class _SimParent:
+    """The worker's connection to its parent."""
+
+    def __init__(self, process: SimChildProcess) -> None:
+        self._process = process
+
+    def receive(self, wait_ms: float | None) -> bytes:
+        """See `odradek.env.process.Parent`. Commands wait until the work is done."""
+        return b""
+
+    def send(self, data: bytes) -> None:
+        """See `odradek.env.process.Parent`."""
+        self._process.output += data

@@ -1,0 +1,95 @@
+"""What the clients of a world know: what they sent, what was acknowledged, what they read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from odradek.model.topic_partition import TopicPartition
+
+
+class Fate(Enum):
+    """What has become of a transaction, as far as its producer knows."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+    """It is committed or aborted, in all of its partitions alike."""
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One transaction: its records, the offset that it commits, and its fate."""
+
+    name: str
+    values: dict[TopicPartition, list[str]] = field(default_factory=dict)
+    offset: int | None = None
+    fate: Fate = Fate.OPEN
+
+
+@dataclass(slots=True)
+class Commit:
+    """An attempt to commit an offset; `end_ns` is None if it was not acknowledged."""
+
+    offset: int
+    start_ns: int
+    end_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Facts:
+    """See the module. Filled by the workload, read by the checks."""
+
+    sent: dict[TopicPartition, dict[str, list[str]]] = field(default_factory=dict)
+    """By partition and producer without transactions: the values, in their order."""
+    acknowledged: dict[TopicPartition, dict[str, int]] = field(default_factory=dict)
+    """By partition and value: the offset, or -1 where the answer did not have it."""
+    transactions: list[Transaction] = field(default_factory=list)
+    consumed: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
+    """By partition and offset: the value that a read_committed consumer was given."""
+    commits: dict[tuple[str, TopicPartition], list[Commit]] = field(default_factory=dict)
+    """By group and partition: attempts to commit, in the order of their start."""
+    violations: list[str] = field(default_factory=list)
+    """What must not happen, and did."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """How often things happened: a run in which nothing does proves nothing."""
+
+    def count(self, what: str) -> None:
+        """It happened once more."""
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def consume(self, partition: TopicPartition, offset: int, value: str) -> None:
+        """A read_committed consumer was given the value."""
+        self.count("consumed")
+        before = self.consumed.setdefault(partition, {}).setdefault(offset, value)
+        if before != value:
+            self.violations.append(
+                f"{partition} offset {offset} was {before!r} for one consumer, {value!r} for another"
+            )
+
+    def found_committed(
+        self, group: str, partition: TopicPartition, offset: int, start_ns: int
+    ) -> None:
+        """A request that was sent at `start_ns` found this committed offset; -1: none.
+
+        It is wrong if nobody has committed it, or if another one was acknowledged after it, and
+        before the request.
+        """
+        attempts = self.commits.get((group, partition), [])
+        acknowledged = [
+            each for each in attempts if each.end_ns is not None and each.end_ns < start_ns
+        ]
+        if offset < 0:
+            if acknowledged:
+                self.violations.append(f"{group} {partition}: a committed offset is lost")
+            return
+        candidates = [each for each in attempts if each.offset == offset]
+        if not any(
+            candidate.end_ns is None
+            or not any(each.start_ns > candidate.end_ns for each in acknowledged)
+            for candidate in candidates
+        ):
+            self.violations.append(
+                f"{group} {partition}: the committed offset is {offset}, which was replaced"
+            )

@@ -1,0 +1,156 @@
+"""An asyncio event loop on virtual time, for one process of a simulated machine.
+
+Callbacks are events of the world. A loop that was stopped runs nothing any more, at once: what is
+scheduled on it is dropped, as it is with a process that was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import events
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, TypeVarTuple
+
+from odradek.sim.lossy_file_system import PowerLoss
+from odradek.sim.world import World
+
+ArgsT = TypeVarTuple("ArgsT")
+_SECOND_NS = 1_000_000_000
+
+
+class SimLoop(asyncio.AbstractEventLoop):
+    """See the module."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_stopped = False
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+
+    # -- asyncio ------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Seconds of virtual time."""
+        return self.world.now_ns / _SECOND_NS
+
+    def call_soon(
+        self,
+        callback: Callable[[*ArgsT], object],
+        *args: *ArgsT,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """See `asyncio`."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._schedule(self.world.now_ns, handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[*ArgsT], object],
+        *args: *ArgsT,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """See `asyncio`."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*ArgsT], object],
+        *args: *ArgsT,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """See `asyncio`."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*ArgsT], object],
+        *args: *ArgsT,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """See `asyncio`."""
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._schedule(round(when * _SECOND_NS), handle)
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """asyncio tells of it; the event passes it over."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """See `asyncio`."""
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        """See `asyncio`."""
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, **options)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+
+    def get_debug(self) -> bool:
+        """See `asyncio`."""
+        return False
+
+    def is_running(self) -> bool:
+        """See `asyncio`."""
+        return not self.is_stopped
+
+    def is_closed(self) -> bool:
+        """See `asyncio`."""
+        return self.is_stopped
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """A callback or a task has raised, and nobody handles it: a defect."""
+        error = context.get("exception")
+        if not self.is_stopped and not isinstance(error, PowerLoss):
+            self.world.failures.append(f"{self.name}: {context.get('message')}: {error!r}")
+
+    # -- the process --------------------------------------------------------------------------
+
+    def _schedule(self, when_ns: int, handle: asyncio.Handle) -> None:
+        if not self.is_stopped:
+            self.world.at(when_ns, lambda: self._run(handle))
+
+    def _run(self, handle: asyncio.Handle) -> None:
+        if self.is_stopped or handle.cancelled():
+            return
+        events._set_running_loop(self)
+        try:
+            handle._run()
+        finally:
+            events._set_running_loop(None)
+
+    def stop(self) -> None:
+        """The process has ended: run nothing more."""
+        self.is_stopped = True
+
+    def close(self) -> None:
+        """Unwind what was running, so that nothing of it is left for the garbage collector.
+
+        Called when nothing runs. What is unwound cannot change anything any more: its disk is
+        switched off, its connections are closed, and what it schedules is dropped.
+        """
+        self.is_stopped = True
+        running = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            while self._tasks:
+                task, _ = self._tasks.popitem()
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                try:
+                    task.get_coro().close()
+                except (Exception, PowerLoss):  # noqa: BLE001, S110  it is gone
+                    pass
+        finally:
+            events._set_running_loop(running)
+
+
+def new_loop(world: World, name: str) -> SimLoop:
+    """A loop for a process; what nodes do not use of asyncio's interface is left out."""
+    return SimLoop(world, name)  # type: ignore[abstract]

@@ -1,0 +1,143 @@
+"""A machine that runs a node: starts it, kills it, takes its power away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.load import load
+from odradek.env.event_loop import MeasuredSelector
+from odradek.node.node import Node
+from odradek.sim.executor import SimExecutor
+from odradek.sim.loop import SimLoop, new_loop
+from odradek.sim.lossy_file_system import LossyFileSystem
+from odradek.sim.network import SimHost, SimNetwork
+from odradek.sim.world import SimClock, World
+
+PORT = 9092
+DATA = "/data"
+
+
+class Machine:
+    """One machine; at most one process runs on it."""
+
+    def __init__(
+        self, world: World, network: SimNetwork, name: str, settings: Mapping[str, str]
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.name = name
+        self.disk = LossyFileSystem()
+        self.starts = 0
+        self.is_serving = False
+        self.node: Node | None = None
+        self._config: BrokerConfig = load(
+            None, {"listeners": f"PLAINTEXT://{name}:{PORT}", **settings}, DATA
+        ).config
+        self._random = world.random(f"{name} faults")
+        self._loop: SimLoop | None = None
+        self._host: SimHost | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process; it may not serve yet."""
+        return self._loop is not None
+
+    # -- starting -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the node on what the disk has."""
+        assert self._loop is None
+        self.starts += 1
+        self.world.note(self.name, f"start {self.starts}")
+        loop = self._loop = new_loop(self.world, f"{self.name} process {self.starts}")
+        purpose = f"{self.name} {self.starts}"
+        clock = SimClock(self.world)
+        self.disk.now_ms = clock.now_ms
+        self.disk.draw = self.world.random(f"{purpose} torn writes")
+        self._host = self.network.host(self.name, loop, self.disk)
+        executor = SimExecutor(loop, self.world.random(f"{purpose} threads"), self.disk, clock)
+        self.node = Node(
+            self._config,
+            cast("MeasuredSelector", None),  # measures pauses of the real loop
+            network=self._host,
+            clock=clock,
+            random_bytes=self.world.random(f"{purpose} random bytes").randbytes,
+            file_system=self.disk,
+            executor=executor,
+        )
+        loop.call_soon(self._begin, self.node)
+
+    def _begin(self, node: Node) -> None:
+        assert self._loop is not None
+        start = self._loop.create_task(node.start())
+        start.add_done_callback(lambda done: self._started(node, done))
+
+    def _started(self, node: Node, done: Any) -> None:
+        error = done.exception()
+        if node is not self.node or self.disk.is_off:
+            return
+        if error is not None:
+            self.world.failures.append(f"{self.name} does not start: {error!r}")
+            self.world.note(self.name, f"start failed: {error!r}")
+            return
+        self.is_serving = True
+        self.world.note(self.name, "serves")
+
+    # -- ends ---------------------------------------------------------------------------------
+
+    def stop(self, then: Callable[[], None]) -> None:
+        """Stop in good order, then call `then`."""
+        assert self.node is not None
+        assert self._loop is not None
+        self.world.note(self.name, "stop")
+        task = self._loop.create_task(self.node.stop())
+
+        def stopped(done: Any) -> None:
+            if done.exception() is not None:
+                self.world.failures.append(f"{self.name} does not stop: {done.exception()!r}")
+            self.world.after(0, end)
+
+        def end() -> None:
+            self._end(tell=True)
+            then()
+
+        task.add_done_callback(stopped)
+
+    def kill(self) -> None:
+        """End the process; what it has written stays."""
+        self.world.note(self.name, "killed")
+        self._end(tell=True)
+
+    def lose_power(self) -> None:
+        """End the process; what it has not synced is lost or torn."""
+        self.world.note(self.name, "lost power")
+        self._end(tell=False)
+        self.disk = self.disk.crash(self._random)
+
+    def lose_power_after(self, changes: int) -> None:
+        """Lose power in the middle of a change of the disk, so many from now."""
+        self.disk.stop_after = changes
+        self.disk.on_power_loss = self._fail_now
+
+    def _fail_now(self) -> None:
+        """The disk has lost power in a call: nothing that the process does counts any more."""
+        assert self._loop is not None
+        assert self._host is not None
+        self._loop.stop()
+        self._host.stop(tell=False)
+        self.world.after(0, self.lose_power)
+
+    def _end(self, tell: bool) -> None:
+        loop, host = self._loop, self._host
+        assert loop is not None
+        assert host is not None
+        root = self.disk.root
+        self.disk.switch_off()
+        loop.stop()
+        host.stop(tell)
+        loop.close()
+        self._loop = self._host = self.node = None
+        self.is_serving = False
+        self.disk = LossyFileSystem(root)

@@ -1,0 +1,356 @@
+"""A simulated network: machines by name, listeners, and connections that deliver later.
+
+What is sent arrives in order, each piece after a delay of its own; `SimNetwork.arrival_ns` is the
+one place that decides when. A connection holds a bounded number of bytes that were not received,
+then it takes no more (back-pressure). When a process ends, its connections are reset; when a
+machine loses power, nobody is told: what is sent to it is lost, and its new process resets
+connections that it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Sequence
+from random import Random
+
+from odradek.env.file_range import BufferedRange, FileRange
+from odradek.env.file_system import FileSystem
+from odradek.env.network import (
+    DEFAULT_OPTIONS,
+    Address,
+    Buffer,
+    Callback,
+    Listener,
+    StreamOptions,
+    Transport,
+    WritableBuffer,
+)
+from odradek.sim.loop import SimLoop
+from odradek.sim.world import World
+
+CAPACITY_BYTES = 128 * 1024
+"""Of one direction of a connection: on the way, or not received yet."""
+_FIRST_FREE_PORT = 40_000
+_DELAY_NS = (50_000, 1_500_000)
+
+
+class SimNetwork:
+    """Connects the hosts of a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.hosts: dict[str, SimHost] = {}
+        self._random: Random = world.random("network")
+
+    def host(self, name: str, loop: SimLoop, file_system: FileSystem | None = None) -> SimHost:
+        """The network as a new process on that machine has it; `file_system` is what it sends
+        files from."""
+        host = SimHost(self, name, loop, file_system)
+        self.hosts[name] = host
+        return host
+
+    def arrival_ns(self, source: str, target: str, after_ns: int) -> int:
+        """When what is sent now arrives, not before `after_ns`."""
+        return max(self.world.now_ns + self._random.randint(*_DELAY_NS), after_ns)
+
+
+class SimHost:
+    """An `odradek.env.network.Network`: that of one process."""
+
+    def __init__(
+        self, network: SimNetwork, name: str, loop: SimLoop, file_system: FileSystem | None
+    ) -> None:
+        self.network = network
+        self.name = name
+        self.loop = loop
+        self.file_system = file_system
+        self.listeners: dict[int, SimListener] = {}
+        self.transports: dict[SimTransport, None] = {}
+        self.is_up = True
+        self._port = _FIRST_FREE_PORT
+
+    def free_port(self) -> int:
+        """One that nobody has."""
+        self._port += 1
+        return self._port
+
+    def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
+        """See `Network`."""
+        port = port or self.free_port()
+        if port in self.listeners:
+            raise OSError(errno.EADDRINUSE, "address in use")
+        return SimListener(self, Address(host or self.name, port))
+
+    async def connect(
+        self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
+    ) -> Transport:
+        """See `Network`."""
+        async with asyncio.timeout(timeout_ms / 1000):
+            answer = self.loop.create_future()
+            there = self.network.arrival_ns(self.name, host, 0)
+            self.network.world.at(there, lambda: self._arrive(Address(host, port), answer))
+            transport: Transport = await answer
+            return transport
+
+    def _arrive(self, address: Address, answer: asyncio.Future[Transport]) -> None:
+        """The request for a connection is at its target."""
+        target = self.network.hosts.get(address.host)
+        if target is None or not target.is_up:
+            return  # nobody answers
+        back = self.network.arrival_ns(address.host, self.name, 0)
+        listener = target.listeners.get(address.port)
+        if listener is None or not listener.is_listening:
+            refusal = ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
+            self.network.world.at(back, lambda: self._answer(answer, refusal))
+            return
+        here = Address(self.name, self.free_port())
+        ours = SimTransport(self, here, address)
+        theirs = SimTransport(target, address, here)
+        ours.other, theirs.other = theirs, ours
+        listener.add(theirs)
+        self.network.world.at(back, lambda: self._answer(answer, ours))
+
+    def _answer(self, answer: asyncio.Future[Transport], outcome: Transport | OSError) -> None:
+        if answer.done() or self.loop.is_stopped:
+            if isinstance(outcome, SimTransport):
+                outcome.close()
+        elif isinstance(outcome, OSError):
+            answer.set_exception(outcome)
+        else:
+            answer.set_result(outcome)
+
+    def stop(self, tell: bool) -> None:
+        """The process has ended. With `tell` the other ends are told, as a kernel that goes on
+        does it; without, the machine has lost its power."""
+        self.is_up = False
+        self.listeners.clear()
+        for transport in list(self.transports):
+            transport.abort(tell)
+
+
+class Readiness:
+    """Calls a callback on every turn of a loop in which something is ready, while it is watched."""
+
+    def __init__(self, loop: SimLoop, is_ready: Callable[[], bool]) -> None:
+        self._loop = loop
+        self._is_ready = is_ready
+        self._callback: Callback | None = None
+        self._is_scheduled = False
+
+    def watch(self, callback: Callback) -> None:
+        """Call it from now on."""
+        self._callback = callback
+        self.changed()
+
+    def unwatch(self) -> None:
+        """Call nothing."""
+        self._callback = None
+
+    def changed(self) -> None:
+        """It may be ready now."""
+        if self._callback is not None and not self._is_scheduled and self._is_ready():
+            self._is_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        if self._callback is not None and self._is_ready():
+            self._callback()
+            self.changed()
+
+
+class SimListener:
+    """A `Listener`."""
+
+    def __init__(self, host: SimHost, address: Address) -> None:
+        self.address = address
+        self.is_listening = False
+        self._host = host
+        self._waiting: list[SimTransport] = []
+        self._readiness = Readiness(host.loop, lambda: bool(self._waiting))
+        host.listeners[address.port] = self
+
+    def add(self, transport: SimTransport) -> None:
+        """A client has connected."""
+        self._waiting.append(transport)
+        self._readiness.changed()
+
+    def listen(self, backlog: int) -> None:
+        """See `Listener`."""
+        self.is_listening = True
+
+    def accept(self) -> Transport:
+        """See `Listener`."""
+        if not self._waiting:
+            raise BlockingIOError
+        return self._waiting.pop(0)
+
+    def watch(self, callback: Callback) -> None:
+        """See `Listener`."""
+        self._readiness.watch(callback)
+
+    def unwatch(self) -> None:
+        """See `Listener`."""
+        self._readiness.unwatch()
+
+    def close(self) -> None:
+        """See `Listener`."""
+        self.unwatch()
+        if self._host.listeners.get(self.address.port) is self:
+            del self._host.listeners[self.address.port]
+        for transport in self._waiting:
+            transport.close()
+        self._waiting.clear()
+
+
+class SimTransport:
+    """A `Transport`: one end of a connection."""
+
+    other: SimTransport
+
+    def __init__(self, host: SimHost, local: Address, peer: Address) -> None:
+        self.local_address = local
+        self.peer_address = peer
+        self._host = host
+        self._received = bytearray()
+        self._coming = 0
+        """Bytes on the way to this end."""
+        self._last_arrival_ns = 0
+        self._has_ended = False
+        """The other end sends nothing more."""
+        self._is_reset = False
+        self._is_closed = False
+        self._readable = Readiness(host.loop, self._can_receive)
+        self._writable = Readiness(host.loop, self._can_send)
+        host.transports[self] = None
+
+    def _can_receive(self) -> bool:
+        return bool(self._received) or self._has_ended or self._is_reset
+
+    def _can_send(self) -> bool:
+        return self._is_reset or self._room() > 0
+
+    def _room(self) -> int:
+        return CAPACITY_BYTES - len(self.other._received) - self.other._coming
+
+    # -- receiving ----------------------------------------------------------------------------
+
+    def recv_into(self, buffer: WritableBuffer, /) -> int:
+        """See `Transport`."""
+        self._check()
+        received = self._received
+        if not received:
+            if self._has_ended:
+                return 0
+            raise BlockingIOError
+        count = min(len(received), len(buffer))
+        buffer[:count] = received[:count]
+        del received[:count]
+        self.other._writable.changed()
+        return count
+
+    def _deliver(self, data: bytes) -> None:
+        """Bytes have arrived."""
+        self._coming -= len(data)
+        if self._is_closed:
+            self.other._arrive_later(self.other._reset)
+            return
+        self._received += data
+        self._readable.changed()
+
+    def _end(self) -> None:
+        self._has_ended = True
+        self._readable.changed()
+
+    def _reset(self) -> None:
+        self._is_reset = True
+        self._received.clear()
+        self._readable.changed()
+        self._writable.changed()
+
+    def _arrive_later(self, event: Callable[[], None]) -> None:
+        """Let something arrive at this end, after all that was sent to it before."""
+        network = self._host.network
+        source, target = self.other._host.name, self._host.name
+        self._last_arrival_ns = network.arrival_ns(source, target, self._last_arrival_ns)
+        network.world.at(self._last_arrival_ns, lambda: self._take(event))
+
+    def _take(self, event: Callable[[], None]) -> None:
+        if self._host.is_up:
+            event()
+        elif self._host.network.hosts[self._host.name].is_up:
+            # Another process has the address by now: it does not know the connection.
+            self.other._arrive_later(self.other._reset)
+
+    # -- sending ------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise OSError(errno.EBADF, "closed")
+        if self._is_reset:
+            raise ConnectionResetError(errno.ECONNRESET, "connection reset")
+
+    def send(self, data: Buffer, /) -> int:
+        """See `Transport`."""
+        self._check()
+        taken = bytes(data[: max(0, self._room())])
+        if not taken:
+            raise BlockingIOError
+        other = self.other
+        other._coming += len(taken)
+        other._arrive_later(lambda: other._deliver(taken))
+        return len(taken)
+
+    def send_parts(self, parts: Sequence[Buffer], more: bool = False, /) -> int:
+        """See `Transport`."""
+        return self.send(b"".join(parts))
+
+    def send_file(self, part: FileRange, /) -> int:
+        """See `Transport`."""
+        assert not isinstance(part, BufferedRange)
+        assert self._host.file_system is not None
+        room = max(0, self._room())
+        if not room:
+            raise BlockingIOError
+        length = min(part.length, room)
+        data = self._host.file_system.pread(part.descriptor, length, part.position)
+        return self.send(data) if data else 0
+
+    # -- readiness ----------------------------------------------------------------------------
+
+    def watch_readable(self, callback: Callback, /) -> None:
+        """See `Transport`."""
+        self._readable.watch(callback)
+
+    def unwatch_readable(self) -> None:
+        """See `Transport`."""
+        self._readable.unwatch()
+
+    def watch_writable(self, callback: Callback, /) -> None:
+        """See `Transport`."""
+        self._writable.watch(callback)
+
+    def unwatch_writable(self) -> None:
+        """See `Transport`."""
+        self._writable.unwatch()
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """See `Transport`."""
+        if self._is_closed or not self._host.is_up:
+            return
+        self._is_closed = True
+        self.unwatch_readable()
+        self.unwatch_writable()
+        self._host.transports.pop(self, None)
+        self.other._arrive_later(self.other._end)
+
+    def abort(self, tell: bool) -> None:
+        """The process of this end has ended."""
+        self._is_closed = True
+        self.unwatch_readable()
+        self.unwatch_writable()
+        if tell:
+            self.other._arrive_later(self.other._reset)

@@ -1,0 +1,296 @@
+"""One run from one seed: a node, clients, and what goes wrong.
+
+In half of the runs all topics are flushed before an acknowledgement, and the machine loses power;
+in the others the process is killed, which must lose nothing either. When the clients have
+finished, the logs are read and compared with what the clients were told (`checks`); then the
+machine fails once more, and the logs must be the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from odradek.env.network import Address
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.sim.checks import Contents, check
+from odradek.sim.client import Client
+from odradek.sim.facts import Facts
+from odradek.sim.loop import new_loop
+from odradek.sim.machine import PORT, Machine
+from odradek.sim.network import SimNetwork
+from odradek.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, fetch
+from odradek.sim.workload import (
+    GROUP_PARTITION,
+    NOT_NOW,
+    Actor,
+    GroupMember,
+    IdempotentProducer,
+    TransactionalProducer,
+    committed_offset,
+)
+from odradek.sim.world import World
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.generated.create_topics_response import CreateTopicsResponse
+from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
+
+TOPICS = {"events": 3, "ledger": 2, GROUP_PARTITION.topic: 1}
+SETTINGS = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "200",
+    "log.flush.offset.checkpoint.interval.ms": "700",
+    "log.flush.start.offset.checkpoint.interval.ms": "900",
+    "replica.high.watermark.checkpoint.interval.ms": "800",
+    "log.initial.task.delay.ms": "300",
+    "log.index.size.max.bytes": "4096",
+    "log.cleaner.backoff.ms": "1000",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "odradek.shutdown.timeout.ms": "500",
+}
+DURABLE = {"log.flush.interval.messages": "1"}
+FAULTS = (3, 6)
+"""How many, at least and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run has shown."""
+
+    seed: int
+    violations: list[str]
+    """What must not have happened; empty if all is well."""
+    lines: list[str]
+    """The history."""
+    digest: str
+    """Of the history."""
+    counts: dict[str, int]
+    """How often things happened."""
+
+
+def simulate(seed: int) -> Outcome:
+    """Run one world to its end."""
+    scenario = Scenario(seed)
+    with _defects_logged(scenario.world):
+        scenario.run()
+    return scenario.outcome()
+
+
+@contextmanager
+def _defects_logged(world: World) -> Iterator[None]:
+    """Take what the node logs; exceptions in it are defects."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.exc_info and record.exc_info[1] is not None:
+                world.failures.append(f"logged: {record.getMessage()}: {record.exc_info[1]!r}")
+
+    logger = logging.getLogger("odradek")
+    before = logger.propagate, logger.level
+    handler = Handler()
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before[0]
+        logger.setLevel(before[1])
+
+
+class Scenario:
+    """See the module."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.world = World(seed)
+        self.random = self.world.random("scenario")
+        self.facts = Facts()
+        self.is_durable = self.random.random() < 0.5
+        settings = SETTINGS | (DURABLE if self.is_durable else {})
+        self.network = SimNetwork(self.world)
+        self.machine = Machine(self.world, self.network, "node1", settings)
+        self.loop = new_loop(self.world, "director")
+        self.actors: list[Actor] = []
+        self.observer = Actor(self.world, self.client("observer"), self.facts)
+        self._violations: list[str] = []
+
+    def client(self, name: str) -> Client:
+        """A client on a machine of its own."""
+        host = self.network.host(name, new_loop(self.world, name))
+        return Client(self.world, host, Address(self.machine.name, PORT), name)
+
+    # -- the run ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run to the end."""
+        self.machine.start()
+        ended: list[asyncio.Task[None]] = []
+        self.loop.call_soon(lambda: ended.append(self.loop.create_task(self._direct())))
+        self.world.run_until(lambda: bool(ended) and ended[0].done())
+        if self.machine.is_running:
+            self.machine.kill()
+        for host in self.network.hosts.values():
+            host.loop.close()
+        ended[0].result()
+
+    def outcome(self) -> Outcome:
+        """What the run has shown."""
+        history = self.world.history
+        return Outcome(
+            self.seed,
+            [*self.world.failures, *self._violations],
+            history.lines,
+            history.digest(),
+            self.facts.counts,
+        )
+
+    async def _direct(self) -> None:
+        self.observer.client._host.loop = self.loop  # it works on this loop
+        await self._create_topics()
+        await self._find_coordinators()
+        tasks = self._begin_work()
+        for _ in range(self.random.randint(*FAULTS)):
+            await asyncio.sleep(self.random.uniform(0.2, 3.0))
+            await self._fault()
+        await asyncio.sleep(2)
+        for actor in self.actors:
+            actor.is_stopping = True
+        await self._until(lambda: all(task.done() for task in tasks))
+        for task in tasks:
+            task.result()
+        logs = await self._read_all()
+        self._violations += check(self.facts, logs, await self._transactional_offsets())
+        self._power_loss() if self.is_durable else self.machine.kill()
+        self.machine.start()
+        if await self._read_all() != logs:
+            self._violations.append("the logs differ after the last restart")
+
+    def _power_loss(self) -> None:
+        self.machine.lose_power()
+
+    def _begin_work(self) -> list[asyncio.Task[None]]:
+        events = [TopicPartition("events", index) for index in range(TOPICS["events"])]
+        ledger = [TopicPartition("ledger", index) for index in range(TOPICS["ledger"])]
+        tasks = []
+        for number in range(2):
+            self._add(IdempotentProducer, f"producer{number}", events)
+            self._add(TransactionalProducer, f"transactional{number}", ledger)
+            member = self.client(f"member{number}")
+            self.actors.append(
+                GroupMember(self.world, member, self.facts, "readers", [*events, *ledger])
+            )
+        for actor in self.actors:
+            loop = actor.client._host.loop
+            tasks.append(loop.create_task(actor.run()))
+        return tasks
+
+    def _add(self, kind: type[Actor], name: str, partitions: list[TopicPartition]) -> None:
+        self.actors.append(kind(self.world, self.client(name), self.facts, partitions))  # type: ignore[call-arg]
+
+    # -- faults -------------------------------------------------------------------------------
+
+    async def _fault(self) -> None:
+        machine = self.machine
+        kinds = ["kill", "stop"] + (["power", "torn", "torn"] if self.is_durable else ["kill"])
+        kind = self.random.choice(kinds)
+        if not machine.is_serving:
+            await self._until(lambda: machine.is_serving)
+        self.facts.count(f"fault {kind}")
+        if kind == "kill":
+            machine.kill()
+        elif kind == "power":
+            machine.lose_power()
+        elif kind == "torn":
+            machine.lose_power_after(self.random.randint(0, 80))
+            await self._until(lambda: not machine.is_running)
+        else:
+            stopped = asyncio.Event()
+            machine.stop(stopped.set)
+            await stopped.wait()
+        await asyncio.sleep(self.random.uniform(0.01, 1.5))
+        machine.start()
+        if self.is_durable and self.random.random() < 0.3:
+            self.facts.count("fault in a start")
+            machine.lose_power_after(self.random.randint(0, 40))
+            await self._until(lambda: not machine.is_running)
+            machine.start()
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            await asyncio.sleep(0.02)
+
+    # -- questions ----------------------------------------------------------------------------
+
+    async def _create_topics(self) -> None:
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+                for name, count in TOPICS.items()
+            ]
+        )
+        while True:
+            response = await self.observer.ask(request, 7, CreateTopicsResponse)
+            if response is not None:
+                codes = {each.error_code for each in response.topics}
+                if codes <= {0, ErrorCode.TOPIC_ALREADY_EXISTS}:
+                    return
+            await self.observer.pause()
+
+    async def _find_coordinators(self) -> None:
+        for key_type in (0, 1):
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
+            while True:
+                response = await self.observer.ask(request, 4, FindCoordinatorResponse)
+                if response is not None and not response.coordinators[0].error_code:
+                    break
+                await self.observer.pause()
+
+    async def _read_all(self) -> dict[TopicPartition, Contents]:
+        """All partitions, once no transaction is open in any."""
+        return {
+            TopicPartition(topic, index): await self._read(TopicPartition(topic, index))
+            for topic, count in TOPICS.items()
+            for index in range(count)
+        }
+
+    async def _read(self, partition: TopicPartition) -> Contents:
+        uncommitted = await self._read_as(partition, READ_UNCOMMITTED)
+        return Contents(uncommitted, await self._read_as(partition, READ_COMMITTED))
+
+    async def _read_as(self, partition: TopicPartition, isolation: int) -> list[tuple[int, str]]:
+        values: list[tuple[int, str]] = []
+        offset = 0
+        while True:
+            try:
+                found = await fetch(self.observer.client, partition, offset, isolation, 50)
+            except OSError:
+                await self.observer.pause()
+                continue
+            if found.error_code:
+                if found.error_code not in NOT_NOW:
+                    self.observer.unexpected("Fetch", found.error_code)
+                    return values
+                await self.observer.pause()
+                continue
+            values += found.values
+            offset = found.next_offset
+            if offset >= found.high_watermark:
+                return values
+
+    async def _transactional_offsets(self) -> dict[str, int]:
+        offsets: dict[str, int] = {}
+        for actor in self.actors:
+            group = f"of {actor.name}"
+            while isinstance(actor, TransactionalProducer) and group not in offsets:
+                offset = await committed_offset(self.observer, group, GROUP_PARTITION)
+                if offset is not None:
+                    offsets[group] = offset
+        return offsets

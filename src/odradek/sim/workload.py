@@ -1,0 +1,511 @@
+"""What clients do in a world while its nodes fail: produce, consume, join groups, commit.
+
+Each client retries what it must until it is told an outcome, as clients of Apache Kafka do, and
+writes down in `Facts` what it was told. An error that no correct broker gives is a violation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import TypeVar
+
+from odradek.client.consumer_protocol import (
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from odradek.client.errors import error_code
+from odradek.model.errors import ErrorCode as E
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.builder import RecordBatchBuilder
+from odradek.sim.client import Client
+from odradek.sim.facts import Commit, Facts, Fate, Transaction
+from odradek.sim.reading import READ_COMMITTED, fetch
+from odradek.sim.world import SimClock, World
+from odradek.wire.generated.end_txn_request import EndTxnRequest
+from odradek.wire.generated.end_txn_response import EndTxnResponse
+from odradek.wire.generated.heartbeat_request import HeartbeatRequest
+from odradek.wire.generated.heartbeat_response import HeartbeatResponse
+from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
+from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
+from odradek.wire.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.generated.join_group_response import JoinGroupResponse
+from odradek.wire.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.generated.offset_commit_response import OffsetCommitResponse
+from odradek.wire.generated.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from odradek.wire.generated.offset_fetch_response import OffsetFetchResponse
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.wire.generated.produce_response import ProduceResponse
+from odradek.wire.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.generated.sync_group_response import SyncGroupResponse
+from odradek.wire.generated.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.wire.generated.txn_offset_commit_response import TxnOffsetCommitResponse
+from odradek.wire.primitives import Message
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+NOT_NOW = frozenset({
+    E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR,
+    E.NOT_LEADER_OR_FOLLOWER, E.UNKNOWN_TOPIC_OR_PARTITION, E.REQUEST_TIMED_OUT,
+    E.NOT_ENOUGH_REPLICAS, E.KAFKA_STORAGE_ERROR, E.LEADER_NOT_AVAILABLE,
+    E.CONCURRENT_TRANSACTIONS, E.UNSTABLE_OFFSET_COMMIT,
+})  # fmt: skip
+"""Try again a little later."""
+FENCED = frozenset({
+    E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_TXN_STATE,
+    E.INVALID_PRODUCER_ID_MAPPING, E.TRANSACTION_ABORTABLE, E.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    E.UNKNOWN_PRODUCER_ID,
+})  # fmt: skip
+"""The transaction cannot go on: its producer asks for a new epoch."""
+REJOIN = frozenset({E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID})
+TRANSACTION_TIMEOUT_MS = 20_000
+SESSION_TIMEOUT_MS = 6_000
+GROUP_PARTITION = TopicPartition("input", 0)
+"""What the offsets that transactions commit are of."""
+
+
+class Actor:
+    """A client with something to do until it is told to stop."""
+
+    def __init__(self, world: World, client: Client, facts: Facts) -> None:
+        self.world = world
+        self.client = client
+        self.name = client.name
+        self.facts = facts
+        self.random: Random = world.random(f"{client.name} choices")
+        self.clock = SimClock(world)
+        self.is_stopping = False
+
+    async def run(self) -> None:
+        """Work until `is_stopping`, and finish what was begun."""
+        raise NotImplementedError
+
+    async def pause(self, longest_s: float = 0.3) -> None:
+        """A moment between two steps."""
+        await asyncio.sleep(self.random.uniform(0.001, longest_s))
+
+    async def ask(
+        self, request: Message, version: int, response_class: type[ResponseT]
+    ) -> ResponseT | None:
+        """The response; None, after a pause, if the connection broke."""
+        try:
+            return await self.client.ask(request, version, response_class)
+        except OSError:
+            await self.pause()
+            return None
+
+    def unexpected(self, what: str, code: int) -> None:
+        """No correct broker gives this error here."""
+        self.facts.violations.append(
+            f"{self.name}: {what} was answered with {error_code(code).name}"
+        )
+
+    async def initialize(self, transactional_id: str | None) -> tuple[int, int]:
+        """A producer id and epoch."""
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+        )
+        while True:
+            response = await self.ask(request, 4, InitProducerIdResponse)
+            if response is None:
+                continue
+            if not response.error_code:
+                return response.producer_id, response.producer_epoch
+            if response.error_code not in NOT_NOW:
+                self.unexpected("InitProducerId", response.error_code)
+            await self.pause()
+
+    async def produce(
+        self, partition: TopicPartition, batch: bytearray, transactional_id: str | None = None
+    ) -> tuple[int, int]:
+        """Produce until there is an outcome: error code and base offset."""
+        data = PartitionProduceData(index=partition.partition, records=batch)
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=-1,
+            timeout_ms=3000,
+            topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])],
+        )
+        while True:
+            response = await self.ask(request, 12, ProduceResponse)
+            if response is None:
+                self.facts.count("produce repeated")
+                continue
+            answer = response.responses[0].partition_responses[0]
+            if answer.error_code not in NOT_NOW:
+                return answer.error_code, answer.base_offset
+            await self.pause()
+
+    def batch(self, values: list[str], **fields: int) -> bytearray:
+        """A batch with these records."""
+        builder = RecordBatchBuilder(**fields)  # type: ignore[arg-type]
+        for value in values:
+            builder.append(self.clock.now_ms(), None, value.encode())
+        return builder.build()
+
+
+class IdempotentProducer(Actor):
+    """Sends numbered records; each is acknowledged before the next batch of the partition."""
+
+    def __init__(
+        self, world: World, client: Client, facts: Facts, partitions: list[TopicPartition]
+    ) -> None:
+        super().__init__(world, client, facts)
+        self._partitions = partitions
+
+    async def run(self) -> None:
+        """See `Actor`."""
+        producer_id, epoch = await self.initialize(None)
+        sequences = dict.fromkeys(self._partitions, 0)
+        number = 0
+        while not self.is_stopping:
+            partition = self.random.choice(self._partitions)
+            count = self.random.choice((1, 1, 2, 5))
+            values = [f"{self.name} {number + each}" for each in range(count)]
+            number += count
+            batch = self.batch(
+                values,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequences[partition],
+            )
+            sent = self.facts.sent.setdefault(partition, {}).setdefault(self.name, [])
+            sent += values
+            code, offset = await self.produce(partition, batch)
+            if code and code != E.DUPLICATE_SEQUENCE_NUMBER:
+                self.unexpected("Produce", code)
+                return
+            sequences[partition] += count
+            self.facts.count("produced")
+            acknowledged = self.facts.acknowledged.setdefault(partition, {})
+            for index, value in enumerate(values):
+                acknowledged[value] = -1 if code or offset < 0 else offset + index
+            await self.pause(0.1)
+
+
+class TransactionalProducer(Actor):
+    """Sends transactions to several partitions, some with an offset; commits or aborts them."""
+
+    def __init__(
+        self, world: World, client: Client, facts: Facts, partitions: list[TopicPartition]
+    ) -> None:
+        super().__init__(world, client, facts)
+        self._partitions = partitions
+        self._number = 0
+        self._id = (-1, -1)
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        """See `Actor`."""
+        await self._begin_epoch(None)
+        while not self.is_stopping:
+            await self._transact()
+            await self.pause()
+
+    async def _begin_epoch(self, known: tuple[int, int] | None) -> None:
+        self._id = known or await self.initialize(self.name)
+        self._sequences = {}
+
+    async def _transact(self) -> None:
+        self._number += 1
+        transaction = Transaction(f"{self.name}/{self._number}")
+        self.facts.transactions.append(transaction)
+        count = self.random.randint(1, len(self._partitions))
+        for partition in self.random.sample(self._partitions, count):
+            for _ in range(self.random.choice((1, 2))):
+                if not await self._add(transaction, partition):
+                    await self._give_up(transaction)
+                    return
+        if self.random.random() < 0.5 and not await self._add_offset(transaction):
+            await self._give_up(transaction)
+            return
+        if self.random.random() < 0.1:  # the client forgets it, and begins anew
+            await self._give_up(transaction)
+            return
+        await self._end(transaction, is_commit=self.random.random() < 0.75)
+
+    async def _give_up(self, transaction: Transaction) -> None:
+        """No end was asked for: the new epoch aborts the transaction."""
+        await self._begin_epoch(None)
+        transaction.fate = Fate.ABORTED
+        self.facts.count("transactions given up")
+
+    async def _add(self, transaction: Transaction, partition: TopicPartition) -> bool:
+        values = transaction.values.setdefault(partition, [])
+        value = f"{transaction.name} {partition.topic} {partition.partition} {len(values)}"
+        values.append(value)
+        sequence = self._sequences.get(partition, 0)
+        batch = self.batch(
+            [value],
+            producer_id=self._id[0],
+            producer_epoch=self._id[1],
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        code, _ = await self.produce(partition, batch, self.name)
+        if code in FENCED:
+            self.facts.count(f"transactions that met {error_code(code).name}")
+            return False
+        if code and code != E.DUPLICATE_SEQUENCE_NUMBER:
+            self.unexpected("a transactional Produce", code)
+            return False
+        self._sequences[partition] = sequence + 1
+        return True
+
+    async def _add_offset(self, transaction: Transaction) -> bool:
+        offset = self._number
+        index = TxnOffsetCommitRequestPartition(
+            partition_index=GROUP_PARTITION.partition, committed_offset=offset
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.name,
+            group_id=f"of {self.name}",
+            producer_id=self._id[0],
+            producer_epoch=self._id[1],
+            topics=[TxnOffsetCommitRequestTopic(name=GROUP_PARTITION.topic, partitions=[index])],
+        )
+        while True:
+            response = await self.ask(request, 5, TxnOffsetCommitResponse)
+            if response is None:
+                continue
+            code = response.topics[0].partitions[0].error_code
+            if not code:
+                transaction.offset = offset
+                return True
+            if code in FENCED:
+                self.facts.count(f"transactions that met {error_code(code).name}")
+                return False
+            if code not in NOT_NOW:
+                self.unexpected("TxnOffsetCommit", code)
+                return False
+            await self.pause()
+
+    async def _end(self, transaction: Transaction, is_commit: bool) -> None:
+        request = EndTxnRequest(
+            transactional_id=self.name,
+            producer_id=self._id[0],
+            producer_epoch=self._id[1],
+            committed=is_commit,
+        )
+        was_lost = False
+        while True:
+            response = await self.ask(request, 5, EndTxnResponse)
+            if response is None:
+                was_lost = True
+                continue
+            code = response.error_code
+            if not code:
+                transaction.fate = Fate.COMMITTED if is_commit else Fate.ABORTED
+                self.facts.count(f"transactions {transaction.fate.value}")
+                await self._begin_epoch((response.producer_id, response.producer_epoch))
+                return
+            if code in NOT_NOW:
+                was_lost = True  # it may have been done all the same
+                await self.pause()
+                continue
+            if code not in FENCED:
+                self.unexpected("EndTxn", code)
+            self.facts.count(f"transactions whose end met {error_code(code).name}")
+            await self._begin_epoch(None)
+            transaction.fate = Fate.UNKNOWN if is_commit and was_lost else Fate.ABORTED
+            return
+
+
+class GroupMember(Actor):
+    """Consumes what its group assigns to it, read_committed, and commits what it has read."""
+
+    def __init__(
+        self,
+        world: World,
+        client: Client,
+        facts: Facts,
+        group: str,
+        partitions: list[TopicPartition],
+    ) -> None:
+        super().__init__(world, client, facts)
+        self._group = group
+        self._partitions = partitions
+        self._member_id = ""
+        self._generation = -1
+        self._positions: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        """See `Actor`."""
+        while not self.is_stopping:
+            if await self._join() and await self._find_positions():
+                self.facts.count("joined")
+                await self._consume()
+            else:
+                await self.pause()
+
+    # -- membership ---------------------------------------------------------------------------
+
+    async def _join(self) -> bool:
+        topics = sorted({partition.topic for partition in self._partitions})
+        protocol = JoinGroupRequestProtocol(
+            name="range", metadata=encode_subscription(topics, (), -1)
+        )
+        request = JoinGroupRequest(
+            group_id=self._group,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            rebalance_timeout_ms=3000,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        response = await self.ask(request, 9, JoinGroupResponse)
+        if response is None:
+            return False
+        if response.error_code == E.MEMBER_ID_REQUIRED:
+            self._member_id = response.member_id
+            return False
+        if response.error_code:
+            self._on_error("JoinGroup", response.error_code)
+            return False
+        self._member_id, self._generation = response.member_id, response.generation_id
+        return await self._sync(response)
+
+    async def _sync(self, joined: JoinGroupResponse) -> bool:
+        assignments = []
+        if joined.leader == self._member_id:
+            for index, member in enumerate(joined.members):
+                mine = self._partitions[index :: len(joined.members)]
+                assignments.append(
+                    SyncGroupRequestAssignment(
+                        member_id=member.member_id, assignment=encode_assignment(mine)
+                    )
+                )
+        request = SyncGroupRequest(
+            group_id=self._group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+        response = await self.ask(request, 5, SyncGroupResponse)
+        if response is None:
+            return False
+        if response.error_code:
+            self._on_error("SyncGroup", response.error_code)
+            return False
+        assigned = decode_assignment(response.assignment) if response.assignment else ()
+        self._positions = dict.fromkeys(assigned, -1)
+        return True
+
+    def _on_error(self, what: str, code: int) -> None:
+        if code == E.UNKNOWN_MEMBER_ID:
+            self._member_id = ""
+        if code not in REJOIN and code not in NOT_NOW:
+            self.unexpected(what, code)
+
+    # -- consuming ----------------------------------------------------------------------------
+
+    async def _find_positions(self) -> bool:
+        for partition in self._positions:
+            start_ns = self.world.now_ns
+            offset = await committed_offset(self, self._group, partition)
+            if offset is None:
+                return False
+            self.facts.found_committed(self._group, partition, offset, start_ns)
+            self._positions[partition] = max(0, offset)
+        return True
+
+    async def _consume(self) -> None:
+        turns = 0
+        while not self.is_stopping:
+            turns += 1
+            if turns % 3 == 0 and not await self._is_member():
+                return
+            for partition, position in self._positions.items():
+                try:
+                    found = await fetch(self.client, partition, position, READ_COMMITTED)
+                except OSError:
+                    await self.pause()
+                    continue
+                if found.error_code:
+                    if found.error_code not in NOT_NOW:
+                        self.unexpected("Fetch", found.error_code)
+                    await self.pause()
+                    continue
+                for offset, value in found.values:
+                    self.facts.consume(partition, offset, value)
+                self._positions[partition] = found.next_offset
+            if self.random.random() < 0.5 and not await self._commit():
+                return
+            await self.pause(0.2)
+
+    async def _is_member(self) -> bool:
+        request = HeartbeatRequest(
+            group_id=self._group, generation_id=self._generation, member_id=self._member_id
+        )
+        response = await self.ask(request, 4, HeartbeatResponse)
+        if response is None or response.error_code in NOT_NOW:
+            return True
+        if response.error_code:
+            self._on_error("Heartbeat", response.error_code)
+        return not response.error_code
+
+    async def _commit(self) -> bool:
+        """Commit one partition's position; whether this is still a member."""
+        if not self._positions:
+            return True
+        partition = self.random.choice(list(self._positions))
+        offset = self._positions[partition]
+        attempt = Commit(offset, self.world.now_ns)
+        self.facts.commits.setdefault((self._group, partition), []).append(attempt)
+        index = OffsetCommitRequestPartition(
+            partition_index=partition.partition, committed_offset=offset
+        )
+        request = OffsetCommitRequest(
+            group_id=self._group,
+            generation_id_or_member_epoch=self._generation,
+            member_id=self._member_id,
+            topics=[OffsetCommitRequestTopic(name=partition.topic, partitions=[index])],
+        )
+        response = await self.ask(request, 9, OffsetCommitResponse)
+        if response is None:
+            return True
+        code = response.topics[0].partitions[0].error_code
+        if not code:
+            attempt.end_ns = self.world.now_ns
+            self.facts.count("offsets committed")
+            return True
+        self._on_error("OffsetCommit", code)
+        return code in NOT_NOW
+
+
+async def committed_offset(actor: Actor, group: str, partition: TopicPartition) -> int | None:
+    """The committed offset, -1 for none; None if it could not be had now."""
+    topic = OffsetFetchRequestTopics(name=partition.topic, partition_indexes=[partition.partition])
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True
+    )
+    response = await actor.ask(request, 9, OffsetFetchResponse)
+    if response is None:
+        return None
+    answer = response.groups[0]
+    code = answer.error_code or answer.topics[0].partitions[0].error_code
+    if code:
+        if code not in NOT_NOW:
+            actor.unexpected("OffsetFetch", code)
+        await actor.pause()
+        return None
+    return answer.topics[0].partitions[0].committed_offset

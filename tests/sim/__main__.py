@@ -1,0 +1,48 @@
+"""`python -m tests.sim [COUNT] [FIRST]`: so many seeds, each twice; ends with 1 if one fails.
+
+The first seed is that of the argument, or else drawn and printed, so that it can be given again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+
+from odradek.sim.scenario import simulate
+
+
+def twice(seed: int) -> tuple[int, list[str], Counter[str]]:
+    one, other = simulate(seed), simulate(seed)
+    problems = list(one.violations)
+    if one.lines != other.lines:
+        pairs = zip(one.lines, other.lines, strict=False)
+        at = next((at for at, (a, b) in enumerate(pairs) if a != b), -1)
+        problems.append(f"the second history differs from the first in line {at}")
+    return seed, problems, Counter(one.counts)
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else secrets.randbelow(1_000_000_000)
+    print(f"{count} seeds from {first} on; again with: make sim ARGS='{count} {first}'")
+    started = time.monotonic()
+    failed = 0
+    counts: Counter[str] = Counter()
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for seed, problems, happened in pool.map(twice, range(first, first + count)):
+            counts.update(happened)
+            failed += bool(problems)
+            for problem in problems[:10]:
+                print(f"seed {seed}: {problem}")
+    for what, number in sorted(counts.items()):
+        print(f"{number:9,} {what}")
+    print(f"{count} seeds twice in {time.monotonic() - started:.0f} s: {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""A whole node in simulation: the same seed gives the same history, and no promise is broken."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import zip_longest
+
+import pytest
+
+from odradek.broker.partition import Partition
+from odradek.log import loader
+from odradek.sim.scenario import Outcome, simulate
+
+SEEDS = range(1, 9)
+PLANTED_SEEDS_MAX = 40
+"""A planted bug is found within so many seeds."""
+
+
+@functools.cache
+def once(seed: int) -> Outcome:
+    return simulate(seed)
+
+
+def first_difference(one: list[str], other: list[str]) -> str:
+    pairs = zip_longest(one, other, fillvalue="(the end)")
+    return next((f"line {at}: {a} | {b}" for at, (a, b) in enumerate(pairs) if a != b), "")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_twice_gives_equal_histories_without_violations(seed: int) -> None:
+    one, other = once(seed), simulate(seed)
+    assert first_difference(one.lines, other.lines) == ""
+    assert one.digest == other.digest
+    assert one.violations == []
+
+
+def test_the_clients_of_some_runs_do_and_meet_everything() -> None:
+    """Otherwise the runs would prove nothing."""
+    counts: Counter[str] = Counter()
+    for seed in SEEDS:
+        counts.update(once(seed).counts)
+    for what in (
+        "produced", "produce repeated", "consumed", "joined", "offsets committed",
+        "transactions committed", "transactions aborted", "transactions given up",
+        "fault kill", "fault stop", "fault power", "fault torn", "fault in a start",
+    ):  # fmt: skip
+        assert counts[what] > 0, what
+
+
+def test_the_history_does_not_depend_on_the_order_of_hashes() -> None:
+    script = "from odradek.sim.scenario import simulate; print(simulate(3).digest)"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert digests == {once(3).digest + "\n"}
+
+
+def violations_found() -> list[str]:
+    """Those of the first seed that has any."""
+    for seed in range(1, PLANTED_SEEDS_MAX + 1):
+        outcome: Outcome = simulate(seed)
+        if outcome.violations:
+            return outcome.violations
+    return []
+
+
+def test_an_acknowledgement_before_the_write_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def acknowledge_at_once(self, offset, committed):
+        committed(None)
+
+    def flush_never(self, end, appended_bytes):
+        self._advance_high_watermark(end, appended_bytes)
+
+    monkeypatch.setattr(Partition, "when_committed", acknowledge_at_once)
+    monkeypatch.setattr(Partition, "_flush", flush_never)
+    assert any("was acknowledged and is lost" in each for each in violations_found())
+
+
+def test_a_forgotten_recovery_point_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = loader.load
+
+    def load_without_recovery(*arguments, **named):
+        return load(*arguments, **{**named, "was_clean": True})
+
+    monkeypatch.setattr(loader, "load", load_without_recovery)
+    assert violations_found()
