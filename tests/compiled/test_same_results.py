@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.compiled.pure import import_pure
 
+from odradek.log.cleaner import walk
 from odradek.records import batch, builder, compression, record, skim, structure, varint
 from odradek.records.batch import HEADER_SIZE, LENGTH_POSITION, LOG_OVERHEAD, SIZE
 from odradek.records.builder import RecordBatchBuilder
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(
     reason="the package is not compiled here (make test-compiled)",
 )
 
-MODULES = (batch, builder, compression, record, skim, structure, varint)
+MODULES = (batch, builder, compression, record, skim, structure, varint, walk)
 PURE = dict(zip(MODULES, import_pure(*(each.__name__ for each in MODULES)), strict=True))
 NOW_MS = 1_700_000_000_000
 LIMIT = 1 << 20
@@ -78,6 +79,15 @@ def assert_alike(data):
         assert outcome(read, view, LIMIT) == outcome(pure_read, pure_view, LIMIT)
     read, pure_read = record.iterate_fields, PURE[record].iterate_fields
     assert outcome(read, view) == outcome(pure_read, pure_view)
+    payload = bytes(view.payload)
+    assert outcome(walk.walk, payload, view.count) == outcome(PURE[walk].walk, payload, view.count)
+    for position in (0, 7):
+        assert outcome(walk.fields_at, payload, position) == outcome(
+            PURE[walk].fields_at, payload, position
+        )
+    for base_of in (lambda _: 5, lambda _: None, lambda key: None if key is None else len(key)):
+        arguments = (payload, view.count, base_of, 3, True)
+        assert outcome(walk.survivors, *arguments) == outcome(PURE[walk].survivors, *arguments)
 
 
 @settings(max_examples=300)

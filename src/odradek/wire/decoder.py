@@ -60,12 +60,13 @@ class Decoder(VersionCodec):
 
     def _decode_tagged(self, target: str, tagged: list[Field]) -> None:
         out = self.out
-        end, tag, each = f"e{self.depth}", f"t{self.depth}", f"_{self.depth}"
+        end, tag, each = f"e{self.depth}", f"t{self.depth}", f"_t{self.depth}"
         out("if n:")
         out.indent += 1
         out("if n > 127: n, p = read_uvarint_tail(b, p, n)")
         out("check_tagged_count(n)")
-        out(f"for {each} in range(n):")
+        out(f"c{each} = n")
+        out(f"for {each} in range(c{each}):")
         out.indent += 1
         out(f"{tag}, p = read_uvarint(b, p)")
         out("n, p = read_uvarint(b, p)")
@@ -169,7 +170,8 @@ class Decoder(VersionCodec):
             self.depth += 1
             name, items, each = f"m{self.depth}", f"a{self.depth}", f"_{self.depth}"
             out(f"{target}.{field.name} = {items} = []")
-            out(f"for {each} in range(n):")
+            out(f"c{each} = n")
+            out(f"for {each} in range(c{each}):")
             out.indent += 1
             if field.struct is not None:
                 out(f"{name} = new({field.type})")

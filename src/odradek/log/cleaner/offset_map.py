@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
+from typing import Final
 
-KEY_SIZE_MAX = 32
+KEY_SIZE_MAX: Final = 32
 _DIGEST_SIZE = KEY_SIZE_MAX + 1
 
 _ENTRY_BYTES = 48 + 16

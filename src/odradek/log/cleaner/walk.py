@@ -7,29 +7,33 @@ whether there is a value are looked at.
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     | key length varint | key | value length varint | value | headers
 
-Records are often of one shape: equally long, with keys of one length. When two in a row are
-equally long, `_same_shape` tells how many more follow, by comparing columns of bytes; the keys
-of these are taken without reading the varints of each.
+Interpreted, records of one shape (equally long, with keys of one length) are found together: when
+two in a row are equally long, `_same_shape` tells how many more follow, by comparing columns of
+bytes; the keys of these are taken without reading the varints of each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.log.cleaner.offset_map import KEY_SIZE_MAX, digest
 from odradek.log.errors import DamagedFile
+from odradek.records.compiled import COMPILED
 from odradek.records.errors import RecordsError
 from odradek.records.varint import read_varint, read_varlong
 
-_SHORT_MAX = KEY_SIZE_MAX << 1
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+_SHORT_MAX: Final = KEY_SIZE_MAX << 1
 """The length of a key of `KEY_SIZE_MAX` bytes as a varint, which is one byte."""
-_TOMBSTONE = 1
+_TOMBSTONE: Final = 1
 """The length -1 as a varint."""
-_RUN_MIN = 16
+_RUN_MIN: Final = 16
 """With fewer records left it does not pay to look for a shape."""
-_TRIES = 3
-"""So often in a batch are two equally long records taken for a sign of more."""
+_TRIES: Final = 0 if COMPILED else 3
+"""How often in a batch two equally long records are taken for a sign of more."""
 _CONTINUES = bytes(byte >> 7 for byte in range(256))
 """For a byte of a varint: 1 if another one follows."""
 
@@ -62,24 +66,27 @@ def walk(data: bytes, count: int) -> Walked:
 
 
 def _walk(
-    data: bytes, count: int, keys: list[bytes | None], starts: list[int], tails: list[int]
+    data: bytes, count: i64, keys: list[bytes | None], starts: list[int], tails: list[int]
 ) -> None:
-    position = size = 0
-    tries = _TRIES
+    position: i64 = 0
+    size: i64 = 0
+    tries: i64 = _TRIES
     while count > 0:
         count -= 1
         start = position
         starts.append(start)
-        byte = data[position]
+        byte: i64 = data[position]
         if byte < 0x80:
             position += 1
             following = position + (byte >> 1)
-        elif data[position + 1] < 0x80:
-            following = position + 2 + ((byte & 0x7F | data[position + 1] << 7) >> 1)
-            position += 2
         else:
-            length, position = read_varint(data, position)
-            following = position + length
+            high: i64 = data[position + 1]
+            if high < 0x80:
+                position += 2
+                following = position + ((byte & 0x7F | high << 7) >> 1)
+            else:
+                length, position = read_varint(data, position)
+                following = position + length
         timestamp_at = position = position + 1
         while data[position] > 0x7F:
             position += 1
@@ -143,7 +150,7 @@ def _same_shape(data: bytes, start: int, shape: _Shape, count: int) -> int:
     return max(0, same)
 
 
-def _unusual_key(data: bytes, position: int) -> tuple[bytes | None, int]:
+def _unusual_key(data: bytes, position: i64) -> tuple[bytes | None, i64]:
     """A key that is null or long, and the position after it."""
     length, position = read_varint(data, position)
     if length < 0:
