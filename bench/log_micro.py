@@ -21,6 +21,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import BASE_OFFSET, RECORD_BATCH_HEADER
 from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.checksum import crc32c
+from odradek.records.compiled import COMPILED
 from odradek.records.compression import Codec
 
 ROUNDS = 7
@@ -51,12 +52,29 @@ def make_batch(
     return builder.build()
 
 
-def of_many_sizes() -> list[bytes]:
-    """64 KB of values of 50 to 150 bytes that can be compressed to a third."""
+def words_of(sizes: Sequence[int]) -> list[bytes]:
+    """Values of these sizes that can be compressed to a third."""
     chance = random.Random(1)
     words = [chance.randbytes(6).hex().encode() for _ in range(200)]
-    sizes = (chance.randrange(50, 150) for _ in range(KIB_64 // 110))
     return [b" ".join(chance.choices(words, k=1 + size // 13))[:size] for size in sizes]
+
+
+def uniform() -> list[bytes]:
+    """64 KB of values of 40 to 160 bytes."""
+    chance = random.Random(2)
+    return words_of([chance.randrange(40, 161) for _ in range(KIB_64 // 110)])
+
+
+def long_tailed() -> list[bytes]:
+    """64 KB of values of 30 bytes to 10 KB, half of them below 100 bytes."""
+    chance = random.Random(3)
+    sizes = [min(int(30 * chance.paretovariate(0.6)), 10_000) for _ in range(2_000)]
+    total = 0
+    for count, size in enumerate(sizes):
+        total += size + 10
+        if total > KIB_64:
+            return words_of(sizes[:count])
+    raise AssertionError("enough values for 64 KB")
 
 
 def open_new(file_system: OsFileSystem, path: str, name: str) -> PartitionLog:
@@ -116,11 +134,13 @@ def main() -> None:
         ("64 KB of records of 100 bytes", make_batch(ONE * 590), False, 3_000),
         ("the same, idempotent", make_batch(ONE * 590, True), True, 3_000),
         ("64 KB of records of 1000 bytes", make_batch([bytes(1000)] * 64), False, 3_000),
-        ("64 KB of records of 50 to 150 bytes", make_batch(of_many_sizes()), False, 1_000),
+        ("64 KB of records of 30 B to 10 KB", make_batch(long_tailed()), False, 1_000),
+        ("64 KB of records of 40 to 160 bytes", make_batch(uniform()), False, 1_000),
+        ("the same, idempotent", make_batch(uniform(), True), True, 1_000),
         *(
             (
                 f"the same, {codec.name.lower()}",
-                make_batch(of_many_sizes(), False, codec),
+                make_batch(uniform(), False, codec),
                 False,
                 1_000,
             )
@@ -129,6 +149,7 @@ def main() -> None:
         ),
     )
     with tempfile.TemporaryDirectory() as path:
+        print("compiled" if COMPILED else "pure Python")
         print(f"{'append':36} {'CPU':>10} {'our code':>12}   (of which CRC)")
         for number, (name, payload, producer, count) in enumerate(cases):
             whole: list[float] = []
