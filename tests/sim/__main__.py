@@ -1,16 +1,17 @@
 """`python -m tests.sim [COUNT] [FIRST]`: so many seeds, each twice; ends with 1 if one fails.
 
-The first seed is that of the argument, or else drawn and printed, so that it can be given again.
+The first seed is that of the argument, or else that of the run (`tests.support.run_seed`).
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+
+from tests.support.run_seed import seeds
 
 from odradek.sim.scenario import simulate
 
@@ -27,8 +28,8 @@ def twice(seed: int) -> tuple[int, list[str], Counter[str]]:
 
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else secrets.randbelow(1_000_000_000)
-    print(f"{count} seeds from {first} on; again with: make sim ARGS='{count} {first}'")
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else seeds(count).start
+    print(f"{count} seeds from {first} on; again with: make sim ARGS='{count} {first}'", flush=True)
     started = time.monotonic()
     failed = 0
     counts: Counter[str] = Counter()
@@ -36,8 +37,10 @@ def main() -> int:
         for seed, problems, happened in pool.map(twice, range(first, first + count)):
             counts.update(happened)
             failed += bool(problems)
+            if (seed - first + 1) % 50 == 0:
+                print(f"{seed - first + 1} done", flush=True)
             for problem in problems[:10]:
-                print(f"seed {seed}: {problem}")
+                print(f"seed {seed}: {problem}", flush=True)
     for what, number in sorted(counts.items()):
         print(f"{number:9,} {what}")
     print(f"{count} seeds twice in {time.monotonic() - started:.0f} s: {failed} failed")

@@ -156,6 +156,8 @@ class LossyFileSystem:
         """May return an error for (operation, path or name of the descriptor)."""
         self.now_ms: Callable[[], int] = lambda: 0
         """Gives files their time of modification."""
+        self.on_change: Callable[[str, str], None] = lambda operation, path: None
+        """Called before each change with the operation and the path."""
         self.on_power_loss: Callable[[], None] = lambda: None
         """Called when `stop_after` has switched it off."""
         self.is_off = False
@@ -175,6 +177,7 @@ class LossyFileSystem:
     def _step(self, operation: str, path: str) -> None:
         """A change is about to be made."""
         self._check(operation, path)
+        self.on_change(operation, path)
         self.operations += 1
         if self.stop_after is not None:
             self.stop_after -= 1

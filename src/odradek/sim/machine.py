@@ -55,6 +55,7 @@ class Machine:
         purpose = f"{self.name} {self.starts}"
         clock = SimClock(self.world)
         self.disk.now_ms = clock.now_ms
+        self.disk.on_change = self._note_change
         self.disk.draw = self.world.random(f"{purpose} torn writes")
         self._host = self.network.host(self.name, loop, self.disk)
         executor = SimExecutor(loop, self.world.random(f"{purpose} threads"), self.disk, clock)
@@ -84,6 +85,9 @@ class Machine:
             return
         self.is_serving = True
         self.world.note(self.name, "serves")
+
+    def _note_change(self, operation: str, path: str) -> None:
+        self.world.note(self.name, f"{operation} {path}")
 
     # -- ends ---------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -55,6 +55,8 @@ SETTINGS = {
     "odradek.shutdown.timeout.ms": "500",
 }
 DURABLE = {"log.flush.interval.messages": "1"}
+SETTLING_LOOKS = 20
+"""How often the logs are read until all is as it should be."""
 FAULTS = (3, 6)
 """How many, at least and at most."""
 
@@ -166,15 +168,39 @@ class Scenario:
         await self._until(lambda: all(task.done() for task in tasks))
         for task in tasks:
             task.result()
-        logs = await self._read_all()
-        self._violations += check(self.facts, logs, await self._transactional_offsets())
-        self._power_loss() if self.is_durable else self.machine.kill()
-        self.machine.start()
-        if await self._read_all() != logs:
-            self._violations.append("the logs differ after the last restart")
+        logs: dict[TopicPartition, Contents] = {}
 
-    def _power_loss(self) -> None:
-        self.machine.lose_power()
+        async def violations() -> list[str]:
+            nonlocal logs
+            logs = await self._read_all()
+            return list(check(self.facts, logs, await self._transactional_offsets()))
+
+        async def differences() -> list[str]:
+            now = await self._read_all()
+            return [
+                f"{each} is not the same after the last restart"
+                for each in logs
+                if now[each] != logs[each]
+            ]
+
+        self._violations += await self._lasting(violations)
+        if self.is_durable:
+            self.machine.lose_power()
+        else:
+            self.machine.kill()
+        self.machine.start()
+        self._violations += await self._lasting(differences)
+
+    async def _lasting(self, find: Callable[[], Awaitable[list[str]]]) -> list[str]:
+        """What is found after a while: the high watermark of a node that has just started may be
+        behind, and transactions may still be ending."""
+        found: list[str] = []
+        for _ in range(SETTLING_LOOKS):
+            found = await find()
+            if not found:
+                break
+            await asyncio.sleep(0.2)
+        return found
 
     def _begin_work(self) -> list[asyncio.Task[None]]:
         events = [TopicPartition("events", index) for index in range(TOPICS["events"])]
