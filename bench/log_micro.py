@@ -118,8 +118,8 @@ def appender(log: PartitionLog, payload: bytearray, producer: bool) -> Callable[
     def append(number: int) -> None:
         if producer:
             view[:61] = prepared[number % 1024]
-            if number % 1024 == 0 and log.producers is not None:
-                log.producers = None
+            if number % 1024 == 0:
+                log.producers.clear()
         BASE_OFFSET.pack_into(view, 0, 0)
         log.append_as_leader(view, 0)
 
@@ -186,7 +186,11 @@ def print_reads(path: str) -> None:
     print(f"{'anywhere, by the index':36} {median(rounds):>10}")
     data = log.read(0, 1 << 20, end)
     assert data is not None
-    resident = [timed(lambda _: log.is_resident(data.records), 20_000) for _ in range(3)]
+    is_resident, place = log.storage.file_system.is_resident, data.records
+    resident = [
+        timed(lambda _: is_resident(place.descriptor, place.position, place.length), 20_000)
+        for _ in range(3)
+    ]
     print(f"{'is 1 MB in the page cache?':36} {median(resident):>10}")
 
 

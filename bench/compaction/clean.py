@@ -17,7 +17,6 @@ from odradek.log import PartitionLog
 from odradek.log.cleaner.child import WORKER, ProcessChild
 from odradek.log.cleaner.facts import facts_of, work_item
 from odradek.log.cleaner.planning import find_cleanable
-from odradek.log.cleaner.replacing import replace_segments
 from odradek.log.cleaner.work import Done, Failed, Replaced, WorkItem, encode_item
 
 POLL_SECONDS = 0.01
@@ -47,7 +46,7 @@ def clean(path: Path) -> dict[str, float]:
     while (cleanable := find_cleanable(facts_of(log), log.storage.clock.now_ms())).dirty_bytes:
         done = _round(child, log, work_item(log, cleanable, config, 1, 1e300))
         seconds += done.elapsed_ms / 1000
-        log.first_dirty_offset = done.next_offset
+        log.cleaning.cleaned_to(done.next_offset)
     found = {
         "seconds": seconds,
         "cpu_seconds": cpu_seconds(process.pid),
@@ -64,7 +63,7 @@ def _round(child: ProcessChild, log: PartitionLog, item: WorkItem) -> Done:
         for message in child.receive():
             match message:
                 case Replaced():
-                    replace_segments(log, message.old, message.size)
+                    log.replace_segments(message.old, message.size)
                 case Done():
                     return message
                 case Failed():

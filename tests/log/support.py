@@ -12,7 +12,6 @@ from odradek.config.topic_config import TopicConfig
 from odradek.env.executor import Done, InlineExecutor, Pool, Work
 from odradek.env.file_system import FileSystem, OsFileSystem
 from odradek.log import LogDirectory, LogManager, PartitionLog, Storage, open_log
-from odradek.log.marking import append_marker
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch, iterate_batches
 from odradek.records.builder import RecordBatchBuilder
@@ -156,7 +155,7 @@ def end_transaction(
         timestamp=NOW_MS,
     )
     marker = EndOfTransaction(committed, coordinator_epoch)
-    info = append_marker(log, batch, marker, log.leader_epoch, 0)
+    info = log.append_marker(batch, marker, log.leader_epoch, 0)
     if replicated:
         log.high_watermark = log.log_end_offset
     return info

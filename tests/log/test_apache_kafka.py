@@ -185,7 +185,7 @@ class Pair:
         self.log.delete_old_segments()
 
     def roll(self) -> None:
-        if self.log.active.size:
+        if self.log.active_segment.size:
             self.log.roll()
             self.kafka.ask("roll")
 

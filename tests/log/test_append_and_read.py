@@ -117,7 +117,7 @@ def test_every_offset_is_found_with_sparse_and_with_dense_indexes(room):
         log = room.open(PARTITION._replace(partition=interval), index_interval_bytes=interval)
         for number in range(100):
             append(log, *[b"%d" % number] * (1 + number % 4))
-        log.forget_positions()
+        log.active_segment.forget_positions()
         for offset in range(log.log_end_offset):
             found = RecordBatch(read_bytes(log, offset, 1))
             assert found.base_offset <= offset <= found.last_offset

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tests.log.support import NOW_MS, LogRoom, batch, read_bytes
 
 from odradek.log import AppendOrigin, RecordsRefused
-from odradek.log.marking import append_marker
-from odradek.log.own_records import append_own_records
+from odradek.log.log_appender import LogAppender
 from odradek.records.compression import Codec
 from odradek.records.control import EndOfTransaction, end_of_transaction_batch
 
@@ -47,7 +46,7 @@ COMPRESSION = st.sampled_from(("producer", "uncompressed", "gzip"))
 
 def next_sequence(log, step):
     """That of the producer, or as many away from it as the step says."""
-    entry = None if log.producers is None else log.producers.entries.get(step["producer_id"])
+    entry = log.producers.entries.get(step["producer_id"])
     known = 0 if entry is None or entry.epoch != step["producer_epoch"] else entry.next_sequence
     return max(-1, known + step["base_sequence"]) if step["base_sequence"] > 1 else max(known, 0)
 
@@ -70,12 +69,12 @@ def end(log, step):
     version = fields.pop("transaction_version")
     batch = end_of_transaction_batch(**fields, timestamp=NOW_MS)
     marker = EndOfTransaction(step["committed"], step["coordinator_epoch"])
-    return append_marker(log, batch, marker, 0, version)
+    return log.append_marker(batch, marker, 0, version)
 
 
 def write(log, step):
     records = [(b"key", value) for value in step["values"]]
-    return append_own_records(log, step["timestamp"], records, step["leader_epoch"])
+    return log.append_own_records(step["timestamp"], records, step["leader_epoch"])
 
 
 def take(log, step):
@@ -93,7 +92,7 @@ def take(log, step):
 
 def seen(log):
     """All that an append may change."""
-    state = log.producer_state()
+    state = log.producers
     return (
         {
             entry.producer_id: (
@@ -109,7 +108,7 @@ def seen(log):
         state.ongoing,
         state.unreplicated,
         {key: (each.guard, each.epoch) for key, each in state.verifications.items()},
-        (log.log_end_offset, log.first_unstable_offset, log.last_stable_offset),
+        (log.log_end_offset, log.producers.first_unstable_offset, log.last_stable_offset),
         [(segment.base_offset, segment.size, segment.max_timestamp) for segment in log.segments],
         [segment.aborted for segment in log.segments],
     )
@@ -121,8 +120,8 @@ def test_the_usual_case_does_what_the_book_says(tmp_path_factory, compression, s
     path = tmp_path_factory.mktemp("logs")
     usual = LogRoom(path / "usual").open(compression_type=compression, segment_bytes=1500)
     book = LogRoom(path / "book").open(compression_type=compression, segment_bytes=1500)
-    book.in_place = ()
-    assert AppendOrigin.CLIENT in usual.in_place
+    book._appender.append_nothing_in_place()
+    assert AppendOrigin.CLIENT in usual._appender._origins_in_place
     for step in steps:
         assert take(usual, step) == take(book, step)
         assert seen(usual) == seen(book)
@@ -152,7 +151,7 @@ def test_a_transaction_of_the_usual_kind_is_not_appended_by_the_book(room, monke
     }
     take(log, step)
     take(log, done)
-    monkeypatch.setattr("odradek.log.appending.append", None)
+    monkeypatch.setattr(LogAppender, "_append_checked", None)
     assert take(log, step | {"producer_epoch": 1}) == (2, 2, False)
     assert log.last_stable_offset == 2
     assert take(log, done | {"producer_epoch": 2}) == (3, 3, False)

@@ -32,7 +32,7 @@ from odradek.log.descriptors import DescriptorPool
 from odradek.log.errors import DamagedFile
 from odradek.log.index import OffsetIndex, TimeIndex
 from odradek.log.producer_snapshot import read_snapshot, snapshot_content
-from odradek.log.producer_state import ProducerEntry
+from odradek.log.producer_state import ProducerStateEntry
 from odradek.log.transaction_index import (
     AbortedTransaction,
     append_aborted,
@@ -116,13 +116,13 @@ def test_a_transaction_index(tmp_path):
 
 
 def producers():
-    plain = ProducerEntry(5, 1)
+    plain = ProducerStateEntry(5, 1)
     for number in range(7):
         plain.add_batch(1, number, 10 + number, 0, 1000 + number)
-    open_one = ProducerEntry(6, 2)
+    open_one = ProducerStateEntry(6, 2)
     open_one.add_batch(2, 3, 40, 3, 99)
     open_one.transaction_first_offset = 37
-    ended = ProducerEntry(7, 3)
+    ended = ProducerStateEntry(7, 3)
     ended.coordinator_epoch = 8
     ended.last_timestamp = 77
     return [plain, open_one, ended]
@@ -296,6 +296,14 @@ def test_the_machines_file_system(tmp_path):
 
 class Holder:
     file = None
+    is_used = True
+
+    def hold_file(self, file):
+        self.file = file
+
+    def take_use(self):
+        was_used, self.is_used = self.is_used, False
+        return was_used
 
 
 def test_the_pool_keeps_what_was_used(tmp_path):
@@ -307,7 +315,7 @@ def test_the_pool_keeps_what_was_used(tmp_path):
     for number in (3, 4):
         (tmp_path / str(number)).touch()
     for holder in holders[:3]:
-        holder.file.used = holder is holders[1]
+        holder.is_used = holder is holders[1]
     pool.open(holders[3], f"{tmp_path}/3")
     assert [holder.file is not None for holder in holders] == [False, True, True, True, False]
     kept = holders[2].file

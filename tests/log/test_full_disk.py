@@ -111,13 +111,18 @@ def steps():
 def perform(room: LogRoom, step, log) -> int:
     """Do one step, when there is room if need be; how often it was refused."""
     for attempt in range(REFUSALS):
-        before = (log.log_end_offset, log.first_unstable_offset, log.size, log.active)
+        before = (
+            log.log_end_offset,
+            log.producers.first_unstable_offset,
+            log.size,
+            log.active_segment,
+        )
         try:
             step(log)
             return attempt
         except DiskFull:
             assert not room.directory.is_offline
-            assert before[:3] == (log.log_end_offset, log.first_unstable_offset, log.size)
+            assert before[:3] == (log.log_end_offset, log.producers.first_unstable_offset, log.size)
     room.file_system.has_room = True
     step(log)
     return REFUSALS
@@ -195,8 +200,8 @@ def test_too_many_open_files_are_no_failure_of_the_disk():
     )
     append(log, b"its file is open")  # but cannot be flushed now
     assert log.recovery_point == 0
-    log.forget_positions()
-    log.active.close_file()
+    log.active_segment.forget_positions()
+    log.active_segment.close_file()
     for attempt in (
         lambda: append(log, b"lost"),
         lambda: log.read(0, 100, 1),

@@ -269,7 +269,7 @@ def test_every_failing_call_ends_in_an_offline_directory(code, operation):
         try:
             for number in range(20):
                 append(log, b"%d" % number)
-            log.forget_positions()
+            log.active_segment.forget_positions()
             for segment in log.segments:
                 segment.close_file()
             log.read(3, 100, 20)

@@ -72,7 +72,7 @@ class Model:
         """After a truncation others produce: of some whose records had been deleted before, the
         log may have lost the state, and they would not go on as if nothing had been."""
         self.undone: list[list[bytes]] = []
-        """What truncations took away; after a crash it may be back."""
+        """What truncations took away that do not survive a crash yet."""
 
 
 class World:
@@ -230,11 +230,16 @@ class World:
         offset = self.draw.randint(log.log_start_offset, log.log_end_offset)
         kept = [data for data in model.batches if RecordBatch(data).last_offset < offset]
         end = RecordBatch(kept[-1]).next_offset if kept else log.log_start_offset
-        model.undone.append(model.batches)
+        dropped = model.batches
+        model.undone.append(dropped)
         model.promised = min(model.promised, end)
         model.batches = kept
-        log.truncate_to(end)
-        model.undone.clear()
+
+        def truncated(refusal):
+            assert refusal is None
+            model.undone = [each for each in model.undone if each is not dropped]
+
+        log.truncate_to(end, truncated)
         model.first_id += 100
         self.epoch += 1
         model.sequences = {p.producer_id: p.last_sequence + 1 for p in log.active_producers()}
@@ -295,7 +300,7 @@ class World:
             if log is None:
                 continue
             found = [bytes(batch.data) for batch in stored_batches(log)]
-            start = log.bases[0]
+            start = log.segments.bases[0]
             below = [data for data in model.batches if RecordBatch(data).last_offset < start]
             model.batches = below + found
             model.undone = []
@@ -324,8 +329,8 @@ def check(log: PartitionLog, model: Model) -> None:
     lasts = [RecordBatch(data).last_offset for data in model.batches]
     promised = [last for last in lasts if last < model.promised]
     assert log.log_end_offset > max(promised, default=-1), "flushed records are gone"
-    assert log.log_start_offset <= max(model.start_asked, log.bases[0])
-    assert log.bases[0] <= model.start_asked
+    assert log.log_start_offset <= max(model.start_asked, log.segments.bases[0])
+    assert log.segments.bases[0] <= model.start_asked
     check_content(log, model, batches)
     check_places(log, batches)
     check_producers(log, model, batches)
@@ -339,18 +344,18 @@ def check_content(log: PartitionLog, model: Model, batches: list[RecordBatch]) -
     """
     found = [bytes(batch.data) for batch in batches]
     promised = [data for data in model.batches if RecordBatch(data).last_offset < model.promised]
-    first = log.bases[0]
+    first = log.segments.bases[0]
     candidates = [model.batches, *model.undone]
     histories = [
         [data for data in history if RecordBatch(data).base_offset >= first]
         for history in candidates
     ]
-    bases = set(log.bases)
+    bases = set(log.segments.bases)
     assert any(follows(found, history, bases) for history in histories), "records nobody appended"
     wanted = [data for data in promised if RecordBatch(data).base_offset >= first]
     assert found[: len(wanted)] == wanted, "flushed records are not what they were"
     end = batches[-1].next_offset if batches else log.log_start_offset
-    assert log.log_end_offset in (end, log.log_start_offset, log.bases[-1])
+    assert log.log_end_offset in (end, log.log_start_offset, log.segments.bases[-1])
 
 
 def follows(found: list[bytes], history: list[bytes], bases: set[int]) -> bool:
@@ -380,7 +385,7 @@ def check_places(log: PartitionLog, batches: list[RecordBatch]) -> None:
             timestamp, relative = times.entry(files, segment.path(".timeindex"), number)
             assert by_last[segment.base_offset + relative].max_timestamp == timestamp
         last = times.last(files, segment.path(".timeindex"))
-        if places and segment is not log.active:
+        if places and segment is not log.active_segment:
             assert last[0] == max(place.max_timestamp for place in places.values())
     for batch in batches:
         if batch.last_offset >= log.log_start_offset:
@@ -398,7 +403,7 @@ def check_producers(log: PartitionLog, model: Model, batches: list[RecordBatch])
             ended = state.replay(batch)
             if ended is not None and ended[0].aborted:
                 aborted.append((ended[0].producer_id, ended[0].first_offset))
-    known = (log.producers or ProducerState()).entries
+    known = log.producers.entries
     for producer_id, entry in state.entries.items():
         # What was deleted may be forgotten: such a producer may go on with any sequence.
         if entry.batches and entry.batches[-1].last_offset >= model.start_asked:
@@ -406,8 +411,8 @@ def check_producers(log: PartitionLog, model: Model, batches: list[RecordBatch])
     histories = (data for history in (model.batches, *model.undone) for data in history)
     assert known.keys() <= {RecordBatch(data).producer_id for data in histories}
     begun = [*state.ongoing, *(first for _, first in aborted)]
-    if log.bases[0] == 0 and all(first >= model.start_asked for first in begun):
-        unstable = state.first_undecided_offset
+    if log.segments.bases[0] == 0 and all(first >= model.start_asked for first in begun):
+        unstable = min(state.ongoing, default=-1)
         assert log.last_stable_offset == (log.log_end_offset if unstable < 0 else unstable)
         found = log.aborted_transactions(0, 2**62)
         assert [(each.producer_id, each.first_offset) for each in found] == aborted

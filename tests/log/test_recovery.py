@@ -42,7 +42,7 @@ def test_all_that_was_written_is_there(room, recovery_point):
 @pytest.mark.parametrize("cut", [1, 12, 16, 60, 61, 70])
 def test_a_torn_tail_is_cut_off(room, cut):
     log = filled(room)
-    path = log.active.path(names.LOG)
+    path = log.active_segment.path(names.LOG)
     content = read_file(room.file_system, path)
     last = len(batch(b"value 29"))
     replace_file(room.file_system, path, content[: len(content) - last + cut])
@@ -55,7 +55,7 @@ def test_a_torn_tail_is_cut_off(room, cut):
 @pytest.mark.parametrize("tail", [bytes(5000), b"\xff" * 40, b"noise" * 100])
 def test_what_is_no_batch_is_cut_off(room, tail):
     log = filled(room)
-    path = log.active.path(names.LOG)
+    path = log.active_segment.path(names.LOG)
     replace_file(room.file_system, path, read_file(room.file_system, path) + tail)
     assert values(reopen(room)) == expected(30)
 

@@ -163,7 +163,7 @@ def test_files_of_segments(room):
 def test_preallocation(room):
     log = room.open(segment_bytes=10_000, preallocate=True)
     append(log, b"value")
-    path = log.active.path(".log")
+    path = log.active_segment.path(".log")
     assert room.file_system.status(path).size == 10_000
     append(log, bytes(9900))
     assert room.file_system.status(path).size == len(batch(b"value"))
@@ -171,7 +171,7 @@ def test_preallocation(room):
     log = room.open(segment_bytes=10_000, preallocate=True)  # after a crash: zeros are cut off
     assert values(log) == [b"value", bytes(9900)]
     log.close()
-    assert room.file_system.status(log.active.path(".log")).size == len(batch(bytes(9900)))
+    assert room.file_system.status(log.active_segment.path(".log")).size == len(batch(bytes(9900)))
 
 
 # -- retention --------------------------------------------------------------------------------

@@ -101,11 +101,11 @@ def test_recovery_finds_the_same_either_way(tmp_path: Path, torn_bytes: int) -> 
         log = room.open(index_interval_bytes=2000)
         for number in range(100):
             append(log, b"%d" % number * (number * 7 % 3000))
-        path = log.active.path(names.LOG)
+        path = log.active_segment.path(names.LOG)
         content = read_file(file_system, path) + batch(b"x" * 9000)
         replace_file(file_system, path, content[: len(content) - 9000 + torn_bytes])
         log = room.reopen(arguments={}, index_interval_bytes=2000)
-        offsets = read_file(file_system, log.active.path(names.OFFSET_INDEX))
+        offsets = read_file(file_system, log.active_segment.path(names.OFFSET_INDEX))
         found.append((log.log_end_offset, values(log), log.size, offsets))
         if isinstance(file_system, Cold):
             assert file_system.direct_reads > 10

@@ -29,11 +29,11 @@ DELTA_POSITION = 23
 
 def refused(log, payload, code, origin=AppendOrigin.CLIENT):
     """The append is refused, and the log is as it was."""
-    before = (log.log_end_offset, log.active.size, log.leader_epoch)
+    before = (log.log_end_offset, log.active_segment.size, log.leader_epoch)
     with pytest.raises(RecordsRefused) as caught:
         log.append_as_leader(payload, 0, origin)
     assert caught.value.code is code
-    assert (log.log_end_offset, log.active.size, log.leader_epoch) == before
+    assert (log.log_end_offset, log.active_segment.size, log.leader_epoch) == before
     return caught.value
 
 
@@ -89,7 +89,7 @@ def test_one_batch_to_a_payload(log):
     refused(log, batch() + bytes(100), ErrorCode.CORRUPT_MESSAGE)
     payload = batch()
     log.append_as_leader(payload + payload[:40], 0)  # the rest is left out, as in Kafka
-    assert log.active.size == len(batch(b"what is there")) + len(payload)
+    assert log.active_segment.size == len(batch(b"what is there")) + len(payload)
 
 
 @pytest.mark.parametrize("magic", [0, 1])

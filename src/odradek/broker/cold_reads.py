@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.env.file_system import DIRECT_STEP, aligned_memory
+from odradek.env.file_system import DIRECT_STEP, FileSystem, aligned_memory
 from odradek.env.page_cache import NotAtHand
 from odradek.log.storage import Storage
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
@@ -66,7 +66,7 @@ class ColdReads:
     def __init__(
         self, storage: Storage, loop: asyncio.AbstractEventLoop, buffers: int = BUFFERS
     ) -> None:
-        self.look = storage.without_waiting
+        self._impatient = storage.impatient
         self._file_system = storage.file_system
         self._is_resident = storage.file_system.is_resident
         self._background = storage.background
@@ -77,16 +77,24 @@ class ColdReads:
         """Answers that had to wait for the disk."""
         self.bytes = 0
 
-    async def look_again(self, look: Callable[[], T], missing: NotAtHand) -> T:
+    def look(self, look: Callable[[FileSystem], T]) -> T:
+        """What `look` returns; it searches logs by way of a file system that does not wait.
+
+        Raises:
+            NotAtHand: it would have had to wait for the device; see `look_again`.
+        """
+        return look(self._impatient)
+
+    async def look_again(self, look: Callable[[FileSystem], T], missing: NotAtHand) -> T:
         """What `look` returns, once a thread has brought what it was missing."""
         for _ in range(SEARCHES):
             if await self._bring(missing) is not None:
                 break  # the device fails: the search will meet that, and the log take note
             try:
-                return self.look(look)
+                return look(self._impatient)
             except NotAtHand as another:
                 missing = another
-        return look()
+        return look(self._file_system)
 
     def _bring(self, missing: NotAtHand) -> asyncio.Future[BaseException | None]:
         brought: asyncio.Future[BaseException | None] = self._loop.create_future()

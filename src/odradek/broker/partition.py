@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
-from odradek.log.marking import append_marker
 from odradek.log.partition_log import PartitionLog
 from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
@@ -160,7 +159,7 @@ class Partition:
         log = self.log
         if self._isr_size < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        append_marker(log, batch, marker, self.registration.leader_epoch, transaction_version)
+        log.append_marker(batch, marker, self.registration.leader_epoch, transaction_version)
         self.on_appended(len(batch))
 
     def on_appended(self, appended_bytes: int) -> None:

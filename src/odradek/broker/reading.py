@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition
+from odradek.env.file_system import FileSystem
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.fetch_response import (
     AbortedTransaction,
@@ -26,6 +27,7 @@ def read(
     isolation: int,
     max_bytes: int,
     whole_first: bool,
+    files: FileSystem | None = None,
 ) -> PartitionData:
     """Read what `wanted` asks for; errors are part of the answer.
 
@@ -34,7 +36,7 @@ def read(
     answer is OFFSET_OUT_OF_RANGE instead, as in Apache Kafka: the fetcher then resets its position.
 
     `max_bytes` is what the whole response has left; with `whole_first` the first batch comes
-    whole even if it is larger than both limits (KIP-74).
+    whole even if it is larger than both limits (KIP-74). Searches read by way of `files`.
     """
     index = wanted.key[1]
     try:
@@ -70,7 +72,12 @@ def read(
     limit = answer.last_stable_offset if committed else answer.high_watermark
     try:
         data = log.read(
-            wanted.fetch_offset, min(wanted.max_bytes, max_bytes), limit, whole_first, committed
+            wanted.fetch_offset,
+            min(wanted.max_bytes, max_bytes),
+            limit,
+            whole_first,
+            committed,
+            files,
         )
     except ApiError as error:  # out of range, on a failed disk, or damaged
         return failed(index, error.code)

@@ -23,6 +23,7 @@ from odradek.broker.context import RequestContext
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition, FetchPlan, PartitionKey
+from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import NotAtHand
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.fetch_request import FetchRequest
@@ -49,8 +50,8 @@ def handle(
     fetch = _Fetch(broker, request, plan, uses_ids)
     wait_ms = max(0, request.max_wait_ms)
 
-    def look() -> FetchResponse | int:
-        return fetch.evaluate(final=wait_ms == 0)
+    def look(files: FileSystem) -> FetchResponse | int:
+        return fetch.evaluate(wait_ms == 0, files)
 
     try:
         result = broker.cold_reads.look(look)
@@ -101,11 +102,11 @@ class _Fetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self.waits_for: list[Partition] = []
 
-    def evaluate(self, final: bool) -> FetchResponse | int:
+    def evaluate(self, final: bool, files: FileSystem | None = None) -> FetchResponse | int:
         """The answer, or (unless `final`) the bytes that are missing for one.
 
         Raises:
-            NotAtHand: as `Storage.without_waiting` says; with what all partitions lack.
+            NotAtHand: `files` would have had to wait; with what all partitions lack.
         """
         read = reading.read
         find = self._find
@@ -121,7 +122,9 @@ class _Fetch:
                 found.append((wanted, partition, None))
                 continue
             try:
-                answer = read(partition, wanted, self._isolation, max(0, left), not any_bytes)
+                answer = read(
+                    partition, wanted, self._isolation, max(0, left), not any_bytes, files
+                )
             except NotAtHand as part:
                 missing.append(part)
                 continue

@@ -18,6 +18,7 @@ from collections.abc import Coroutine
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.partition import Partition
+from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import NotAtHand
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
@@ -42,8 +43,8 @@ def handle(
 ) -> ListOffsetsResponse | Coroutine[None, None, ListOffsetsResponse]:
     """Answer each partition by itself."""
 
-    def look() -> ListOffsetsResponse:
-        return _answer(broker, context, request)
+    def look(files: FileSystem) -> ListOffsetsResponse:
+        return _answer(broker, context, request, files)
 
     try:
         return broker.cold_reads.look(look)
@@ -52,7 +53,7 @@ def handle(
 
 
 def _answer(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest, files: FileSystem
 ) -> ListOffsetsResponse:
     missing: list[NotAtHand] = []
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
@@ -67,7 +68,7 @@ def _answer(
                 if wanted.timestamp < 0 and context.api_version < version_min:
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
                 partition = broker.replicas.find(topic.name, wanted.partition_index)
-                answer = _look_up(partition, wanted, request)
+                answer = _look_up(partition, wanted, request, files)
             except ApiError as error:
                 answer = ListOffsetsPartitionResponse(error_code=error.code)
             except NotAtHand as part:
@@ -82,7 +83,10 @@ def _answer(
 
 
 def _look_up(
-    partition: Partition, wanted: ListOffsetsPartition, request: ListOffsetsRequest
+    partition: Partition,
+    wanted: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    files: FileSystem,
 ) -> ListOffsetsPartitionResponse:
     partition.check_epoch(wanted.current_leader_epoch)
     if request.replica_id != DEBUGGING_CONSUMER_ID:
@@ -96,7 +100,7 @@ def _look_up(
         return ListOffsetsPartitionResponse(
             offset=limit, leader_epoch=partition.registration.leader_epoch
         )
-    found = log.offset_for_timestamp(wanted.timestamp)
+    found = log.offset_for_timestamp(wanted.timestamp, files)
     if found is None:
         return ListOffsetsPartitionResponse()
     if found.offset >= limit and wanted.timestamp not in {EARLIEST, EARLIEST_LOCAL}:

@@ -56,7 +56,7 @@ from odradek.log.errors import (
     OffsetOutOfRange,
     RecordsRefused,
 )
-from odradek.log.flushing import FlushWork
+from odradek.log.flush_state import FlushWork
 from odradek.log.log_manager import LogManager
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_log import PartitionLog

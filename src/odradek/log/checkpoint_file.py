@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from odradek.env.executor import Lock
+from odradek.env.executor import Done, Lock
 from odradek.log.checkpoints import read_offsets, write_offsets
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile
@@ -32,15 +32,25 @@ class CheckpointFile:
         """Of the newest offsets."""
         self._stored = 0
         """Of those that are in the file."""
+        self._waiting: list[Done] = []
+        """Called when the newest offsets are in the file."""
         self._offsets: Offsets | None = None
         """What is in the file, or will be; None if that is not known."""
 
-    def write_later(self, offsets: Offsets, failed: Callable[[], None] = lambda: None) -> None:
-        """Write in the background, if something has changed; `failed` is called if it cannot be."""
+    def write_later(self, offsets: Offsets, written: Done = lambda _: None) -> None:
+        """Write in the background, if something has changed.
+
+        `written` is called when these offsets, or later ones, are in the file; or with the error.
+        """
         if self._offsets == offsets:
+            if self._stored == self._number:
+                written(None)
+            else:
+                self._waiting.append(written)
             return
         self._offsets = offsets
         self._number += 1
+        self._waiting.append(written)
         number = self._number
 
         def work() -> None:
@@ -53,7 +63,10 @@ class CheckpointFile:
             if error is not None:
                 self._directory.refuse("could not write a checkpoint", error)
                 self._offsets = None
-                failed()
+            if error is not None or self._stored == self._number:
+                waiting, self._waiting = self._waiting, []
+                for each in waiting:
+                    each(error)
 
         self._storage.background(work, done)
 

@@ -18,12 +18,12 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from odradek.env.executor import Done
 from odradek.env.file_system import remove_tree
 from odradek.log import names
 from odradek.log.checkpoint_file import CheckpointFile
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DiskFull, LogDirectoryOffline
-from odradek.log.flushing import checkpoint_offset
 from odradek.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -128,13 +128,13 @@ class Chores:
         timed = [log for log in self._manager if min(log.config.flush_ms, interval_max) < _NEVER_MS]
         now = self._storage.clock.now_ms()
         for log in timed:
-            if now - log.last_flush_ms >= log.config.flush_ms:
+            if now - log.flush_state.last_flush_ms >= log.config.flush_ms:
                 log.flush_in_background()
 
     def _forget_fullness(self) -> None:
-        """What does not fit from now on is worth another line."""
+        """What does not fit from now on is worth another log line."""
         for directory in self._manager.online_directories:
-            directory.is_full = False
+            directory.forget_fullness()
 
     # -- checkpoints --------------------------------------------------------------------------
 
@@ -160,6 +160,11 @@ class Chores:
         """
         name = names.RECOVERY_POINT_CHECKPOINT
         self._file(directory, name).write(self._offsets(directory, name))
+
+    def lower_recovery_points(self, directory: LogDirectory, done: Done) -> None:
+        """Write the recovery points of a directory in the background, then call `done`."""
+        name = names.RECOVERY_POINT_CHECKPOINT
+        self._file(directory, name).write_later(self._offsets(directory, name), done)
 
     def write_checkpoints(self, directory: LogDirectory, logs: Collection[PartitionLog]) -> None:
         """Write all checkpoints of a directory, now.
@@ -221,7 +226,7 @@ class Chores:
 
 
 def _recovery_points(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
-    return {log.topic_partition: checkpoint_offset(log) for log in logs}
+    return {log.topic_partition: log.flush_state.checkpoint_offset for log in logs}
 
 
 def _log_start_offsets(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
@@ -229,7 +234,7 @@ def _log_start_offsets(logs: Collection[PartitionLog]) -> dict[TopicPartition, i
     return {
         log.topic_partition: log.log_start_offset
         for log in logs
-        if log.log_start_offset > log.bases[0]
+        if log.log_start_offset > log.segments.bases[0]
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from odradek.env.executor import Executor
 from odradek.log.directory import LogDirectory
-from odradek.log.flushing import FlushWork, last_work
+from odradek.log.flush_state import FlushWork
 from odradek.log.partition_log import PartitionLog
 
 THREADS = 8
@@ -25,7 +25,7 @@ def close_all(logs: Collection[PartitionLog], directory: LogDirectory, executor:
     """
     waiting: list[FlushWork] = []
     for log in logs:
-        work = last_work(log)
+        work = log.last_flush_work()
         if work is not None:
             waiting.append(work)
         if len(waiting) >= STEP:
@@ -33,8 +33,7 @@ def close_all(logs: Collection[PartitionLog], directory: LogDirectory, executor:
             waiting = []
     _run(waiting, directory, executor)
     for log in logs:
-        for segment in log.segments:
-            segment.close_file()
+        log.segments.close_files()
 
 
 def _run(works: list[FlushWork], directory: LogDirectory, executor: Executor) -> None:

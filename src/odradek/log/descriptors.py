@@ -1,12 +1,12 @@
 """Open files, and how many of them there may be.
 
-A file stays open as long as somebody holds its `OpenFile`: the segment that it belongs to, and
-any `FileRange` on its way to a socket. So the pool may forget a file, and a segment may be
-deleted, while a slow reader still sends it. (CPython closes it with the last reference.)
+A file stays open as long as there is a reference to its `OpenFile`: from the segment that it belongs
+to, or from a `FileRange` that is being sent. So the pool may drop a file, and a segment may be
+deleted, while a slow reader is still being sent a part of it.
 
-The pool bounds the files that segments hold. When there are too many, it sweeps over them in the
-order in which they were opened, passes by those used since the last sweep, and lets the others
-go (second chance: nothing is moved per access; the user only sets `used`).
+The pool bounds the files that segments hold. When there are too many, it goes over them in the order
+in which they were opened, skips those that were used since it last asked, and closes the first
+other one (second chance: nothing is moved per access; the holder only notes that it used its file).
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ POOL_LIMIT_DEFAULT = 4096
 class OpenFile:
     """A descriptor that closes itself with the last reference."""
 
-    __slots__ = ("_close", "descriptor", "used")
+    __slots__ = ("_close", "descriptor")
 
     def __init__(self, descriptor: int, close: Callable[[int], None]) -> None:
         self.descriptor = descriptor
-        self.used = True
         self._close = close
 
     def __del__(self) -> None:
@@ -36,9 +35,20 @@ class OpenFile:
 
 
 class FileHolder(Protocol):
-    """What holds one file of the pool; `file` is None while it is not open."""
+    """What holds one file of the pool."""
 
-    file: OpenFile | None
+    @property
+    def file(self) -> OpenFile | None:
+        """None while it is not open."""
+        ...
+
+    def hold_file(self, file: OpenFile | None) -> None:
+        """The pool has opened the file, or takes it away."""
+        ...
+
+    def take_use(self) -> bool:
+        """Whether the file was used since the last time that the pool asked."""
+        ...
 
 
 class DescriptorPool:
@@ -66,7 +76,7 @@ class DescriptorPool:
                 file = OpenFile(descriptor, self._file_system.close)
                 if len(self._holders) >= self._limit:
                     self._sweep()
-                holder.file = file
+                holder.hold_file(file)
                 self._holders[holder] = None
             return file
 
@@ -74,16 +84,14 @@ class DescriptorPool:
         """Let the first file go that was not used since the last look; at worst the oldest."""
         for _ in range(len(self._holders)):
             holder = next(iter(self._holders))
-            file = holder.file
-            if file is None or not file.used:
+            if holder.file is None or not holder.take_use():
                 break
-            file.used = False
             self._holders.move_to_end(holder)
         holder, _ = self._holders.popitem(last=False)
-        holder.file = None
+        holder.hold_file(None)
 
     def release(self, holder: FileHolder) -> None:
         """The holder needs its file no more."""
         with self._lock:
             self._holders.pop(holder, None)
-            holder.file = None
+            holder.hold_file(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from odradek.env.file_system import FileSystem
 from odradek.log import names
 from odradek.log.errors import DiskFull, LogDirectoryOffline, is_for_room
 
@@ -15,7 +16,7 @@ class LogDirectory:
     """See the module. `id` is the directory's in `meta.properties`; None before it has one.
 
     After the first error of its device a directory is offline until the node is started anew:
-    what is on the device is not known any more. `on_failure` is told once. A device that is full
+    what is on the device is not known any more. `on_failure` is called once. A device that is full
     is another matter: a write that was taken back has not happened, and all else goes on.
     """
 
@@ -32,6 +33,40 @@ class LogDirectory:
         self.log_count = 0
         """Logs that lie in it: new ones go where there are fewest."""
         self.on_failure: Callable[[LogDirectory], None] | None = None
+
+    def tell_failure(self, on_failure: Callable[[LogDirectory], None]) -> None:
+        """Call this once when the directory goes offline."""
+        self.on_failure = on_failure
+
+    def lock_with(self, descriptor: int) -> None:
+        """The `.lock` file was locked by this descriptor."""
+        self.lock = descriptor
+
+    def unlock(self, file_system: FileSystem) -> None:
+        """Let others have the directory."""
+        if self.lock is not None:
+            file_system.close(self.lock)
+            self.lock = None
+
+    def set_id(self, directory_id: bytes | None) -> None:
+        """The id was read from `meta.properties`, or written there."""
+        self.id = directory_id
+
+    def on_logs_loaded(self, count: int) -> None:
+        """So many logs lie in it."""
+        self.log_count = count
+
+    def on_log_added(self) -> None:
+        """A log was made in it."""
+        self.log_count += 1
+
+    def on_log_removed(self) -> None:
+        """A log in it was deleted."""
+        self.log_count -= 1
+
+    def forget_fullness(self) -> None:
+        """What does not fit from now on is worth another log line."""
+        self.is_full = False
 
     def file(self, name: str) -> str:
         """The path of a file or directory in it."""

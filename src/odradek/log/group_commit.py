@@ -1,22 +1,17 @@
 """Appends that are answered only once they survive a crash: one flush for all that wait.
 
-The logs of a directory share a disk. While a flush of some of them runs, others gather; the next
-flush takes all of them. So the number of syncs follows the speed of the disk, not the number of
-requests.
+The logs of a directory share a disk. While a flush of some of them runs, others wait; the next flush
+takes all of them. So the number of syncs follows the speed of the disk, not the number of requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from odradek.log.appending import check_online
 from odradek.log.errors import DiskFull, LogDirectoryOffline
-from odradek.log.flushing import FlushWork
+from odradek.log.flush_state import FlushWork
+from odradek.log.partition_log import PartitionLog
 from odradek.log.storage import Background
-
-if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
 
 Flushed = Callable[[DiskFull | LogDirectoryOffline | None], None]
 """Called on the loop's thread: the records survive a crash, or the disk is full or failed."""
@@ -50,7 +45,7 @@ class GroupCommit:
         waiting, self._waiting = self._waiting, {}
         for log, callbacks in waiting.items():
             try:
-                check_online(log)
+                log.partition_directory.check_online()
                 work = log.flush_work()
             except (DiskFull, LogDirectoryOffline) as error:
                 _call(callbacks, error)

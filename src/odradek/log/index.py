@@ -128,23 +128,29 @@ class Index:
         finally:
             file_system.close(descriptor)
 
+    def forget_from(self, count: int) -> None:
+        """Keep the first `count` entries. The file is not touched."""
+        self._last = None
+        self._block = b""
+        if count >= self.stored:
+            del self.tail[(count - self.stored) * self.ENTRY.size :]
+        else:
+            self.tail.clear()
+            self.stored = count
+
     def truncate(self, file_system: FileSystem, path: str, count: int) -> None:
-        """Keep the first `count` entries.
+        """Keep the first `count` entries, in the file too.
 
         Raises:
             OSError: the device failed.
         """
-        size = self.ENTRY.size
-        self._last = None
-        self._block = b""
-        if count >= self.stored:
-            del self.tail[(count - self.stored) * size :]
+        was_stored = self.stored
+        self.forget_from(count)
+        if count >= was_stored:
             return
-        self.tail.clear()
-        self.stored = count
         descriptor = file_system.open(path, CREATE)
         try:
-            file_system.truncate(descriptor, count * size)
+            file_system.truncate(descriptor, count * self.ENTRY.size)
         finally:
             file_system.close(descriptor)
 

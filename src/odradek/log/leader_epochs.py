@@ -1,10 +1,10 @@
 """Where each leader epoch begins in a log (`LeaderEpochFileCache`).
 
-A follower, or a consumer that fears truncation, asks where an epoch ended; the answer tells from
-where on two logs may differ. Both columns grow. The checkpoint file is written when the log is
-flushed: what a crash takes away is found again in the batches after the recovery point. An epoch
-that has no record yet is not written, for it is forgotten when the log is loaded; so electing
-ten thousand leaders writes no file.
+A follower, or a consumer that checks for truncation, asks where an epoch ended; the answer tells
+from which offset on two logs may differ. Both columns grow. The checkpoint file is written when the
+log is flushed: entries that a crash loses are found again in the batches after the recovery point.
+An epoch that has no record yet is not written, because it is dropped when the log is loaded; so
+electing ten thousand leaders writes no file.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """The epochs of one log, oldest first."""
 
-    __slots__ = ("_is_dirty", "_written", "epochs", "start_offsets")
+    __slots__ = ("_is_dirty", "_written", "epochs", "latest", "start_offsets")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self.epochs: list[int] = []
         self.start_offsets: list[int] = []
+        self.latest = UNDEFINED_EPOCH
+        """The latest epoch; -1 if there is none."""
         for epoch, start_offset in entries or ():
             self.assign(epoch, start_offset)
         self._written: tuple[tuple[int, int], ...] | None = tuple(self.entries)
@@ -34,11 +36,6 @@ class LeaderEpochs:
     def entries(self) -> list[tuple[int, int]]:
         """(epoch, start offset), oldest first."""
         return list(zip(self.epochs, self.start_offsets, strict=True))
-
-    @property
-    def latest(self) -> int:
-        """The latest epoch; -1 if there is none."""
-        return self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
 
     def to_write(self, end_offset: int) -> tuple[tuple[int, int], ...] | None:
         """What the checkpoint file should hold while the log ends here; None if it does."""
@@ -69,6 +66,7 @@ class LeaderEpochs:
             offsets.pop()
         epochs.append(epoch)
         offsets.append(start_offset)
+        self.latest = epoch
         self._is_dirty = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -95,6 +93,7 @@ class LeaderEpochs:
         if kept < len(self.epochs):
             del self.epochs[kept:]
             del self.start_offsets[kept:]
+            self.latest = self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
             self._is_dirty = True
 
     def truncate_from_start(self, start_offset: int) -> None:
@@ -109,5 +108,6 @@ class LeaderEpochs:
     def clear(self) -> None:
         """Forget all."""
         self._is_dirty = True
+        self.latest = UNDEFINED_EPOCH
         self.epochs.clear()
         self.start_offsets.clear()

@@ -1,10 +1,10 @@
-"""Makes the parts of a log from the files in its directory; recovery lives here alone.
+"""Makes the parts of a log from the files in its directory; recovery happens here only.
 
-1. Files that a crash left on their way out (`.deleted`) or unfinished (`.cleaned`) are removed. A
+1. Files that a crash left half deleted (`.deleted`) or unfinished (`.cleaned`) are removed. A
    replacement that was whole (`.swap`) takes the place of the segments that it covers.
 2. Segments are listed. One without its index is recovered.
 3. After anything but a clean shutdown, segments from the recovery point on are recovered
-   (`recovery`); once one had to be cut, those after it go.
+   (`recovery`); once one had to be cut, those after it are removed.
 4. The leader epochs are fitted to what is left, and the producers are found again, from the
    newest snapshot below and the batches after it.
 
@@ -18,18 +18,17 @@ from collections.abc import Sequence
 from functools import partial
 
 from odradek.config.topic_config import TopicConfig
-from odradek.env.file_system import CREATE_EMPTY, FileSystem, write_fully
-from odradek.log import names, snapshots
+from odradek.env.file_system import FileSystem
+from odradek.log import names
 from odradek.log.checkpoints import read_leader_epochs
 from odradek.log.errors import DamagedFile
-from odradek.log.index import OffsetIndex, TimeIndex
 from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.producer_snapshot import snapshot_content
-from odradek.log.producer_state import ProducerState
-from odradek.log.producers_on_disk import load_newest_snapshot, replay_segment
+from odradek.log.log_segments import LogSegments
+from odradek.log.partition_directory import PartitionDirectory
+from odradek.log.producer_state_manager import ProducerStateManager
 from odradek.log.recovery import recover_segment
-from odradek.log.segment import Segment, create_segment_file
-from odradek.log.storage import Storage
+from odradek.log.roll_policy import RollPolicy
+from odradek.log.segment import Segment
 
 logger = logging.getLogger("odradek.log")
 
@@ -40,48 +39,57 @@ class LoadedLog:
     """The parts of a log; `PartitionLog` is made from them."""
 
     __slots__ = (
-        "is_new",
         "leader_epochs",
         "log_end_offset",
-        "log_start_offset",
         "producers",
         "recovered_segments",
         "recovery_point",
         "sealed_offset",
         "segments",
-        "snapshot_offset",
-        "snapshots",
     )
 
-    def __init__(self, segments: list[Segment], log_start_offset: int, log_end_offset: int) -> None:
+    def __init__(
+        self,
+        segments: LogSegments,
+        leader_epochs: LeaderEpochs,
+        producers: ProducerStateManager,
+        *,
+        log_end_offset: int,
+        recovery_point: int,
+        sealed_offset: int,
+        recovered_segments: int = 0,
+    ) -> None:
         self.segments = segments
-        self.log_start_offset = log_start_offset
+        self.leader_epochs = leader_epochs
+        self.producers = producers
         self.log_end_offset = log_end_offset
-        self.recovery_point = log_end_offset
-        self.sealed_offset = segments[-1].base_offset
-        self.leader_epochs = LeaderEpochs()
-        self.producers: ProducerState | None = None
-        self.snapshots: list[int] = []
-        self.snapshot_offset = log_start_offset
-        self.is_new = False
-        self.recovered_segments = 0
+        self.recovery_point = recovery_point
+        self.sealed_offset = sealed_offset
+        self.recovered_segments = recovered_segments
 
 
-def create(storage: Storage, path: str, config: TopicConfig) -> LoadedLog:
+def create(directory: PartitionDirectory, config: TopicConfig) -> LoadedLog:
     """An empty log in a new directory.
 
     Raises:
         OSError: the device failed.
     """
+    storage, path = directory.storage, directory.path
     storage.file_system.make_directory(path)
-    loaded = LoadedLog([_create_segment(storage, path, 0, config)], 0, 0)
-    loaded.is_new = True
-    return loaded
+    directory.on_created()
+    segment = Segment.create(storage, path, 0, RollPolicy(config))
+    return LoadedLog(
+        LogSegments(directory, [segment], 0),
+        LeaderEpochs(),
+        ProducerStateManager(directory, [], 0),
+        log_end_offset=0,
+        recovery_point=0,
+        sealed_offset=0,
+    )
 
 
 def load(
-    storage: Storage,
-    path: str,
+    directory: PartitionDirectory,
     config: TopicConfig,
     *,
     recovery_point: int,
@@ -91,19 +99,21 @@ def load(
     """The log in a directory; `recovery_point` and `log_start_offset` come from checkpoints.
 
     Raises:
+        DamagedFile: nobody can tell where the log ends, although it was closed.
         OSError: the device failed.
     """
-    return _Loader(storage, path, config).load(recovery_point, log_start_offset, was_clean)
+    return _Loader(directory, config).load(recovery_point, log_start_offset, was_clean)
 
 
 class _Loader:
-    def __init__(self, storage: Storage, path: str, config: TopicConfig) -> None:
-        self.storage = storage
-        self.file_system: FileSystem = storage.file_system
-        self.path = path
+    def __init__(self, directory: PartitionDirectory, config: TopicConfig) -> None:
+        self.directory = directory
+        self.storage = directory.storage
+        self.file_system: FileSystem = directory.storage.file_system
+        self.path = directory.path
         self.config = config
         self.names: set[str] = set()
-        self.producers: ProducerState | None = None
+        self.producers = ProducerStateManager(directory, [], 0)
         self.epochs = LeaderEpochs()
         self.recovered = 0
 
@@ -114,38 +124,44 @@ class _Loader:
         self.clear_away()
         self.epochs = self.read_epochs()
         segments = self.list_segments()
-        snapshot_offsets = self.list_snapshots(segments)
-        broken = self.first_broken(segments)
-        first = len(segments)
+        snapshots = self.list_snapshots(segments)
+        self.producers = ProducerStateManager(self.directory, snapshots, log_start_offset)
+        first = self.first_broken(segments)
         if not was_clean:
-            first = max(0, _segment_of(segments, recovery_point))
-        first = min(first, broken)
+            first = min(first, max(0, _segment_of(segments, recovery_point)))
         end: int | None = None
         if first < len(segments):
-            end = self.recover(segments, first, log_start_offset, snapshot_offsets)
+            end = self.recover(segments, first, log_start_offset)
+        has_producers = end is not None
         if segments and end is None:
             end = segments[-1].next_offset()
             segments[-1].forget_indexes()
         if end is not None and end < log_start_offset:
-            self.drop_all(segments, snapshot_offsets, end, log_start_offset)
-            end = None
+            self.drop_all(segments, end, log_start_offset)
+            end, has_producers = None, False
         if not segments:
-            segments.append(_create_segment(self.storage, self.path, log_start_offset, self.config))
+            policy = RollPolicy(self.config)
+            segments.append(Segment.create(self.storage, self.path, log_start_offset, policy))
         if end is None:
             end = log_start_offset
-        loaded = LoadedLog(segments, max(log_start_offset, segments[0].base_offset), end)
-        loaded.recovery_point = (
-            end if was_clean and not self.recovered else min(recovery_point, end)
-        )
-        loaded.recovered_segments = self.recovered
-        if self.recovered:
-            loaded.sealed_offset = segments[min(first, len(segments) - 1)].base_offset
+        start = max(log_start_offset, segments[0].base_offset)
         self.epochs.truncate_from_end(end)
         self.epochs.truncate_from_start(log_start_offset)
-        self.fill_epochs(segments, loaded.log_start_offset)
-        loaded.leader_epochs = self.epochs
-        self.add_producers(loaded, snapshot_offsets, was_clean)
-        return loaded
+        self.fill_epochs(segments, start)
+        if not has_producers:
+            self.load_producers(segments, start, end, was_clean)
+        elif end > start:
+            self.producers.take_snapshot(end)
+        sealed = min(first, len(segments) - 1) if self.recovered else -1
+        return LoadedLog(
+            LogSegments(self.directory, segments, start),
+            self.epochs,
+            self.producers,
+            log_end_offset=end,
+            recovery_point=end if was_clean and not self.recovered else min(recovery_point, end),
+            sealed_offset=segments[sealed].base_offset,
+            recovered_segments=self.recovered,
+        )
 
     # -- leftovers of a crash -----------------------------------------------------------------
 
@@ -167,9 +183,13 @@ class _Loader:
         bounds = []
         for name in swaps:
             if name.endswith(names.LOG + names.SWAP):
-                segment = self.segment(_offset(name))
-                segment.suffix = names.SWAP
-                segment.size = self.file_size(name)
+                segment = Segment(
+                    self.storage,
+                    self.path,
+                    _offset(name),
+                    self.file_size(name),
+                    suffix=names.SWAP,
+                )
                 bounds.append((segment.base_offset, segment.next_offset()))
                 segment.close_file()
         if bounds:
@@ -177,7 +197,7 @@ class _Loader:
             for name in sorted(self.names):
                 offset = names.offset_of(name)
                 if offset is not None and low <= offset < high and not name.endswith(names.SWAP):
-                    logger.info("%s/%s was compacted: it goes", self.path, name)
+                    logger.info("%s/%s was compacted: it is removed", self.path, name)
                     self.remove(name)
         for name in sorted(swaps):
             target = name.removesuffix(names.SWAP)
@@ -189,19 +209,16 @@ class _Loader:
         self.file_system.remove(f"{self.path}/{name}")
         self.names.discard(name)
 
-    def drop_all(
-        self, segments: list[Segment], snapshot_offsets: list[int], end: int, start: int
-    ) -> None:
+    def drop_all(self, segments: list[Segment], end: int, start: int) -> None:
         logger.warning(
-            "%s ends at offset %d, before its start %d: files are missing; what is left of it goes",
+            "%s ends at offset %d, before its start %d: files are missing; the rest is removed",
             self.path,
             end,
             start,
         )
         self.drop(segments, 0)
-        self.drop_snapshots(snapshot_offsets, -1)
+        self.producers.drop_snapshots_above(-1)
         self.epochs.clear()
-        self.producers = None
 
     # -- segments -----------------------------------------------------------------------------
 
@@ -214,19 +231,14 @@ class _Loader:
             offset = names.offset_of(name)
             kind = name[20:]
             if offset is not None and kind in names.SEGMENT_KINDS and offset not in bases:
-                logger.warning("%s/%s has no segment: it goes", self.path, name)
+                logger.warning("%s/%s has no segment: it is removed", self.path, name)
                 self.remove(name)
         segments = []
         for base in sorted(bases):
-            segment = self.segment(base)
-            segment.size = self.file_size(names.file_name(base, names.LOG))
-            if names.file_name(base, names.TRANSACTION_INDEX) not in self.names:
-                segment.aborted = []
-            segments.append(segment)
+            size = self.file_size(names.file_name(base, names.LOG))
+            has_aborted = names.file_name(base, names.TRANSACTION_INDEX) in self.names
+            segments.append(Segment(self.storage, self.path, base, size, has_aborted=has_aborted))
         return segments
-
-    def segment(self, base_offset: int) -> Segment:
-        return Segment(self.storage, self.path, base_offset, 0, self.storage.clock.now_ms())
 
     def file_size(self, name: str) -> int:
         status = self.file_system.status(f"{self.path}/{name}")
@@ -241,28 +253,21 @@ class _Loader:
                     return number
         return len(segments)
 
-    def recover(
-        self,
-        segments: list[Segment],
-        first: int,
-        log_start_offset: int,
-        snapshot_offsets: list[int],
-    ) -> int:
+    def recover(self, segments: list[Segment], first: int, log_start_offset: int) -> int:
         """Recover the segments from `first` on; the log's end."""
         start = segments[first].base_offset
-        self.drop_snapshots(snapshot_offsets, start)
-        state, offset = load_newest_snapshot(
-            self.file_system, self.path, snapshot_offsets, log_start_offset
-        )
+        # Snapshots inside what is recovered are not to be trusted: perhaps they are not whole.
+        self.producers.drop_snapshots_above(start)
+        offset = self.producers.load_newest_snapshot(log_start_offset)
         for segment in segments[max(0, _segment_of(segments, offset)) : first]:
-            self.replay(state, segment, max(offset, log_start_offset), start)
+            self.replay(segment, max(offset, log_start_offset), start)
         end = start
         for number, segment in list(enumerate(segments))[first:]:
             self.recovered += 1
             result = recover_segment(
                 segment,
                 segment.size,
-                state,
+                self.producers,
                 self.epochs,
                 self.config.index_interval_bytes,
                 before_cut=partial(self.drop, segments, number + 1),
@@ -271,12 +276,11 @@ class _Loader:
             segment.close_file()
             if result.cut_bytes:
                 break
-        self.producers = state
         return end
 
-    def replay(self, state: ProducerState, segment: Segment, start: int, end: int) -> None:
+    def replay(self, segment: Segment, start: int, end: int) -> None:
         try:
-            replay_segment(state, segment, start, end)
+            self.producers.replay_segment(segment, start, end)
         except DamagedFile as error:
             # It lies below the recovery point: it was whole once, and no crash did this.
             logger.error("producers of %s are not known: %s", self.path, error)
@@ -286,7 +290,7 @@ class _Loader:
         if first >= len(segments):
             return
         for segment in reversed(segments[first:]):
-            logger.warning("%s lies after a cut: it goes", segment.path(names.LOG))
+            logger.warning("%s lies after a cut: it is removed", segment.path(names.LOG))
             segment.close_file()
             for kind in names.SEGMENT_KINDS:
                 name = names.file_name(segment.base_offset, kind)
@@ -338,53 +342,16 @@ class _Loader:
                 self.remove(names.file_name(offset, names.PRODUCER_SNAPSHOT))
         return kept
 
-    def drop_snapshots(self, offsets: list[int], above: int) -> None:
-        """Snapshots inside what is recovered are not to be trusted: taken, but perhaps not whole."""
-        while offsets and offsets[-1] > above:
-            self.remove(names.file_name(offsets.pop(), names.PRODUCER_SNAPSHOT))
-
-    def add_producers(self, loaded: LoadedLog, offsets: list[int], was_clean: bool) -> None:
-        end = loaded.log_end_offset
-        state = self.producers
-        if state is None:
-            self.drop_snapshots(offsets, end)
-            state, offset = load_newest_snapshot(
-                self.file_system, self.path, offsets, loaded.log_start_offset
-            )
-            # A clean shutdown without any snapshot comes from a version that knew no producers.
-            if offset < end and (offsets or not was_clean):
-                for segment in loaded.segments[max(0, _segment_of(loaded.segments, offset)) :]:
-                    self.replay(state, segment, max(offset, loaded.log_start_offset), end)
-            loaded.snapshot_offset = offset
-        elif end > loaded.log_start_offset:
-            self.write_snapshot(state, end)
-            if end not in offsets:
-                offsets.append(end)
-            loaded.snapshot_offset = end
-        loaded.snapshots = offsets
-        if state.entries:
-            loaded.producers = state
-
-    def write_snapshot(self, state: ProducerState, offset: int) -> None:
-        path = snapshots.path_of(self.path, offset)
-        descriptor = self.file_system.open(path, CREATE_EMPTY)
-        try:
-            content = snapshot_content(state.entries.values())
-            write_fully(self.file_system, descriptor, content, 0)
-        finally:
-            self.file_system.close(descriptor)
-
-
-def _create_segment(storage: Storage, path: str, base_offset: int, config: TopicConfig) -> Segment:
-    segment = Segment(storage, path, base_offset, 0, storage.clock.now_ms())
-    segment.max_timestamp = -1
-    segment.offset_index = OffsetIndex()
-    segment.time_index = TimeIndex()
-    segment.aborted = []
-    size = config.segment_bytes if config.preallocate else 0
-    create_segment_file(storage.file_system, segment.path(names.LOG), size)
-    segment.write_indexes()
-    return segment
+    def load_producers(
+        self, segments: list[Segment], start: int, end: int, was_clean: bool
+    ) -> None:
+        producers = self.producers
+        producers.drop_snapshots_above(end)
+        offset = producers.load_newest_snapshot(start)
+        # A clean shutdown without any snapshot comes from a version that knew no producers.
+        if offset < end and (producers.snapshots or not was_clean):
+            for segment in segments[max(0, _segment_of(segments, offset)) :]:
+                self.replay(segment, max(offset, start), end)
 
 
 def _segment_of(segments: list[Segment], offset: int) -> int:

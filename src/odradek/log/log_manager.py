@@ -97,8 +97,11 @@ class LogManager:
         start_cleaner = start_cleaner or (lambda: ProcessChild(executor.start_process(WORKER)))
         self.cleaner = LogCleaner(self, start_cleaner) if config.log_cleaner_enable else None
         self._chores = Chores(self)
-        self.storage.remove_later = self._chores.remove_later
-        self.storage.truncated = self._chores.write_recovery_points
+        self.storage.connect(
+            self._chores.remove_later,
+            self._chores.write_recovery_points,
+            self._chores.lower_recovery_points,
+        )
 
     # -- start and end ------------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class LogManager:
         """
         for path in self.config.log_dirs:
             directory = open_directory(self.storage.file_system, path)
-            directory.on_failure = self._directory_failed
+            directory.tell_failure(self._directory_failed)
             self.directories.append(directory)
         self._check_directories()
 
@@ -150,7 +153,7 @@ class LogManager:
             for partition, damaged in contents.damaged.items():
                 logger.error("%s is damaged and stays offline: %s", partition, damaged.problem)
             self._damaged |= contents.damaged
-            directory.log_count = len(contents.logs)
+            directory.on_logs_loaded(len(contents.logs))
             if not contents.was_clean:
                 # A log may end below the point up to which it was thought to be safe.
                 self._chores.write_recovery_points(directory)
@@ -191,9 +194,7 @@ class LogManager:
     def release(self) -> None:
         """Let others have the log directories. No log may be in use."""
         for directory in self.directories:
-            if directory.lock is not None:
-                self.storage.file_system.close(directory.lock)
-                directory.lock = None
+            directory.unlock(self.storage.file_system)
 
     def tick(self) -> int:
         """Do what is due; milliseconds until the next call."""
@@ -239,7 +240,7 @@ class LogManager:
                 try:
                     assign_topic_id(log, topic_id)
                 except OSError as error:
-                    raise log.refuse("note the topic of", error) from error
+                    raise log.partition_directory.refuse("write the topic id of", error) from error
             elif log.topic_id != topic_id:
                 raise InconsistentTopicId(
                     f"the log of {partition} is of the topic id {uuids.to_text(log.topic_id)}, "
@@ -261,7 +262,7 @@ class LogManager:
         except OSError as error:
             raise directory.refuse(f"could not make the log of {partition}", error) from error
         self.logs[partition] = log
-        directory.log_count += 1
+        directory.on_log_added()
         return log
 
     def _directory_for(self, is_new: bool, directory_id: bytes) -> LogDirectory:
@@ -283,19 +284,20 @@ class LogManager:
             LogDirectoryOffline: the disk failed.
         """
         log = self.logs.pop(partition, None)
-        found = log or self._damaged.pop(partition, None)
-        if found is None:
-            return False
-        directory = found.directory
+        damaged = self._damaged.pop(partition, None)
         if log is not None:
-            log.is_deleted = True
-            log.go_offline()
-            directory.log_count -= 1
+            directory, old_path = log.directory, log.path
+            log.on_deleted()
+            directory.on_log_removed()
+        elif damaged is not None:
+            directory, old_path = damaged.directory, damaged.path
+        else:
+            return False
         kind = names.STRAY_DIRECTORY if is_stray else names.DELETE_DIRECTORY
         name = names.retired_directory(partition, kind, self.storage.random_bytes(16))
         path = directory.file(name)
         try:
-            self.storage.file_system.rename(found.path, path)
+            self.storage.file_system.rename(old_path, path)
         except OSError as error:
             raise directory.fail(f"could not delete {partition}", error) from error
         logger.info("%s: its directory is %s now", partition, path)
@@ -313,8 +315,9 @@ class LogManager:
     def update_all_configs(self, config: BrokerConfig) -> None:
         """The broker's settings have changed: take over what concerns producers, and ask for the
         settings of every topic again."""
-        self.storage.producer_expiration_ms = config.producer_id_expiration_ms
-        self.storage.verify_transactions = config.transaction_partition_verification_enable
+        self.storage.update_settings(
+            config.producer_id_expiration_ms, config.transaction_partition_verification_enable
+        )
         configs: dict[str, TopicConfig] = {}
         for (topic, _), log in self.logs.items():
             if topic not in configs:
@@ -348,8 +351,6 @@ class LogManager:
         for log in lost:
             log.go_offline()
             del self.logs[log.topic_partition]
-        if directory.lock is not None:
-            self.storage.file_system.close(directory.lock)
-            directory.lock = None
+        directory.unlock(self.storage.file_system)
         if self._on_directory_failure is not None:
             self._on_directory_failure(directory, lost)

@@ -1,333 +1,154 @@
-"""The log of one partition: appends, reads, and the offsets that others go by.
+"""The log of one partition (`UnifiedLog` in Apache Kafka).
 
     log start offset <= last stable offset <= high watermark <= log end offset
 
-A log is a list of segments; the newest is active. Everything here runs on one thread.
+A log is put together from parts, each of which alone writes its fields:
 
-The two functions that every request passes, `append_as_leader` and `read`, are written for the
-usual case: one batch that is appended as it came, and a read that starts at one of the last
-batches. What is unusual in any way goes to `appending` and `reading`, which do everything by the
-book. The usual case relies on this:
+- `segments` (`LogSegments`): the files, oldest first, and the log start offset.
+- `flush_state` (`FlushState`): what survives a crash, and the flushes.
+- `producers` (`ProducerStateManager`): sequence numbers and transactions.
+- `leader_epochs` (`LeaderEpochs`): where each epoch begins.
+- `cleaning` (`CleaningState`): how far the log is compacted.
+- `LogAppender`: the end of the log; appends, rolls, truncates.
+- `partition_directory` (`PartitionDirectory`): paths, and failures of the disk.
 
-- The 61 bytes of the header are unpacked once; `crc32c` over the rest proves that the payload is
-  what the client sent, `has_plain_records` that it is made of records. What the topic wants
-  beyond that (recompression, limits of age) is seen to in `validation`.
-- Base offset and leader epoch are written into the receive buffer, and the buffer to the file in
-  one call. If the call fails, the disk is full or the log directory offline, and nothing else
-  has changed.
-- `_recent` and `_older` remember the positions of the last batches of the active segment, by
-  base offset, so that a consumer at the tail is served without a search.
+`PartitionLog` itself keeps the high watermark and the settings. Everything runs on one thread.
 
-Attributes without an underscore are for the modules of this room; from outside they are to be
-read only, except `high_watermark`.
+Two methods are on the path of every request. `append_as_leader` is `LogAppender`'s. `read` serves
+a consumer at the tail: the active segment remembers where its last batches begin. Both ends of
+such a read, the offset and the limit (a high watermark that is behind the log's end, say), are
+looked up there; any other read searches the indexes (`reading`).
 """
 
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Sequence
-from struct import Struct
-from typing import TYPE_CHECKING
 
 from odradek.config.topic_config import TopicConfig
 from odradek.env.file_range import FileRange
-from odradek.log import appending, flushing, listing, reading, retention, rolling, truncation
+from odradek.env.file_system import FileSystem
+from odradek.log import reading, retention, time_search
+from odradek.log.cleaning_state import CleaningState
 from odradek.log.directory import LogDirectory
-from odradek.log.errors import (
-    DamagedFile,
-    DiskFull,
-    LogDamaged,
-    LogDirectoryOffline,
-    OffsetOutOfRange,
+from odradek.log.errors import DamagedFile, DiskFull, LogDirectoryOffline, OffsetOutOfRange
+from odradek.log.flush_state import FlushState, FlushWork, Truncated
+from odradek.log.loader import LoadedLog
+from odradek.log.log_appender import LogAppender
+from odradek.log.partition_directory import PartitionDirectory
+from odradek.log.results import (
+    AppendInfo,
+    FetchData,
+    ProducerDescription,
+    TimestampOffset,
+    new_fetch_data,
 )
-from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.origin import AppendOrigin
-from odradek.log.producer_state import NONE, ProducerState
-from odradek.log.results import AppendInfo, FetchData, ProducerDescription, TimestampOffset
 from odradek.log.segment import Segment
 from odradek.log.storage import Storage
+from odradek.log.time_search import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST
 from odradek.log.transaction_index import AbortedTransaction
-from odradek.log.validation import attributes_in_place
-from odradek.model.topic_partition import TopicPartition
-from odradek.records.batch import (
-    ATTRIBUTES_POSITION,
-    CODEC_MASK,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC,
-    SEQUENCE_MAX,
-    TRANSACTIONAL_FLAG,
-    Buffer,
-)
-from odradek.records.checksum import crc32c
-from odradek.records.structure import has_plain_records
-
-if TYPE_CHECKING:
-    from odradek.log.loader import LoadedLog
-
-_RECENT_MAX = 32
-"""Batches of which the position is remembered: between this and twice as many."""
-_ORIGINS = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
-"""Who may append in place; first the one whose records some topics have walked."""
+from odradek.records.batch import NO_TIMESTAMP, Buffer
+from odradek.records.control import EndOfTransaction
 
 logger = logging.getLogger("odradek.log")
 
-_unpack_front = Struct(">qi4xbIhiq").unpack_from
-"""Base offset, length, magic, CRC, attributes, last offset delta, base timestamp."""
-_unpack_back = Struct(">35xqqhii").unpack_from
-"""Max timestamp, producer id and epoch, base sequence, record count."""
-_pack_start = appending.BATCH_START.pack_into
+
+def _nobody_waits(_refusal: DiskFull | LogDirectoryOffline | None) -> None:
+    """Called when a truncation survives a crash."""
 
 
 class PartitionLog:
     """See the module. Made by `LogManager`."""
 
     __slots__ = (
+        "_appender",
         "_high_watermark",
-        "_index_interval",
-        "_needs_keys",
-        "_older",
-        "_pwrite",
-        "_recent",
-        "active",
-        "attributes_in_place",
-        "bases",
+        "append_as_leader",
+        "cleaning",
         "config",
-        "directory",
-        "first_dirty_offset",
-        "first_unstable_offset",
-        "flush_offset",
-        "flushes",
-        "generation",
-        "in_place",
-        "is_cleaning",
-        "is_deleted",
+        "flush_state",
         "is_flushed_before_ack",
-        "is_new",
-        "is_unsynced",
-        "last_flush_ms",
-        "leader_epoch",
         "leader_epochs",
-        "log_end_offset",
-        "log_start_offset",
-        "path",
+        "partition_directory",
         "producers",
-        "recovery_point",
-        "roll_size",
-        "sealed_offset",
         "segments",
-        "size_max",
-        "snapshot_offset",
-        "snapshots",
-        "storage",
-        "timestamp_limit",
         "topic_id",
         "topic_partition",
     )
 
-    roll_size: int
-    """A batch that makes the active segment larger than this goes to a new one."""
-    flush_offset: int
-    """After the record of this offset a flush is due."""
-    is_flushed_before_ack: bool
-    """Who appends waits for a flush (`LogManager.when_flushed`) before anybody is told."""
-
     def __init__(
         self,
-        storage: Storage,
-        directory: LogDirectory,
-        path: str,
-        topic_partition: TopicPartition,
+        directory: PartitionDirectory,
         topic_id: bytes | None,
         config: TopicConfig,
         loaded: LoadedLog,
     ) -> None:
-        self.storage = storage
-        self.directory = directory
-        """The log directory (one of `log.dirs`) that the partition's directory lies in."""
-        self.path = path
-        self.topic_partition = topic_partition
+        self.partition_directory = directory
+        self.topic_partition = directory.topic_partition
         self.topic_id = topic_id
-        self.segments: list[Segment] = loaded.segments
-        """Oldest first, never empty; `active` is the last one."""
-        self.bases: list[int] = [segment.base_offset for segment in loaded.segments]
-        self.active: Segment = loaded.segments[-1]
-        self.log_start_offset: int = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
-        """The offset that the next record gets."""
-        self.recovery_point = loaded.recovery_point
-        """All before it survives a crash of the machine."""
-        self.sealed_offset = loaded.sealed_offset
-        """Segments before it survive it with their indexes."""
-        self.leader_epochs: LeaderEpochs = loaded.leader_epochs
-        self.leader_epoch = self.leader_epochs.latest
-        self.producers: ProducerState | None = loaded.producers
-        """None while no producer has numbered its batches."""
-        self.snapshots: list[int] = loaded.snapshots
-        """Offsets of the producer snapshots on disk, ascending."""
-        self.snapshot_offset = loaded.snapshot_offset
-        self.first_unstable_offset: int = NONE
-        self._high_watermark: int = self.log_start_offset
-        self.generation = 0
-        """Goes up when records are dropped, so that a flush under way knows."""
-        self.first_dirty_offset: int = NONE
-        """All before it has been compacted; -1: nothing has (see `cleaner`)."""
-        self.is_cleaning = False
-        """Compaction copies old segments: they are to stay until it has ended."""
-        self.is_deleted = False
-        self.flushes = flushing.FlushOrder()
-        self.is_new = loaded.is_new
-        """Whether the name of the partition's directory may be lost in a crash."""
-        self.is_unsynced = loaded.is_new
-        """Whether names in it may be lost."""
-        self.last_flush_ms = storage.clock.now_ms()
-        self._recent: dict[int, int] = {}
-        self._older: dict[int, int] = {}
-        self._pwrite = storage.file_system.pwrite
-        self.update_config(config)
-        self.refresh_first_unstable_offset()
-
-    # -- settings -----------------------------------------------------------------------------
+        self.segments = loaded.segments
+        self.leader_epochs = loaded.leader_epochs
+        self.producers = loaded.producers
+        self.flush_state = FlushState(
+            directory,
+            loaded.segments,
+            loaded.leader_epochs,
+            loaded.producers,
+            recovery_point=loaded.recovery_point,
+            sealed_offset=loaded.sealed_offset,
+        )
+        self.cleaning = CleaningState()
+        self._high_watermark = loaded.segments.log_start_offset
+        self._appender = LogAppender(
+            directory,
+            loaded.segments,
+            self.flush_state,
+            loaded.producers,
+            loaded.leader_epochs,
+            config,
+            loaded.log_end_offset,
+        )
+        self.append_as_leader = self._appender.append_as_leader
+        """See `LogAppender.append_as_leader`. Bound here, so that a request pays for one call."""
+        self._set_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
         """Go by these settings from now on."""
+        self._appender.update_config(config)
+        self._set_config(config)
+
+    def _set_config(self, config: TopicConfig) -> None:
         self.config = config
-        walks = config.message_timestamp_before_max_ms < 2**62
-        self._needs_keys = config.is_compacted
-        self.in_place = () if config.is_log_append_time else _ORIGINS[walks:]
-        self.attributes_in_place = attributes_in_place(config.compression_type)
-        self.size_max = min(config.max_message_bytes, config.segment_bytes)
-        self._index_interval = config.index_interval_bytes
-        self.timestamp_limit = -1
-        rolling.set_limits(self, self.active)
-        flushing.set_flush_offset(self)
+        self.is_flushed_before_ack = config.flush_messages == 1
+        """Records are committed when they survive a crash: see `LogManager.when_flushed`."""
+        self.flush_state.set_interval(config.flush_messages)
 
-    # -- append -------------------------------------------------------------------------------
+    def set_topic_id(self, topic_id: bytes) -> None:
+        """The topic id of the log's directory was written."""
+        self.topic_id = topic_id
+        self.partition_directory.on_names_changed()
 
-    def append_as_leader(
-        self,
-        records: Buffer,
-        leader_epoch: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        *,
-        verification_guard: int = 0,
-        transaction_version: int = 0,
-    ) -> AppendInfo:
-        """Append what a producer or coordinator sent; `records` is written to.
-
-        `verification_guard` comes from `start_verification`; `transaction_version` is that of a
-        marker's coordinator (KIP-1228).
-
-        Raises:
-            RecordsRefused: with the code, message and record errors for the answer.
-            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
-        """
-        size = len(records)
-        if origin not in self.in_place or size < HEADER_SIZE:
-            return appending.append(
-                self, records, leader_epoch, origin, verification_guard, transaction_version
-            )
-        base_offset, length, magic, crc, attributes, delta, base_timestamp = _unpack_front(records)
-        max_timestamp, producer_id, epoch, sequence, count = _unpack_back(records)
-        codec, time_span = attributes & CODEC_MASK, max_timestamp - base_timestamp
-        entry = None
-        is_transactional = attributes & TRANSACTIONAL_FLAG
-        if producer_id >= 0 and self.producers is not None:
-            entry = self.producers.continued(
-                producer_id, epoch, sequence, is_transactional, verification_guard
-            )
-        if (
-            length + LOG_OVERHEAD != size
-            or size > self.size_max
-            or magic != MAGIC
-            or base_offset
-            or attributes not in self.attributes_in_place
-            or not 0 < count == delta + 1
-            or max_timestamp > self.timestamp_limit
-            or leader_epoch != self.leader_epoch
-            or (entry is None and (producer_id >= 0 or is_transactional))
-            or crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc
-            or (
-                origin is AppendOrigin.CLIENT
-                and not has_plain_records(records, codec, count, time_span, self._needs_keys)
-            )
-        ):
-            return appending.append(
-                self, records, leader_epoch, origin, verification_guard, transaction_version
-            )
-        offset = self.log_end_offset
-        last_offset = offset + delta
-        segment = self.active
-        if segment.size + size > self.roll_size or max_timestamp > segment.roll_timestamp:
-            segment = rolling.roll_if_due(self, size, max_timestamp, offset, last_offset)
-        try:
-            _pack_start(records, 0, offset, length, leader_epoch)
-        except TypeError:  # the caller's buffer is read-only
-            records = bytearray(records)
-            _pack_start(records, 0, offset, length, leader_epoch)
-        self.write(segment, records, size, offset, last_offset, max_timestamp)
-        if entry is not None:
-            last_sequence = (sequence + delta) & SEQUENCE_MAX
-            entry.add_batch(epoch, last_sequence, last_offset, delta, max_timestamp)
-            if is_transactional and entry.transaction_first_offset < 0:
-                appending.begin_transaction(self, entry, offset)
-        return AppendInfo(offset, last_offset, self.log_start_offset)
-
-    def write(
-        self,
-        segment: Segment,
-        records: Buffer,
-        size: int,
-        offset: int,
-        last_offset: int,
-        max_timestamp: int,
-    ) -> None:
-        """Write one batch, with its final offsets, to the end of the active segment.
-
-        Raises:
-            DiskFull: nothing has changed.
-            LogDirectoryOffline: the disk failed.
-        """
-        position = segment.size
-        try:
-            file = segment.file or segment.open_file()
-            file.used = True
-            if self._pwrite(file.descriptor, records, position) != size:
-                appending.write_rest(self, file, records, position)
-        except OSError as error:
-            appending.take_back_offset(records)
-            raise self.refuse("append to", error) from error
-        if not position:
-            rolling.begin(self, segment, max_timestamp)
-        segment.size = position + size
-        self.log_end_offset = last_offset + 1
-        recent = self._recent
-        if len(recent) >= _RECENT_MAX:
-            self._older = recent
-            self._recent = recent = {}
-        recent[offset] = position
-        if max_timestamp > segment.max_timestamp:
-            segment.max_timestamp = max_timestamp
-            segment.max_timestamp_offset = last_offset
-        if segment.bytes_since_index > self._index_interval:
-            segment.bytes_since_index = size
-            rolling.add_index_entries(self, segment, last_offset, position)
-        else:
-            segment.bytes_since_index += size
-        if last_offset >= self.flush_offset:
-            flushing.flush_in_background(self)
+    # -- append ---------------------------------------------------------------------------------
 
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo | None:
-        """Append batches as the leader gave them; None if none of them is new and whole.
+        """See `LogAppender.append_as_follower`."""
+        return self._appender.append_as_follower(records, leader_epoch)
 
-        Batches of a leader epoch above `leader_epoch` end the payload (KAFKA-18723).
+    def append_marker(
+        self,
+        batch: bytearray,
+        marker: EndOfTransaction,
+        leader_epoch: int,
+        transaction_version: int,
+    ) -> AppendInfo:
+        """See `LogAppender.append_marker`."""
+        return self._appender.append_marker(batch, marker, leader_epoch, transaction_version)
 
-        Raises:
-            RecordsRefused: CORRUPT_MESSAGE, or offsets that do not continue this log.
-            LogDirectoryOffline: the disk failed.
-        """
-        return appending.append_given(self, records, leader_epoch, AppendOrigin.REPLICATION)
+    def append_own_records(
+        self, timestamp: int, records: Sequence[tuple[bytes, bytes]], leader_epoch: int
+    ) -> int:
+        """See `LogAppender.append_own_records`."""
+        return self._appender.append_own_records(timestamp, records, leader_epoch)
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
@@ -338,11 +159,11 @@ class PartitionLog:
             RecordsRefused: INVALID_PRODUCER_EPOCH.
         """
         now_ms = self.storage.clock.now_ms()
-        return self.producer_state().start_verification(
+        return self.producers.start_verification(
             now_ms, producer_id, sequence, epoch, supports_epoch_bump
         )
 
-    # -- read ---------------------------------------------------------------------------------
+    # -- read -----------------------------------------------------------------------------------
 
     def read(
         self,
@@ -351,6 +172,7 @@ class PartitionLog:
         limit: int,
         whole_first: bool = True,
         with_aborted: bool = False,
+        files: FileSystem | None = None,
     ) -> FetchData | None:
         """Batches from the one that holds `offset` on, below offset `limit`.
 
@@ -358,93 +180,159 @@ class PartitionLog:
         `max_bytes`, the last batch perhaps cut; with `whole_first` the first one is whole even
         if it is larger, without it there is no data then. None: there is nothing to send.
 
+        A search reads by way of `files`, which may be `Storage.impatient`.
+
         Raises:
             OffsetOutOfRange: `offset` is before the log's start or after its end.
             LogDamaged: there is something else than batches in the file.
             LogDirectoryOffline: the disk failed.
+            NotAtHand: `files` would have had to wait for the device.
         """
-        position = self._recent.get(offset)
+        segment = self.segments.active
+        position = segment.positions.get(offset)
         if position is None:
-            position = self._older.get(offset)
-        segment = self.active
+            position = segment.older_positions.get(offset)
+            if position is None:
+                return self._search(offset, max_bytes, limit, whole_first, with_aborted, files)
+        length = segment.size - position
+        if limit != self._appender.log_end_offset:
+            end = segment.position_of(limit)
+            length = -1 if end is None else end - position
+        file = segment.file
         if (
-            position is None
-            or limit != self.log_end_offset
-            or segment.size - position > max_bytes
+            not 0 < length <= max_bytes
+            or file is None
             or (with_aborted and (segment.aborted or segment.aborted is None))
         ):
-            return reading.read(self, offset, max_bytes, limit, whole_first, with_aborted)
-        file = segment.file
-        if file is None:
-            return reading.read(self, offset, max_bytes, limit, whole_first, with_aborted)
-        file.used = True
-        return FetchData(FileRange(file.descriptor, position, segment.size - position, file))
+            return self._search(offset, max_bytes, limit, whole_first, with_aborted, files)
+        return new_fetch_data(FetchData, (FileRange(file.descriptor, position, length, file), ()))
 
-    def is_resident(self, file_range: FileRange) -> bool:
-        """Whether sending the range would not wait for the disk."""
-        return self.storage.file_system.is_resident(
-            file_range.descriptor, file_range.position, file_range.length
-        )
+    def _search(
+        self,
+        offset: int,
+        max_bytes: int,
+        limit: int,
+        whole_first: bool,
+        with_aborted: bool,
+        files: FileSystem | None,
+    ) -> FetchData | None:
+        self.partition_directory.check_online()
+        end_offset = self._appender.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            raise OffsetOutOfRange(
+                f"{self.topic_partition} holds the offsets {self.log_start_offset} to "
+                f"{end_offset}, not {offset}"
+            )
+        if offset >= limit:
+            return None
+        try:
+            return reading.read(
+                self.segments,
+                offset,
+                max_bytes,
+                limit,
+                end_offset,
+                whole_first,
+                with_aborted,
+                files or self.storage.file_system,
+            )
+        except (OSError, DamagedFile) as error:
+            raise self.partition_directory.unreadable(error) from error
 
     def aborted_transactions(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """Aborted transactions that have records at `offset` or after it, and begin below `upper`.
 
         Raises:
+            LogDamaged: an index is damaged.
             LogDirectoryOffline: the disk failed.
         """
-        return reading.aborted_transactions(self, offset, upper)
+        self.partition_directory.check_online()
+        first = max(0, self.segments.floor(offset))
+        files = self.storage.file_system
+        try:
+            return reading.collect_aborted(self.segments, first, offset, upper, files)
+        except (OSError, DamagedFile) as error:
+            raise self.partition_directory.unreadable(error) from error
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+    def offset_for_timestamp(
+        self, timestamp: int, files: FileSystem | None = None
+    ) -> TimestampOffset | None:
         """The first record with that time or a later one, or what a negative number stands for.
 
         -1 latest, -2 earliest, -3 the record with the largest timestamp, -4 earliest local,
         -5 latest in tiered storage, -6 earliest that tiered storage lacks. None: no such record.
+        A search reads by way of `files`.
 
         Raises:
+            LogDamaged: a batch that has to be read is damaged.
             LogDirectoryOffline: the disk failed.
+            NotAtHand: `files` would have had to wait for the device.
         """
-        return listing.offset_for_timestamp(self, timestamp)
+        self.partition_directory.check_online()
+        start, epochs = self.log_start_offset, self.leader_epochs
+        if timestamp == LATEST:
+            return TimestampOffset(NO_TIMESTAMP, self.log_end_offset, epochs.latest)
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return TimestampOffset(NO_TIMESTAMP, start, epochs.epoch_for(start))
+        if timestamp in (time_search.LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return TimestampOffset(NO_TIMESTAMP, -1, -1)  # nothing is in tiered storage
+        files = files or self.storage.file_system
+        try:
+            return time_search.find_by_time(self.segments, timestamp, start, files)
+        except (OSError, DamagedFile) as error:
+            raise self.partition_directory.unreadable(error) from error
 
-    # -- offsets ------------------------------------------------------------------------------
+    # -- offsets --------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self.segments.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._appender.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """All replicas in sync have the log up to here; consumers see no further."""
+        """All replicas in sync have the log up to here; consumers see no further.
+
+        The partition's replica decides it; it is kept between the log's start and its end.
+        """
         return self._high_watermark
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
-        if offset > self.log_end_offset:
-            offset = self.log_end_offset
+        if offset > self._appender.log_end_offset:
+            offset = self._appender.log_end_offset
         if offset < self.log_start_offset:
             offset = self.log_start_offset
         self._high_watermark = offset
-        producers = self.producers
-        if producers is not None and producers.unreplicated and producers.on_high_watermark(offset):
-            self.refresh_first_unstable_offset()
+        if self.producers.unreplicated:
+            self.producers.on_high_watermark(offset)
 
     @property
     def last_stable_offset(self) -> int:
         """Below it every transaction has ended: where consumers of committed records stop."""
-        unstable = self.first_unstable_offset
+        unstable = self.producers.first_unstable_offset
         if 0 <= unstable < self._high_watermark:
-            return unstable
+            return max(unstable, self.log_start_offset)
         return self._high_watermark
 
-    def refresh_first_unstable_offset(self) -> None:
-        """Transactions began or ended, or the log start offset moved."""
-        producers = self.producers
-        unstable = NONE if producers is None else producers.first_unstable_offset
-        self.first_unstable_offset = max(unstable, self.log_start_offset) if unstable >= 0 else NONE
+    @property
+    def recovery_point(self) -> int:
+        """All before it survives a crash of the machine."""
+        return self.flush_state.recovery_point
+
+    @property
+    def leader_epoch(self) -> int:
+        """The latest leader epoch; -1 if there is none."""
+        return self.leader_epochs.latest
 
     def on_leader_epoch(self, epoch: int) -> None:
         """This replica leads from now on: the epoch begins at the log's end."""
-        self.assign_epoch(epoch, self.log_end_offset)
-
-    def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """A leader epoch begins."""
-        self.leader_epochs.assign(epoch, start_offset)
-        self.leader_epoch = self.leader_epochs.latest
+        self.leader_epochs.assign(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch here that is not above `epoch`, and where it ends; (-1, -1) if none."""
@@ -453,30 +341,18 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes of all segments' batches."""
-        return sum(segment.size for segment in self.segments)
+        return self.segments.size
 
-    def segment_of(self, offset: int) -> int:
-        """The index in `segments` of the one that may hold the offset; -1 if it is before all."""
-        return bisect_right(self.bases, offset) - 1
-
-    # -- producers ----------------------------------------------------------------------------
-
-    def producer_state(self) -> ProducerState:
-        """The producers, made if there were none."""
-        if self.producers is None:
-            self.producers = ProducerState()
-        return self.producers
+    @property
+    def active_segment(self) -> Segment:
+        """The segment that appends go to."""
+        return self.segments.active
 
     def active_producers(self) -> Sequence[ProducerDescription]:
-        """What DescribeProducers tells."""
-        return listing.active_producers(self)
+        """What DescribeProducers answers."""
+        return self.producers.active_producers()
 
-    def expire_producers(self) -> None:
-        """Forget producers that have been idle for `producer.id.expiration.ms`."""
-        if self.producers is not None:
-            self.producers.expire(self.storage.clock.now_ms(), self.storage.producer_expiration_ms)
-
-    # -- shortening ---------------------------------------------------------------------------
+    # -- the beginning of the log ---------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> int:
         """The log starts at `offset` from now on; -1 is the high watermark. Returns the start.
@@ -491,102 +367,215 @@ class PartitionLog:
                 f"{self.topic_partition} cannot start at {offset}: "
                 f"its high watermark is {self._high_watermark}"
             )
-        retention.advance_log_start_offset(self, offset)
+        self._advance_log_start_offset(offset)
         return self.log_start_offset
+
+    def _advance_log_start_offset(self, offset: int) -> None:
+        """The log starts at `offset`, if that is further than now.
+
+        The segments below are deleted by the next `delete_old_segments`.
+        """
+        if offset <= self.log_start_offset:
+            return
+        self.segments.start_at(offset)
+        self._high_watermark = max(self._high_watermark, offset)
+        self.leader_epochs.truncate_from_start(offset)
+        self.producers.on_high_watermark(offset)
 
     def delete_old_segments(self) -> int:
         """Delete what retention no longer keeps; the number of segments.
 
         Raises:
-            LogDirectoryOffline: the disk failed.
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
-        return retention.delete_old_segments(self)
+        self.partition_directory.check_online()
+        if self.cleaning.is_under_way:
+            return 0  # the next round finds them
+        segments, config = self.segments, self.config
+        now_ms = self.storage.clock.now_ms()
+        mark, end = self._high_watermark, self.log_end_offset
+        try:
+            found = retention.below_log_start(segments, self.log_start_offset, mark, end)
+            deleted = self._delete(found, "below the log start offset")
+            if config.is_deleted:
+                found = retention.above_size(segments, config.retention_bytes, mark, end)
+                deleted += self._delete(found, "above retention.bytes")
+                found = retention.above_age(segments, config.retention_ms, now_ms, mark, end)
+                deleted += self._delete(found, "older than retention.ms")
+        except OSError as error:
+            raise self.partition_directory.refuse("delete segments of", error) from error
+        return deleted
 
-    def truncate_to(self, offset: int) -> bool:
+    def _delete(self, segments: list[Segment], why: str) -> int:
+        if not segments:
+            return 0
+        if segments[-1] is self.segments.active:
+            try:
+                self._appender.roll(self.log_end_offset)
+            except DiskFull:
+                segments.pop()  # it is deleted next time, in the space that the others leave
+        if not segments:
+            return 0
+        self._advance_log_start_offset(self.segments.bases[len(segments)])
+        for segment in segments:
+            logger.info("%s: deleting %r, %s", self.topic_partition, segment, why)
+        delay_ms = self.config.file_delete_delay_ms
+        self.segments.remove(segments, delay_ms)
+        self.producers.remove_snapshots([each.base_offset for each in segments], delay_ms)
+        return len(segments)
+
+    def replace_segments(self, old_bases: Sequence[int], size: int) -> None:
+        """A cleaned segment of that size takes the place of these; see `LogSegments.replace`.
+
+        Raises:
+            OSError: the device failed.
+        """
+        delay_ms = self.config.file_delete_delay_ms
+        new = self.segments.replace(old_bases, size, delay_ms)
+        self.producers.remove_snapshots(old_bases[1:], delay_ms)
+        logger.debug("%s: %r replaces %d segments", self.topic_partition, new, len(old_bases))
+
+    def expire_producers(self) -> None:
+        """Forget producers that have been idle for `producer.id.expiration.ms`."""
+        self.producers.expire(self.storage.clock.now_ms(), self.storage.producer_expiration_ms)
+
+    # -- the end of the log ---------------------------------------------------------------------
+
+    def truncate_to(self, offset: int, truncated: Truncated = _nobody_waits) -> bool:
         """Cut the log so that it ends at `offset` or before; False if it did already.
 
-        Raises:
-            LogDirectoryOffline: the disk failed.
-        """
-        return truncation.truncate_to(self, offset)
-
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drop all records; the next one gets `offset`.
+        What is dropped is not read any more at once. The files are cut and synced in the
+        background; then `truncated` is called, on the loop's thread. An append that comes before
+        waits for that.
 
         Raises:
-            LogDirectoryOffline: the disk failed.
+            LogDamaged: the batches around the offset cannot be read.
+            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
         """
-        truncation.truncate_fully(self, offset, log_start_offset)
+        self.partition_directory.check_online()
+        assert offset >= 0
+        end = self.log_end_offset
+        if offset >= end:
+            self.leader_epochs.truncate_from_end(end)
+            truncated(None)
+            return False
+        if offset < self.segments.bases[0]:
+            self.truncate_fully_and_start_at(offset, truncated=truncated)
+            return True
+        if offset < self._high_watermark:
+            logger.warning(
+                "%s is truncated to offset %d, below its high watermark %d",
+                self.topic_partition,
+                offset,
+                self._high_watermark,
+            )
+        self.flush_state.finish_truncation()
+        self._appender.truncate_to(offset, truncated)
+        self.cleaning.truncated_to(offset)
+        self.high_watermark = min(self._high_watermark, offset)
+        return True
 
-    def forget_positions(self) -> None:
-        """The remembered positions are not those of the active segment any more."""
-        self._recent = {}
-        self._older = {}
+    def truncate_fully_and_start_at(
+        self,
+        offset: int,
+        log_start_offset: int | None = None,
+        truncated: Truncated = _nobody_waits,
+    ) -> None:
+        """Drop all records; the next one gets `offset`. For `truncated` see `truncate_to`.
 
-    # -- disk ---------------------------------------------------------------------------------
+        Raises:
+            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+        """
+        self.partition_directory.check_online()
+        logger.info(
+            "%s: all records are dropped; the next offset is %d", self.topic_partition, offset
+        )
+        self.flush_state.finish_truncation()
+        start = offset if log_start_offset is None else log_start_offset
+        self._appender.truncate_fully_and_start_at(offset, start, truncated)
+        self.cleaning.truncated_to(offset)
+        self._high_watermark = offset
 
     def roll(self) -> None:
         """Begin a new segment at the log's end, unless the active one is empty.
 
         Raises:
-            LogDirectoryOffline: the disk failed.
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
-        if self.active.size:
-            rolling.roll(self, self.log_end_offset)
+        if self.segments.active.size:
+            self._appender.roll(self.log_end_offset)
 
-    def flush_work(self) -> flushing.FlushWork | None:
+    # -- disk -----------------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> LogDirectory:
+        """The log directory (one of `log.dirs`) that the partition's directory lies in."""
+        return self.partition_directory.log_directory
+
+    @property
+    def storage(self) -> Storage:
+        """What it shares with all logs of the node."""
+        return self.partition_directory.storage
+
+    @property
+    def path(self) -> str:
+        """The partition's directory."""
+        return self.partition_directory.path
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the log is being deleted; its directory has another name then."""
+        return self.partition_directory.is_deleted
+
+    def flush_work(self) -> FlushWork | None:
         """What makes all records up to now survive a crash; None if they do already.
 
-        Call `run` of it in any thread, then `complete` on the loop's.
+        Call `run` of it in any thread, then `complete` or `failed` on the loop's.
 
         Raises:
             DiskFull, LogDirectoryOffline: too many files are open, or the disk failed.
         """
-        return flushing.flush_work(self, self.log_end_offset)
+        return self.flush_state.flush_work(self.log_end_offset)
+
+    def last_flush_work(self) -> FlushWork | None:
+        """The same for a log that is about to be closed; writes what is only in memory.
+
+        Raises:
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
+        """
+        return self.flush_state.last_work(self.log_end_offset)
 
     def flush(self) -> None:
         """Flush on this thread.
 
         Raises:
-            LogDirectoryOffline: the disk failed.
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
-        flushing.flush_now(self)
+        self.flush_state.flush(self.log_end_offset)
 
     def flush_in_background(self) -> None:
         """Begin a flush, unless one is under way."""
-        flushing.flush_in_background(self)
+        self.flush_state.flush_in_background(self.log_end_offset)
 
     def close(self) -> None:
-        """Write what is only in memory and let go of the files; the log is not used again.
+        """Write what is only in memory and close the files; the log is not used again.
 
         Raises:
-            LogDirectoryOffline: the disk failed.
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
-        flushing.close(self)
+        self.flush_state.close(self.log_end_offset)
+        self.segments.close_files()
 
     def go_offline(self) -> None:
         """The log directory has failed: serve nothing any more."""
-        self.in_place = ()
-        self.forget_positions()
-        for segment in self.segments:
-            segment.close_file()
+        self._appender.append_nothing_in_place()
+        self.segments.active.forget_positions()
+        self.segments.close_files()
 
-    def fail(self, what: str, error: BaseException) -> LogDirectoryOffline:
-        """The disk failed: the log directory goes offline; the exception to raise."""
-        return self.directory.fail(f"could not {what} {self.topic_partition}", error)
-
-    def refuse(self, what: str, error: BaseException) -> DiskFull | LogDirectoryOffline:
-        """A write failed that can be taken back; the exception to raise."""
-        return self.directory.refuse(f"could not {what} {self.topic_partition}", error)
-
-    def unreadable(
-        self, error: OSError | DamagedFile
-    ) -> LogDamaged | DiskFull | LogDirectoryOffline:
-        """A read failed: the device did, or what is on it is no log; the exception to raise."""
-        if isinstance(error, OSError):
-            return self.refuse("read", error)
-        logger.error("%s is damaged: %s", self.topic_partition, error)
-        return LogDamaged(f"{self.topic_partition}: {error}")
+    def on_deleted(self) -> None:
+        """The log is being deleted: serve nothing any more."""
+        self.partition_directory.on_deleted()
+        self.go_offline()
 
     def __repr__(self) -> str:
         return (

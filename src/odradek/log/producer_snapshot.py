@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from struct import Struct
 
 from odradek.log.errors import DamagedFile
-from odradek.log.producer_state import ProducerEntry
+from odradek.log.producer_state import ProducerStateEntry
 from odradek.records.checksum import crc32c
 
 _HEADER = Struct(">hI")
@@ -24,7 +24,7 @@ _ENTRY = Struct(">qhiqiqiq")
 _VERSION = 1
 
 
-def snapshot_content(entries: Iterable[ProducerEntry]) -> bytes:
+def snapshot_content(entries: Iterable[ProducerStateEntry]) -> bytes:
     """The bytes of a snapshot."""
     packed = []
     for entry in entries:
@@ -45,7 +45,7 @@ def snapshot_content(entries: Iterable[ProducerEntry]) -> bytes:
     return _HEADER.pack(_VERSION, crc32c(body)) + body
 
 
-def read_snapshot(path: str, data: bytes) -> list[ProducerEntry]:
+def read_snapshot(path: str, data: bytes) -> list[ProducerStateEntry]:
     """The producers of a snapshot.
 
     Raises:
@@ -75,11 +75,14 @@ def _entry(
     timestamp: int,
     coordinator_epoch: int,
     transaction_first_offset: int,
-) -> ProducerEntry:
-    entry = ProducerEntry(producer_id, epoch)
+) -> ProducerStateEntry:
+    entry = ProducerStateEntry(
+        producer_id,
+        epoch,
+        last_timestamp=timestamp,
+        coordinator_epoch=coordinator_epoch,
+        transaction_first_offset=transaction_first_offset,
+    )
     if last_offset >= 0:
         entry.add_batch(epoch, last_sequence, last_offset, offset_delta, timestamp)
-    entry.last_timestamp = timestamp
-    entry.coordinator_epoch = coordinator_epoch
-    entry.transaction_first_offset = transaction_first_offset
     return entry

@@ -1,136 +1,106 @@
-"""Reads that are not of the last batches; see `partition_log` for those."""
+"""Reads that search: all but those of the last batches, which `PartitionLog.read` serves itself.
+
+Everything here takes the file system that it reads with as its last argument; see `segment`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from odradek.env.file_range import FileRange
-from odradek.log.appending import check_online
-from odradek.log.errors import DamagedFile, OffsetOutOfRange
+from odradek.env.file_system import FileSystem
+from odradek.log.log_segments import LogSegments
 from odradek.log.results import FetchData
 from odradek.log.scan import BatchAt
-from odradek.log.segment import Segment
 from odradek.log.transaction_index import AbortedTransaction
-
-if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
 
 
 def read(
-    log: PartitionLog,
+    segments: LogSegments,
     offset: int,
     max_bytes: int,
     limit: int,
+    end_offset: int,
     whole_first: bool,
     with_aborted: bool,
+    files: FileSystem,
 ) -> FetchData | None:
-    """See `PartitionLog.read`.
+    """See `PartitionLog.read`; `end_offset` is where the log ends.
 
     Raises:
-        OffsetOutOfRange: `offset` is before the log's start or after its end.
-        LogDirectoryOffline: the disk failed, now or before.
+        NotAtHand: as `files` does.
+        DamagedFile: there is something else than batches.
+        OSError: the device failed.
     """
-    check_online(log)
-    if not log.log_start_offset <= offset <= log.log_end_offset:
-        raise OffsetOutOfRange(
-            f"{log.topic_partition} holds the offsets {log.log_start_offset} to "
-            f"{log.log_end_offset}, not {offset}"
-        )
-    if offset >= limit:
-        return None
-    try:
-        return _read(log, offset, max_bytes, limit, whole_first, with_aborted)
-    except (OSError, DamagedFile) as error:
-        raise log.unreadable(error) from error
-
-
-def _read(
-    log: PartitionLog,
-    offset: int,
-    max_bytes: int,
-    limit: int,
-    whole_first: bool,
-    with_aborted: bool,
-) -> FetchData | None:
-    for number in range(max(0, log.segment_of(offset)), len(log.segments)):
-        segment = log.segments[number]
+    for number in range(max(0, segments.floor(offset)), len(segments)):
+        segment = segments[number]
         if segment.base_offset >= limit:
             return None
-        first = segment.locate(offset)
+        first = segment.locate(offset, files)
         if first is None:
             continue  # compaction has removed what there was of it behind the offset
-        end = _end_position(log, number, limit)
+        end = _end_position(segments, number, limit, end_offset, files)
         if first.position >= end:
             return None
         length = min(end - first.position, max(max_bytes, first.size if whole_first else 0))
         if length < first.size:
             return None
-        file = segment.file or segment.open_file()
+        file = segment.opened()
         aborted: list[AbortedTransaction] = []
         if with_aborted:
-            upper = _upper_offset(log, number, first, length)
-            aborted = _collect_aborted(log, number, offset, upper)
+            upper = _upper_offset(segments, number, first, length, end_offset, files)
+            aborted = collect_aborted(segments, number, offset, upper, files)
         return FetchData(FileRange(file.descriptor, first.position, length, file), aborted)
     return None
 
 
-def _end_position(log: PartitionLog, number: int, limit: int) -> int:
+def _end_position(
+    segments: LogSegments, number: int, limit: int, end_offset: int, files: FileSystem
+) -> int:
     """Where in the segment the offset `limit` begins, or the segment's end."""
-    segment = log.segments[number]
-    is_last = number + 1 == len(log.segments)
-    if limit >= (log.log_end_offset if is_last else log.segments[number + 1].base_offset):
+    segment = segments[number]
+    following = segments.base_after(number)
+    if limit >= (end_offset if following is None else following):
         return segment.size
-    at_limit = segment.locate(limit)
+    position = segment.position_of(limit)
+    if position is not None:
+        return position
+    at_limit = segment.locate(limit, files)
     return segment.size if at_limit is None else at_limit.position
 
 
-def _upper_offset(log: PartitionLog, number: int, first: BatchAt, length: int) -> int:
+def _upper_offset(
+    segments: LogSegments,
+    number: int,
+    first: BatchAt,
+    length: int,
+    end_offset: int,
+    files: FileSystem,
+) -> int:
     """An offset that is not below those of the range."""
-    segment = log.segments[number]
-    found = segment.offset_at(first.position + length)
+    found = segments[number].offset_at(first.position + length, files)
     if found is not None:
         return found
-    is_last = number + 1 == len(log.segments)
-    return log.log_end_offset if is_last else log.segments[number + 1].base_offset
+    following = segments.base_after(number)
+    return end_offset if following is None else following
 
 
-def aborted_transactions(log: PartitionLog, offset: int, upper: int) -> list[AbortedTransaction]:
-    """See `PartitionLog.aborted_transactions`.
+def collect_aborted(
+    segments: LogSegments, number: int, offset: int, upper: int, files: FileSystem
+) -> list[AbortedTransaction]:
+    """Aborted transactions with records from `offset` on, which is in segment `number`.
+
+    Markers come after what they abort, so the indexes from that segment on tell. Once an entry's
+    last stable offset has reached `upper`, no later marker can concern it.
 
     Raises:
-        LogDirectoryOffline: the disk failed, now or before.
-    """
-    check_online(log)
-    try:
-        return _collect_aborted(log, max(0, log.segment_of(offset)), offset, upper)
-    except (OSError, DamagedFile) as error:
-        raise log.unreadable(error) from error
-
-
-def _collect_aborted(
-    log: PartitionLog, number: int, offset: int, upper: int
-) -> list[AbortedTransaction]:
-    """Markers come after what they abort: look at indexes from the segment of `offset` on.
-
-    Once an entry's last stable offset has reached `upper`, no later marker can concern it.
+        NotAtHand: as `files` does.
+        DamagedFile: an index is damaged.
+        OSError: the device failed.
     """
     found = []
-    for segment in log.segments[number:]:
-        for entry in segment.read_aborted():
+    for each in range(number, len(segments)):
+        for entry in segments[each].read_aborted(files):
             if entry.last_offset >= offset and entry.first_offset < upper:
                 found.append(entry)
             if entry.last_stable_offset >= upper:
                 return found
     return found
-
-
-def segment_batches(log: PartitionLog, segment: Segment) -> list[BatchAt]:
-    """All batches of a segment; for tools and tests.
-
-    Raises:
-        LogDirectoryOffline: the disk failed.
-    """
-    try:
-        return list(segment.batches(0))
-    except (OSError, DamagedFile) as error:
-        raise log.unreadable(error) from error

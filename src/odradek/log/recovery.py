@@ -1,4 +1,4 @@
-"""Recovers a segment after a crash: cuts off a torn tail and makes its indexes anew."""
+"""Recovers a segment after a crash: cuts off a torn end and makes its indexes anew."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from odradek.log import names
 from odradek.log.errors import DamagedFile
 from odradek.log.index import OffsetIndex, TimeIndex
 from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.producer_state import ProducerState
+from odradek.log.producer_state_manager import ProducerStateManager
 from odradek.log.segment import OFFSET_DELTA_MAX, Segment
 from odradek.log.sequential_reader import SequentialReader
-from odradek.log.transaction_index import (
-    AbortedTransaction,
-    append_aborted,
-    truncate_aborted,
-)
+from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
     CONTROL_FLAG,
@@ -61,7 +57,7 @@ first sequence of a batch. There are millions: a plain tuple is made in a third 
 def recover_segment(
     segment: Segment,
     file_size: int,
-    producers: ProducerState,
+    producers: ProducerStateManager,
     leader_epochs: LeaderEpochs,
     index_interval_bytes: int,
     before_cut: Callable[[], None],
@@ -74,15 +70,14 @@ def recover_segment(
     Raises:
         OSError: the device failed.
     """
-    segment.size = file_size
-    _reset(segment)
+    offsets, times = segment.begin_recovery()
     file_system = segment.storage.file_system
-    file = segment.file or segment.open_file()
+    file = segment.opened()
     path = segment.path(names.LOG)
     with closing(SequentialReader(file_system, path, file.descriptor, file_size)) as reader:
-        walker = _Walker(segment, reader, file_size)
+        walker = _Walker(segment, reader, file_size, offsets, times)
         try:
-            _take_in(walker, producers, leader_epochs, index_interval_bytes)
+            walker.replay_all(producers, leader_epochs, index_interval_bytes)
         except (DamagedFile, RecordsError) as error:
             logger.error("%s: %s", path, error)
     cut = file_size - walker.position
@@ -98,71 +93,8 @@ def recover_segment(
         file_system.truncate(file.descriptor, walker.position)
         # Else another crash could put what is appended next together with what was cut off.
         file_system.fdatasync(file.descriptor)
-    segment.size = walker.position
-    segment.finish_indexes()
+    segment.end_recovery(walker.position, walker.max_timestamp, walker.max_timestamp_offset)
     return Recovered(walker.next_offset, cut)
-
-
-def _take_in(
-    walker: _Walker, producers: ProducerState, leader_epochs: LeaderEpochs, index_interval: int
-) -> None:
-    """Learn from one batch after the other; the walker tells how far it came.
-
-    Raises:
-        DamagedFile, RecordsError: a batch is damaged, or cannot follow the one before.
-        OSError: the device failed.
-    """
-    segment = walker.segment
-    entries = producers.entries
-    offsets, times = segment.indexes()
-    base_offset = segment.base_offset
-    offset_max = base_offset + OFFSET_DELTA_MAX
-    leader_epoch = last_timestamp = -1
-    last_index_position = 0
-    for batch in walker.batches():
-        size, base, last, epoch, timestamp, attributes, producer_id, producer_epoch, first = batch
-        if epoch < leader_epoch or base < walker.next_offset or not base <= last <= offset_max:
-            raise _out_of_order(walker, batch, leader_epoch)
-        leader_epoch = epoch
-        if producer_id >= 0:
-            entry = entries.get(producer_id)
-            if (
-                entry is not None
-                and entry.epoch == producer_epoch
-                and entry.transaction_first_offset < 0
-                and not attributes & _MARKED
-                and first >= 0
-            ):  # as `ProducerState.replay` would
-                last_sequence = (first + last - base) & SEQUENCE_MAX
-                entry.add_batch(producer_epoch, last_sequence, last, last - base, timestamp)
-            else:
-                _replay(segment, producers, walker.batch())
-        if epoch > leader_epochs.latest:
-            leader_epochs.assign(epoch, base)
-        if timestamp > segment.max_timestamp:
-            segment.max_timestamp = timestamp
-            segment.max_timestamp_offset = last
-        if walker.position - last_index_position > index_interval:
-            last_index_position = walker.position
-            offsets.append(last - base_offset, walker.position)
-            if segment.max_timestamp > last_timestamp:
-                last_timestamp = segment.max_timestamp
-                times.append(last_timestamp, segment.max_timestamp_offset - base_offset)
-        walker.next_offset = last + 1
-        walker.position += size
-
-
-def _reset(segment: Segment) -> None:
-    """Empty indexes, on disk too."""
-    file_system = segment.storage.file_system
-    segment.offset_index = OffsetIndex(1)
-    segment.time_index = TimeIndex(1)
-    segment.offset_index.truncate(file_system, segment.path(names.OFFSET_INDEX), 0)
-    segment.time_index.truncate(file_system, segment.path(names.TIME_INDEX), 0)
-    truncate_aborted(file_system, segment.path(names.TRANSACTION_INDEX), 0)
-    segment.aborted = None
-    segment.max_timestamp = -1
-    segment.max_timestamp_offset = segment.base_offset
 
 
 def _out_of_order(walker: _Walker, batch: _Valid, leader_epoch: int) -> DamagedFile:
@@ -188,32 +120,103 @@ def _out_of_order(walker: _Walker, batch: _Valid, leader_epoch: int) -> DamagedF
     )
 
 
-def _replay(segment: Segment, producers: ProducerState, batch: RecordBatch) -> None:
+def _replay(segment: Segment, producers: ProducerStateManager, batch: RecordBatch) -> None:
     ended = producers.replay(batch)
     if ended is not None and ended[0].aborted:
         completed, last_stable_offset = ended
         entry = AbortedTransaction(
             completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
         )
-        path = segment.path(names.TRANSACTION_INDEX)
-        append_aborted(segment.storage.file_system, path, entry)
+        segment.note_aborted(entry)
 
 
 class _Walker:
     """Reads a file piece by piece and hands out its batches, checksums checked."""
 
-    __slots__ = ("_data", "_end", "_reader", "_start", "next_offset", "position", "segment")
+    __slots__ = (
+        "_data",
+        "_end",
+        "_offsets",
+        "_reader",
+        "_start",
+        "_times",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "position",
+        "segment",
+    )
 
-    def __init__(self, segment: Segment, reader: SequentialReader, end: int) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        reader: SequentialReader,
+        end: int,
+        offsets: OffsetIndex,
+        times: TimeIndex,
+    ) -> None:
         self.segment = segment
         self._reader = reader
         self._end = end
+        self._offsets = offsets
+        self._times = times
+        self.max_timestamp = -1
+        self.max_timestamp_offset = segment.base_offset
         self._data = memoryview(b"")
         self._start = 0  # where `_data` begins in the file
         self.position = 0
-        """Of the batch that was handed out last; who took it in moves it on."""
+        """Of the batch that is read next, or was read last and not replayed yet."""
         self.next_offset = segment.base_offset
-        """After the last batch that was taken in; moved on likewise."""
+        """After the last batch that was replayed."""
+
+    def replay_all(
+        self, producers: ProducerStateManager, leader_epochs: LeaderEpochs, index_interval: int
+    ) -> None:
+        """Learn from one batch after the other; `position` tells where the valid ones end.
+
+        Raises:
+            DamagedFile, RecordsError: a batch is damaged, or cannot follow the one before.
+            OSError: the device failed.
+        """
+        entries = producers.entries
+        offsets, times = self._offsets, self._times
+        base_offset = self.segment.base_offset
+        offset_max = base_offset + OFFSET_DELTA_MAX
+        leader_epoch = last_timestamp = -1
+        last_index_position = 0
+        for batch in self.batches():
+            size, base, last, epoch, timestamp, attributes, producer_id, producer_epoch, first = (
+                batch
+            )
+            if epoch < leader_epoch or base < self.next_offset or not base <= last <= offset_max:
+                raise _out_of_order(self, batch, leader_epoch)
+            leader_epoch = epoch
+            if producer_id >= 0:
+                entry = entries.get(producer_id)
+                if (
+                    entry is not None
+                    and entry.epoch == producer_epoch
+                    and entry.transaction_first_offset < 0
+                    and not attributes & _MARKED
+                    and first >= 0
+                ):  # as `ProducerStateManager.replay` would
+                    last_sequence = (first + last - base) & SEQUENCE_MAX
+                    entry.add_batch(producer_epoch, last_sequence, last, last - base, timestamp)
+                else:
+                    _replay(self.segment, producers, self.batch())
+            if epoch > leader_epochs.latest:
+                leader_epochs.assign(epoch, base)
+            if timestamp > self.max_timestamp:
+                self.max_timestamp = timestamp
+                self.max_timestamp_offset = last
+            if self.position - last_index_position > index_interval:
+                last_index_position = self.position
+                offsets.append(last - base_offset, self.position)
+                if self.max_timestamp > last_timestamp:
+                    last_timestamp = self.max_timestamp
+                    times.append(last_timestamp, self.max_timestamp_offset - base_offset)
+            self.next_offset = last + 1
+            self.position += size
 
     def batches(self) -> Iterator[_Valid]:
         """The batches from `position` on, up to the first that is not whole.

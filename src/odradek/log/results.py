@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from odradek.env.file_range import FileRange
@@ -10,7 +10,7 @@ from odradek.log.transaction_index import AbortedTransaction
 
 
 class AppendInfo:
-    """Where a payload lies now, or, if it `is_duplicate`, where it has lain before."""
+    """The offsets of a payload; if it `is_duplicate`, those that it got the first time."""
 
     __slots__ = (
         "base_offset",
@@ -39,16 +39,16 @@ class AppendInfo:
         return f"AppendInfo({self.base_offset}..{self.last_offset})"
 
 
-class FetchData:
+class FetchData(NamedTuple):
     """What a read gives: a range of a file, and what a consumer of committed records skips."""
 
-    __slots__ = ("aborted_transactions", "records")
+    records: FileRange
+    aborted_transactions: Sequence[AbortedTransaction] = ()
 
-    def __init__(
-        self, records: FileRange, aborted_transactions: Sequence[AbortedTransaction] = ()
-    ) -> None:
-        self.records = records
-        self.aborted_transactions = aborted_transactions
+
+# `FetchData(...)` in half the time, for the path of every fetch.
+new_fetch_data: Callable[[type[FetchData], tuple[FileRange, tuple[()]]], FetchData]
+new_fetch_data = tuple.__new__
 
 
 class TimestampOffset(NamedTuple):

@@ -1,33 +1,74 @@
 """One segment of a log: a `.log` file of batches, its indexes, and what is known of them.
 
 A segment knows its size and opens its file when it is first used; the pool may close it again.
-Only the active (newest) segment grows. Its index entries point to batches about every
-`index.interval.bytes`; a search goes from the entry below the wanted offset or time through the
-headers of the batches behind it.
+Only the active (newest) segment grows, by `append` and `append_batches`. Its index entries point to
+batches about every `index.interval.bytes`; a search goes from the entry below the wanted offset or
+time through the headers of the batches behind it.
+
+`positions` and `older_positions` hold where the last batches of the active segment begin, so that a
+consumer at the tail is served without a search.
+
+Searches take the file system that they read with as their last argument: an impatient one raises
+`NotAtHand` instead of waiting for the device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+import logging
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from odradek.env.file_system import CREATE, FileStatus, FileSystem
+from odradek.env.file_system import CREATE, Buffer, FileStatus, FileSystem, write_fully
 from odradek.log import names
 from odradek.log.descriptors import OpenFile
-from odradek.log.errors import DamagedFile
-from odradek.log.index import Index, OffsetIndex, TimeIndex
+from odradek.log.errors import DamagedFile, is_for_room
+from odradek.log.index import TAIL_SIZE_MAX, Index, OffsetIndex, TimeIndex
+from odradek.log.roll_policy import RollPolicy
 from odradek.log.scan import BatchAt, read_header, scan_batches
 from odradek.log.storage import Storage
-from odradek.log.transaction_index import AbortedTransaction, read_aborted
+from odradek.log.transaction_index import (
+    AbortedTransaction,
+    append_aborted,
+    length_to,
+    read_aborted,
+    truncate_aborted,
+)
+
+logger = logging.getLogger("odradek.log")
 
 OFFSET_DELTA_MAX = 2**31 - 1
 UNKNOWN = -2
 """Not read from the files yet."""
+_POSITIONS_MAX = 32
+"""Batches of which the position is kept: between this and twice as many."""
+_NO_POSITIONS: dict[int, int] = {}
+"""Of segments that have not been opened. Never written to."""
+
+
+class AppendedBatch(NamedTuple):
+    """What `Segment.append_batches` has to know of one of several batches."""
+
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+
+class Cut(NamedTuple):
+    """An open file that is to be cut."""
+
+    file: OpenFile
+    length: int
 
 
 class Segment:
-    """See the module. Attributes are read and written by the log that owns the segment."""
+    """See the module. Its fields are written here only."""
 
     __slots__ = (
+        "_index_interval_bytes",
+        "_policy",
+        "_pwrite",
         "aborted",
         "base_offset",
         "bytes_since_index",
@@ -35,9 +76,13 @@ class Segment:
         "directory",
         "file",
         "first_timestamp",
+        "is_file_used",
+        "last_offset_max",
         "max_timestamp",
         "max_timestamp_offset",
         "offset_index",
+        "older_positions",
+        "positions",
         "roll_timestamp",
         "size",
         "storage",
@@ -46,22 +91,32 @@ class Segment:
     )
 
     def __init__(
-        self, storage: Storage, directory: str, base_offset: int, size: int, created_ms: int
+        self,
+        storage: Storage,
+        directory: str,
+        base_offset: int,
+        size: int,
+        *,
+        created_ms: int | None = None,
+        suffix: str = "",
+        has_aborted: bool = True,
     ) -> None:
         self.storage = storage
         self.directory = directory
         self.base_offset = base_offset
         self.size = size
         """Bytes of the `.log` file that hold batches."""
-        self.created_ms = created_ms
+        self.created_ms = storage.clock.now_ms() if created_ms is None else created_ms
         """When it became the active segment; used where records have no timestamps."""
-        self.suffix = ""
-        """`.deleted` when it is on its way out."""
+        self.suffix = suffix
+        """`.deleted` when it is about to be removed."""
         self.file: OpenFile | None = None
-        """The open `.log` file; the pool sets it to None at will."""
+        """The open `.log` file; the pool may take it away (`hold_file`)."""
+        self.is_file_used = False
+        """Whether the file was used since the pool asked last."""
         self.offset_index: OffsetIndex | None = None
         self.time_index: TimeIndex | None = None
-        self.aborted: list[AbortedTransaction] | None = None
+        self.aborted: list[AbortedTransaction] | None = None if has_aborted else []
         """The transaction index, once it was read."""
         self.bytes_since_index = 0
         self.first_timestamp = UNKNOWN
@@ -69,8 +124,329 @@ class Segment:
         self.max_timestamp = UNKNOWN
         self.max_timestamp_offset = base_offset
         """The last offset of the first batch that has the max timestamp."""
+        self.positions = self.older_positions = _NO_POSITIONS
+        """Where the last batches that were appended begin, by base offset."""
+        self._pwrite = storage.file_system.pwrite
+        self._policy: RollPolicy | None = None
+        self._index_interval_bytes = 0
         self.roll_timestamp = UNKNOWN
-        """A batch with a later timestamp goes to a new segment (set by the log)."""
+        """A batch with a later timestamp may belong to a new segment: `should_roll` tells."""
+        self.last_offset_max = UNKNOWN
+        """A batch that ends at a higher offset belongs to a new segment; `UNKNOWN`: every batch
+        does, because an index is full."""
+
+    @classmethod
+    def create(
+        cls, storage: Storage, directory: str, base_offset: int, policy: RollPolicy
+    ) -> Segment:
+        """Make the files of an empty active segment.
+
+        Raises:
+            OSError: the device failed.
+        """
+        self = cls(storage, directory, base_offset, 0, has_aborted=False)
+        self.max_timestamp = self.first_timestamp = -1
+        self.offset_index = OffsetIndex()
+        self.time_index = TimeIndex()
+        path = self.path(names.LOG)
+        create_segment_file(storage.file_system, path, policy.preallocated_bytes)
+        self.write_indexes()
+        self.set_roll_policy(policy)
+        return self
+
+    # -- appending ------------------------------------------------------------------------------
+
+    def set_roll_policy(self, policy: RollPolicy) -> None:
+        """This is the active segment; from now on it goes by these limits."""
+        if self.positions is _NO_POSITIONS:
+            self.forget_positions()
+        self._policy = policy
+        self._index_interval_bytes = policy.index_interval_bytes
+        self.last_offset_max = self.base_offset + OFFSET_DELTA_MAX
+        self._note_full_index(policy)
+        self.roll_timestamp = UNKNOWN  # every batch asks `should_roll`
+        if self.first_timestamp >= 0:
+            self.roll_timestamp = self.first_timestamp + policy.age_max_ms(self.path(names.LOG))
+
+    def should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
+        """Whether a batch belongs to a new segment.
+
+        Raises:
+            OSError: the device failed.
+        """
+        policy = self._policy
+        assert policy is not None, f"{self!r} is not the active segment"
+        if self.max_timestamp == UNKNOWN:  # the first append since the log was loaded
+            self.load_max_timestamp()
+            try:
+                self.load_first_timestamp()
+            except DamagedFile as damage:  # no reason to refuse new records
+                logger.error("%s", damage)
+                self.first_timestamp = -1  # the segment's age counts from its creation
+            self.set_roll_policy(policy)
+        if last_offset > self.last_offset_max:
+            return True
+        if not self.size:
+            return False
+        if self.size + size > policy.segment_bytes:
+            return True
+        if self.first_timestamp >= 0:
+            return max_timestamp > self.roll_timestamp
+        age_ms = self.storage.clock.now_ms() - self.created_ms
+        return age_ms > policy.age_max_ms(self.path(names.LOG))
+
+    def append(
+        self, records: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
+    ) -> None:
+        """Write one batch, which has its final offsets, to the end.
+
+        Raises:
+            OSError: the device is full, and nothing has changed; or it failed.
+        """
+        position = self.size
+        file = self.file or self.open_file()
+        self.is_file_used = True
+        if self._pwrite(file.descriptor, records, position) != size:
+            self._write_rest(file, records, position)
+        self.size = position + size
+        positions = self.positions
+        if len(positions) >= _POSITIONS_MAX:
+            self.older_positions = positions
+            self.positions = positions = {}
+        positions[base_offset] = position
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if not position:
+            self._on_first_batch(max_timestamp)
+        if self.bytes_since_index > self._index_interval_bytes:
+            self.bytes_since_index = size
+            self._add_index_entries(last_offset, position)
+        else:
+            self.bytes_since_index += size
+
+    def append_batches(self, records: Buffer, size: int, batches: Sequence[AppendedBatch]) -> None:
+        """Write several batches, which follow one another in `records`, in one call.
+
+        Raises:
+            OSError: the device is full, and nothing has changed; or it failed.
+        """
+        position = self.size
+        file = self.opened()
+        if self._pwrite(file.descriptor, records, position) != size:
+            self._write_rest(file, records, position)
+        self.size = position + size
+        if not position:
+            self._on_first_batch(batches[0].max_timestamp)
+        since_index = self.bytes_since_index
+        for size, _, last_offset, max_timestamp in batches:
+            if max_timestamp > self.max_timestamp:
+                self.max_timestamp = max_timestamp
+                self.max_timestamp_offset = last_offset
+            if since_index > self._index_interval_bytes:
+                since_index = 0
+                self._add_index_entries(last_offset, position)
+            since_index += size
+            position += size
+        self.bytes_since_index = since_index
+        self._note_positions(batches)
+
+    def _note_positions(self, batches: Sequence[AppendedBatch]) -> None:
+        """Keep where the last of the appended batches begin."""
+        last = batches[-_POSITIONS_MAX:]
+        position = self.size - sum(batch.size for batch in last)
+        found = {}
+        for batch in last:
+            found[batch.base_offset] = position
+            position += batch.size
+        if len(self.positions) + len(found) > _POSITIONS_MAX:
+            self.older_positions = self.positions
+            self.positions = found
+        else:
+            self.positions.update(found)
+
+    def _on_first_batch(self, max_timestamp: int) -> None:
+        """The segment's age counts from its first batch."""
+        self.first_timestamp = max_timestamp
+        assert self._policy is not None
+        self.set_roll_policy(self._policy)
+
+    def _write_rest(self, file: OpenFile, records: Buffer, position: int) -> None:
+        """A write came back short: write all again, or take back what was written.
+
+        Raises:
+            OSError: the device is full and nothing was written, or the device failed.
+        """
+        file_system = self.storage.file_system
+        try:
+            write_fully(file_system, file.descriptor, records, position)
+        except OSError:
+            try:
+                file_system.truncate(file.descriptor, position)
+            except OSError as error:  # half a batch stays behind, whatever the reason
+                raise OSError(errno.EIO, f"half a batch cannot be taken back: {error}") from error
+            raise
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        """A batch at `position` is far enough from the last one with an entry.
+
+        Raises:
+            OSError: the device failed. Where it is only full, the entries stay in memory, and
+                are written with the next ones.
+        """
+        offsets, _ = self.indexes()
+        offsets.append(last_offset - self.base_offset, position)
+        self.add_time_entry()
+        if len(offsets.tail) >= TAIL_SIZE_MAX:
+            try:
+                self.write_indexes()
+            except OSError as error:
+                if not is_for_room(error):
+                    raise
+        assert self._policy is not None
+        self._note_full_index(self._policy)
+
+    def _note_full_index(self, policy: RollPolicy) -> None:
+        offsets, times = self.offset_index, self.time_index
+        if offsets is None or times is None:
+            return
+        if len(offsets) >= policy.offset_entries_max or len(times) >= policy.time_entries_max:
+            self.last_offset_max = UNKNOWN
+
+    def forget_positions(self) -> None:
+        """Reads of the last batches are to search like all others."""
+        self.positions = {}
+        self.older_positions = _NO_POSITIONS
+
+    def on_successor(self) -> None:
+        """This is the active segment no longer."""
+        self.positions = self.older_positions = _NO_POSITIONS
+
+    def seal(self) -> None:
+        """Another segment follows: write what is only in memory.
+
+        Raises:
+            OSError: the device failed.
+        """
+        self.finish_indexes()
+        if self._policy is not None and self._policy.preallocated_bytes:
+            self.trim()
+
+    # -- cutting --------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> list[Cut]:
+        """Forget the batch that holds `offset`, all after it, and what the indexes say of them.
+
+        The files are cut later, as the result says; until then nothing may be appended.
+
+        Raises:
+            OSError: the device failed.
+            DamagedFile: there is something else than batches.
+        """
+        file_system = self.storage.file_system
+        at_offset = self.locate(offset)
+        offsets, times = self.indexes()
+        log_file = self.opened()
+        offset_file, time_file = self._file_of(names.OFFSET_INDEX), self._file_of(names.TIME_INDEX)
+        relative = offset - self.base_offset
+        offset_path, time_path = self.path(names.OFFSET_INDEX), self.path(names.TIME_INDEX)
+        offsets.forget_from(offsets.count_to(file_system, offset_path, relative - 1))
+        times.forget_from(times.count_to(file_system, time_path, relative - 1, field=1))
+        aborted_path = self.path(names.TRANSACTION_INDEX)
+        aborted_length = length_to(file_system, aborted_path, offset)
+        aborted_file = None
+        if aborted_length is not None:
+            aborted_file = self._file_of(names.TRANSACTION_INDEX)
+        self.aborted = None
+        if at_offset is not None:
+            self.size = at_offset.position
+        if self.size == 0:
+            self.created_ms = self.storage.clock.now_ms()
+            self.first_timestamp = UNKNOWN
+        self.bytes_since_index = 0
+        self.forget_positions()
+        self._find_max_timestamp()
+        self.write_indexes()
+        cuts = [
+            Cut(log_file, self.size),
+            Cut(offset_file, len(offsets) * offsets.ENTRY.size),
+            Cut(time_file, len(times) * times.ENTRY.size),
+        ]
+        if aborted_file is not None and aborted_length is not None:
+            cuts.append(Cut(aborted_file, aborted_length))
+        return cuts
+
+    def _file_of(self, kind: str) -> OpenFile:
+        file_system = self.storage.file_system
+        return OpenFile(file_system.open(self.path(kind), CREATE), file_system.close)
+
+    def _find_max_timestamp(self) -> None:
+        """The largest timestamp that is left: the index's last, or one behind it."""
+        self.max_timestamp = UNKNOWN
+        self.load_max_timestamp()
+        for batch in self.batches(self.position_before(self.max_timestamp_offset)):
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp = batch.max_timestamp
+                self.max_timestamp_offset = batch.last_offset
+
+    # -- recovery -------------------------------------------------------------------------------
+
+    def begin_recovery(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Empty the indexes, on disk too: they are made anew.
+
+        Raises:
+            OSError: the device failed.
+        """
+        file_system = self.storage.file_system
+        self.offset_index = offsets = OffsetIndex(1)
+        self.time_index = times = TimeIndex(1)
+        offsets.truncate(file_system, self.path(names.OFFSET_INDEX), 0)
+        times.truncate(file_system, self.path(names.TIME_INDEX), 0)
+        truncate_aborted(file_system, self.path(names.TRANSACTION_INDEX), 0)
+        self.aborted = None
+        self.max_timestamp = -1
+        self.max_timestamp_offset = self.base_offset
+        return offsets, times
+
+    def end_recovery(self, size: int, max_timestamp: int, max_timestamp_offset: int) -> None:
+        """So many bytes hold valid batches, and this is their largest timestamp.
+
+        Raises:
+            OSError: the device failed.
+        """
+        self.size = size
+        self.max_timestamp = max_timestamp
+        self.max_timestamp_offset = max_timestamp_offset
+        self.finish_indexes()
+
+    # -- aborted transactions -------------------------------------------------------------------
+
+    def note_aborted(self, entry: AbortedTransaction) -> None:
+        """Write an aborted transaction, whose marker is appended next, into the index.
+
+        Raises:
+            OSError: the device failed or is full.
+        """
+        append_aborted(self.storage.file_system, self.path(names.TRANSACTION_INDEX), entry)
+        if self.aborted is not None:
+            self.aborted.append(entry)
+
+    def note_missing_aborted(self) -> None:
+        """There may be no transaction index; if so, it need not be looked for again."""
+        path = self.path(names.TRANSACTION_INDEX)
+        if self.storage.file_system.status(path) is None:
+            self.aborted = []
+
+    def take_back_aborted(self, entry: AbortedTransaction) -> None:
+        """The marker could not be appended.
+
+        Raises:
+            OSError: the device failed.
+        """
+        path = self.path(names.TRANSACTION_INDEX)
+        truncate_aborted(self.storage.file_system, path, entry.last_offset)
+        if self.aborted is not None and entry in self.aborted:
+            self.aborted.remove(entry)
 
     # -- files --------------------------------------------------------------------------------
 
@@ -86,9 +462,28 @@ class Segment:
         """
         return self.storage.descriptors.open(self, self.path(names.LOG), CREATE)
 
+    def opened(self) -> OpenFile:
+        """Its `.log` file, which stays open for a while.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self.is_file_used = True
+        return self.file or self.open_file()
+
     def close_file(self) -> None:
-        """Let go of the `.log` file."""
+        """Close the `.log` file when nobody sends from it any more."""
         self.storage.descriptors.release(self)
+
+    def hold_file(self, file: OpenFile | None) -> None:
+        """See `FileHolder`."""
+        self.file = file
+
+    def take_use(self) -> bool:
+        """See `FileHolder`."""
+        was_used = self.is_file_used
+        self.is_file_used = False
+        return was_used
 
     def write_indexes(self) -> None:
         """Put index entries that are only in memory into the files, which exist afterwards.
@@ -117,8 +512,7 @@ class Segment:
         Raises:
             OSError: the device failed.
         """
-        file = self.file or self.open_file()
-        self.storage.file_system.truncate(file.descriptor, self.size)
+        self.storage.file_system.truncate(self.opened().descriptor, self.size)
 
     def rename(self, suffix: str) -> None:
         """Change the suffix of all its files.
@@ -155,14 +549,6 @@ class Segment:
         """Let go of what is known of the indexes, which are as they are in their files."""
         self.offset_index = self.time_index = None
 
-    def add_index_entries(self, last_offset: int, position: int, tail_max: int) -> None:
-        """A batch at `position` is far enough from the last one with an entry."""
-        offsets, _ = self.indexes()
-        offsets.append(last_offset - self.base_offset, position)
-        self.add_time_entry()
-        if len(offsets.tail) >= tail_max:
-            self.write_indexes()
-
     def add_time_entry(self) -> None:
         """Note the largest timestamp so far, if the time index does not have it."""
         _, times = self.indexes()
@@ -170,31 +556,31 @@ class Segment:
         if self.max_timestamp > (-1 if last is None else last[0]):
             times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
-    def load_max_timestamp(self) -> int:
+    def load_max_timestamp(self, files: FileSystem | None = None) -> int:
         """The largest timestamp of the segment; -1 if no record has one."""
         if self.max_timestamp == UNKNOWN:
             _, times = self.indexes()
-            last = times.last(self.storage.reads, self.path(names.TIME_INDEX))
+            last = times.last(files or self.storage.file_system, self.path(names.TIME_INDEX))
             self.max_timestamp = -1 if last is None else last[0]
             if last is not None:
                 self.max_timestamp_offset = self.base_offset + last[1]
         return self.max_timestamp
 
-    def largest_timestamp(self) -> int:
+    def largest_timestamp(self, files: FileSystem | None = None) -> int:
         """The largest timestamp, or, where no record has one, the time of the last change."""
-        if self.load_max_timestamp() >= 0:
+        if self.load_max_timestamp(files) >= 0:
             return self.max_timestamp
         status = self.status()
         return self.created_ms if status is None else status.modified_ms
 
-    def load_first_timestamp(self) -> int:
+    def load_first_timestamp(self, files: FileSystem | None = None) -> int:
         """The max timestamp of the first batch; -1 if it has none or there is no batch."""
         if self.first_timestamp == UNKNOWN and self.size:
-            first = next(self.batches(0), None)
+            first = next(self.batches(0, files), None)
             self.first_timestamp = -1 if first is None else first.max_timestamp
         return self.first_timestamp if self.size else -1
 
-    def read_aborted(self) -> list[AbortedTransaction]:
+    def read_aborted(self, files: FileSystem | None = None) -> list[AbortedTransaction]:
         """The transactions that were aborted here, by the order of their markers.
 
         Raises:
@@ -202,80 +588,85 @@ class Segment:
         """
         if self.aborted is None:
             path = self.path(names.TRANSACTION_INDEX)
-            self.aborted = read_aborted(self.storage.reads, path, self.base_offset)
+            self.aborted = read_aborted(files or self.storage.file_system, path, self.base_offset)
         return self.aborted
 
     # -- searching ----------------------------------------------------------------------------
 
-    def batches(self, position: int) -> Iterator[BatchAt]:
+    def batches(self, position: int, files: FileSystem | None = None) -> Iterator[BatchAt]:
         """The headers of the batches from a batch's position to the end of the segment.
 
         Raises:
             DamagedFile: there is something else.
         """
-        file = self.file or self.open_file()
-        file.used = True
+        file = self.opened()
         try:
-            yield from scan_batches(self.storage.reads, file, position, self.size)
+            yield from scan_batches(files or self.storage.file_system, file, position, self.size)
         except DamagedFile as error:
             raise DamagedFile(f"{self.path(names.LOG)}: {error}") from error
 
-    def position_before(self, offset: int) -> int:
+    def position_before(self, offset: int, files: FileSystem | None = None) -> int:
         """The position of a batch that lies not after the one that holds `offset`."""
         offsets, _ = self.indexes()
-        found = offsets.floor(
-            self.storage.reads, self.path(names.OFFSET_INDEX), offset - self.base_offset
-        )
+        files = files or self.storage.file_system
+        found = offsets.floor(files, self.path(names.OFFSET_INDEX), offset - self.base_offset)
         return 0 if found is None or found[1] >= self.size else found[1]
 
-    def locate(self, offset: int) -> BatchAt | None:
+    def position_of(self, base_offset: int) -> int | None:
+        """Where a batch begins, if it is one of the last that were appended."""
+        position = self.positions.get(base_offset)
+        return self.older_positions.get(base_offset) if position is None else position
+
+    def locate(self, offset: int, files: FileSystem | None = None) -> BatchAt | None:
         """The first batch that ends at `offset` or after it."""
-        batch = self._indexed(offset)
+        files = files or self.storage.file_system
+        batch = self._indexed(offset, files)
         if batch is not None:
             return batch
-        for batch in self.batches(self.position_before(offset)):
+        for batch in self.batches(self.position_before(offset, files), files):
             if batch.last_offset >= offset:
                 return batch
         return None
 
-    def _indexed(self, offset: int) -> BatchAt | None:
+    def _indexed(self, offset: int, files: FileSystem) -> BatchAt | None:
         """The batch that holds `offset`, if the first index entry from there on is its own.
 
         So it is wherever batches are larger than the interval of the index.
         """
-        file_system = self.storage.reads
         path = self.path(names.OFFSET_INDEX)
         offsets, _ = self.indexes()
-        number = offsets.count_to(file_system, path, offset - self.base_offset - 1)
+        number = offsets.count_to(files, path, offset - self.base_offset - 1)
         if number == len(offsets):
             return None
-        position = offsets.entry(file_system, path, number)[1]
+        position = offsets.entry(files, path, number)[1]
         if position >= self.size:
             return None
-        file = self.file or self.open_file()
-        file.used = True
+        file = self.opened()
         try:
-            batch = read_header(file_system, file, position, self.size)
+            batch = read_header(files, file, position, self.size)
         except DamagedFile:
             return None  # the index or the log is wrong: a scan will tell
         return batch if batch.base_offset <= offset <= batch.last_offset else None
 
-    def offset_at(self, position: int) -> int | None:
+    def offset_at(self, position: int, files: FileSystem | None = None) -> int | None:
         """The offset of the first index entry at `position` or after it."""
-        file_system = self.storage.reads
+        files = files or self.storage.file_system
         path = self.path(names.OFFSET_INDEX)
         offsets, _ = self.indexes()
-        before = offsets.count_to(file_system, path, position - 1, field=1)
+        before = offsets.count_to(files, path, position - 1, field=1)
         if before == len(offsets):
             return None
-        return self.base_offset + offsets.entry(file_system, path, before)[0]
+        return self.base_offset + offsets.entry(files, path, before)[0]
 
-    def locate_timestamp(self, timestamp: int, start_offset: int) -> Iterator[BatchAt]:
+    def locate_timestamp(
+        self, timestamp: int, start_offset: int, files: FileSystem | None = None
+    ) -> Iterator[BatchAt]:
         """Batches from where the first record of that time or later, and offset, may be."""
+        files = files or self.storage.file_system
         _, times = self.indexes()
-        found = times.floor(self.storage.reads, self.path(names.TIME_INDEX), timestamp)
+        found = times.floor(files, self.path(names.TIME_INDEX), timestamp)
         offset = start_offset if found is None else max(start_offset, self.base_offset + found[1])
-        for batch in self.batches(self.position_before(offset)):
+        for batch in self.batches(self.position_before(offset, files), files):
             if batch.max_timestamp >= timestamp and batch.last_offset >= start_offset:
                 yield batch
 

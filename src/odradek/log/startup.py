@@ -28,6 +28,7 @@ from odradek.log.checkpoints import (
 )
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile, DirectoryInUse
+from odradek.log.partition_directory import PartitionDirectory
 from odradek.log.partition_log import PartitionLog
 from odradek.log.storage import Storage
 from odradek.model import uuids
@@ -55,8 +56,8 @@ def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
                 f"another process works in {path}: stop it, or choose another directory with "
                 "--data or log.dirs"
             )
-        directory.lock = lock
-        directory.id = _directory_id(file_system, directory.file(names.META_PROPERTIES))
+        directory.lock_with(lock)
+        directory.set_id(_directory_id(file_system, directory.file(names.META_PROPERTIES)))
     except OSError as error:
         directory.fail("could not open it", error)
     return directory
@@ -230,10 +231,10 @@ def open_log(
     """
     file_system = storage.file_system
     path = directory.file(name or str(partition))
+    place = PartitionDirectory(storage, directory, path, partition)
     if name is None and file_system.status(path) is None:
         try:
-            loaded = loader.create(storage, path, config)
-            log = PartitionLog(storage, directory, path, partition, None, config, loaded)
+            log = PartitionLog(place, None, config, loader.create(place, config))
             if topic_id is not None:
                 assign_topic_id(log, topic_id)
         except OSError:
@@ -241,8 +242,7 @@ def open_log(
             raise
         return log
     loaded = loader.load(
-        storage,
-        path,
+        place,
         config,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
@@ -250,24 +250,25 @@ def open_log(
     )
     known_id: bytes | None = None
     try:
-        known_id = read_partition_metadata(file_system, f"{path}/{names.PARTITION_METADATA}")
+        known_id = read_partition_metadata(file_system, place.file(names.PARTITION_METADATA))
     except DamagedFile as error:
         logger.error("the topic id is not known: %s", error)
-    log = PartitionLog(storage, directory, path, partition, known_id, config, loaded)
+    log = PartitionLog(place, known_id, config, loaded)
     if not was_clean:
-        log.is_unsynced = True  # recovery may have made files
+        place.on_names_changed()  # recovery may have made files
     if known_id is None and topic_id is not None:
         assign_topic_id(log, topic_id)
     return log
 
 
 def assign_topic_id(log: PartitionLog, topic_id: bytes) -> None:
-    """Note the topic of a log that does not know it; synced with the next flush.
+    """Write the topic of a log that does not know it; synced with the next flush.
 
     Raises:
         OSError: the device failed.
     """
-    path = f"{log.path}/{names.PARTITION_METADATA}"
-    write_partition_metadata(log.storage.file_system, path, topic_id, sync=False)
-    log.topic_id = topic_id
-    log.is_unsynced = True
+    path = log.partition_directory.file(names.PARTITION_METADATA)
+    write_partition_metadata(
+        log.partition_directory.storage.file_system, path, topic_id, sync=False
+    )
+    log.set_topic_id(topic_id)

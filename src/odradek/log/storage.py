@@ -12,7 +12,6 @@ Without a loop (tests, tools) both happen at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from odradek.env.clock import Clock
 from odradek.env.executor import Done, Executor, InlineExecutor, Work
@@ -21,7 +20,6 @@ from odradek.env.randomness import RandomBytes
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT, DescriptorPool
 from odradek.log.directory import LogDirectory
 
-T = TypeVar("T")
 Background = Callable[[Work, Done], None]
 RemoveLater = Callable[[Sequence[str], int], None]
 
@@ -32,18 +30,18 @@ class Storage:
     """See the module."""
 
     __slots__ = (
-        "_impatient",
         "background",
         "clock",
         "descriptors",
         "executor",
         "file_system",
+        "impatient",
+        "lower_recovery_points",
         "producer_expiration_ms",
         "random_bytes",
-        "reads",
         "remove_later",
-        "truncated",
         "verify_transactions",
+        "write_recovery_points",
     )
 
     def __init__(
@@ -58,9 +56,8 @@ class Storage:
         verify_transactions: bool = True,
     ) -> None:
         self.file_system = file_system
-        self.reads = file_system
-        """By which segments are searched: impatient within `without_waiting`."""
-        self._impatient = file_system.impatient()
+        self.impatient = file_system.impatient()
+        """For searches that must not wait for the device: its reads raise `NotAtHand` instead."""
         self.clock = clock
         self.random_bytes = random_bytes
         self.executor = executor or InlineExecutor()
@@ -70,20 +67,28 @@ class Storage:
         self.verify_transactions = verify_transactions
         """`transaction.partition.verification.enable`"""
         self.remove_later: RemoveLater = self.remove_now
-        self.truncated: Callable[[LogDirectory], None] = lambda _: None
-        """A log of the directory was cut: its recovery point has to go down on the device too."""
+        self.write_recovery_points: Callable[[LogDirectory], None] = lambda _: None
+        """Write the checkpoint of a directory, on this thread; raises `OSError`."""
+        self.lower_recovery_points: Callable[[LogDirectory, Done], None] = lambda _, done: done(
+            None
+        )
+        """Write it in the background, then call `done`."""
 
-    def without_waiting(self, look: Callable[[], T]) -> T:
-        """What `look` returns, which searches logs on the loop's thread and changes nothing.
+    def connect(
+        self,
+        remove_later: RemoveLater,
+        write_recovery_points: Callable[[LogDirectory], None],
+        lower_recovery_points: Callable[[LogDirectory, Done], None],
+    ) -> None:
+        """There is a `LogManager` from now on, which does these."""
+        self.remove_later = remove_later
+        self.write_recovery_points = write_recovery_points
+        self.lower_recovery_points = lower_recovery_points
 
-        Raises:
-            NotAtHand: it would have had to wait for the device; `look` again after `bring`.
-        """
-        self.reads = self._impatient
-        try:
-            return look()
-        finally:
-            self.reads = self.file_system
+    def update_settings(self, producer_expiration_ms: int, verify_transactions: bool) -> None:
+        """The broker's settings have changed."""
+        self.producer_expiration_ms = producer_expiration_ms
+        self.verify_transactions = verify_transactions
 
     def remove_now(self, paths: Sequence[str], _delay_ms: int) -> None:
         """Remove files without delay; those that are gone are gone."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from odradek.env.file_system import CREATE, READ_ONLY, FileSystem, read_file, write_fully
+from odradek.env.file_system import CREATE, FileSystem, read_file, write_fully
 from odradek.log.errors import DamagedFile
 
 ENTRY = Struct(">hqqqq")
@@ -65,22 +65,31 @@ def append_aborted(file_system: FileSystem, path: str, entry: AbortedTransaction
         file_system.close(descriptor)
 
 
+def length_to(file_system: FileSystem, path: str, offset: int) -> int | None:
+    """Bytes of the entries whose marker is below `offset`; None where there is no file.
+
+    Raises:
+        OSError: the device failed.
+    """
+    try:
+        data = read_file(file_system, path)
+    except FileNotFoundError:
+        return None
+    whole = len(data) - len(data) % ENTRY.size
+    return ENTRY.size * sum(1 for entry in ENTRY.iter_unpack(data[:whole]) if entry[3] < offset)
+
+
 def truncate_aborted(file_system: FileSystem, path: str, offset: int) -> None:
     """Forget transactions whose marker is at `offset` or after it.
 
     Raises:
         OSError: the device failed.
     """
-    try:
-        descriptor = file_system.open(path, READ_ONLY)
-    except FileNotFoundError:
+    length = length_to(file_system, path, offset)
+    if length is None:
         return
-    file_system.close(descriptor)
-    data = read_file(file_system, path)
-    whole = len(data) - len(data) % ENTRY.size
-    kept = sum(1 for entry in ENTRY.iter_unpack(data[:whole]) if entry[3] < offset)
     descriptor = file_system.open(path, CREATE)
     try:
-        file_system.truncate(descriptor, kept * ENTRY.size)
+        file_system.truncate(descriptor, length)
     finally:
         file_system.close(descriptor)

@@ -16,11 +16,13 @@ or the records contradict the max timestamp or the offsets of their header.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from odradek.config.topic_config import TopicConfig
 from odradek.log.errors import RecordsRefused
 from odradek.log.origin import AppendOrigin
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import (
     ATTRIBUTES,
     ATTRIBUTES_POSITION,
@@ -47,9 +49,6 @@ from odradek.records.record import iterate_records
 from odradek.records.skim import skim_records
 from odradek.records.structure import has_plain_records
 
-if TYPE_CHECKING:
-    from odradek.log.partition_log import PartitionLog
-
 DECOMPRESSED_MAX = 16 << 20
 """A batch may decompress to this, or to `DECOMPRESSED_RATIO` times its size if that is more."""
 DECOMPRESSED_RATIO = 100
@@ -64,24 +63,49 @@ class Accepted(NamedTuple):
     log_append_time_ms: int
 
 
-def validate(log: PartitionLog, records: Buffer, origin: AppendOrigin) -> Accepted:
+class _Topic(NamedTuple):
+    """What a batch is checked against."""
+
+    config: TopicConfig
+    partition: TopicPartition
+    now_ms: int
+
+    @property
+    def earliest(self) -> int:
+        """The earliest timestamp that a record may have."""
+        return self.now_ms - self.config.message_timestamp_before_max_ms
+
+    @property
+    def latest(self) -> int:
+        """The latest timestamp that a record may have."""
+        return self.now_ms + self.config.message_timestamp_after_max_ms
+
+
+def validate(
+    records: Buffer,
+    origin: AppendOrigin,
+    config: TopicConfig,
+    partition: TopicPartition,
+    now_ms: int,
+) -> Accepted:
     """Check a payload, and bring it into the form that the topic wants.
 
     Raises:
         RecordsRefused: with Kafka's code for what is wrong.
     """
     try:
-        batch = _only_batch(log, records, origin)
+        topic = _Topic(config, partition, now_ms)
+        batch = _only_batch(topic, records, origin)
         if origin is AppendOrigin.CLIENT:
-            _check_claims(log, batch)
-        return _accept(log, batch, origin)
+            _check_claims(batch)
+        return _accept(topic, batch, origin)
     except CorruptBatch as error:
         raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     except InvalidRecords as error:
         raise RecordsRefused(ErrorCode.INVALID_RECORD, str(error)) from None
 
 
-def _only_batch(log: PartitionLog, records: Buffer, origin: AppendOrigin) -> RecordBatch:
+def _only_batch(topic: _Topic, records: Buffer, origin: AppendOrigin) -> RecordBatch:
     size = _next_batch_size(records)
     if size is None:
         raise InvalidRecords("the payload holds no whole record batch")
@@ -94,7 +118,7 @@ def _only_batch(log: PartitionLog, records: Buffer, origin: AppendOrigin) -> Rec
     batch = RecordBatch(records)
     if origin is AppendOrigin.CLIENT and batch.base_offset != 0:
         raise InvalidRecords(f"the base offset of a batch has to be 0, not {batch.base_offset}")
-    _check_size(log, batch)
+    _check_size(topic, batch)
     batch.check()
     return batch
 
@@ -113,16 +137,16 @@ def _next_batch_size(records: Buffer) -> int | None:
     return size if size <= len(records) else None
 
 
-def _check_size(log: PartitionLog, batch: RecordBatch) -> None:
-    if batch.size > log.config.max_message_bytes:
+def _check_size(topic: _Topic, batch: RecordBatch) -> None:
+    if batch.size > topic.config.max_message_bytes:
         raise RecordsRefused(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a batch of {batch.size} bytes is above max.message.bytes of "
-            f"{log.topic_partition}, {log.config.max_message_bytes}",
+            f"{topic.partition}, {topic.config.max_message_bytes}",
         )
 
 
-def _check_claims(log: PartitionLog, batch: RecordBatch) -> None:
+def _check_claims(batch: RecordBatch) -> None:
     delta, count = batch.last_offset_delta, batch.count
     if delta < 0:
         raise InvalidRecords(f"a batch cannot end {-delta} before its base offset")
@@ -138,29 +162,27 @@ def _check_claims(log: PartitionLog, batch: RecordBatch) -> None:
         )
 
 
-def _accept(log: PartitionLog, batch: RecordBatch, origin: AppendOrigin) -> Accepted:
-    config = log.config
-    now_ms = log.storage.clock.now_ms()
-    log.timestamp_limit = now_ms + config.message_timestamp_after_max_ms
+def _accept(topic: _Topic, batch: RecordBatch, origin: AppendOrigin) -> Accepted:
+    config = topic.config
     is_client = origin is AppendOrigin.CLIENT
     source = batch.codec
     target = _target_codec(config.compression_type, batch)
     if source > Codec.ZSTD:
         raise InvalidRecords(f"there is no compression codec {source}")
     if is_client:
-        _check_time_type(log, batch)
+        _check_time_type(topic, batch)
     in_offset_order = True
     max_timestamp = batch.max_timestamp
-    if is_client and not _is_plainly_well(log, batch):
-        in_offset_order, max_timestamp = _walk(log, batch, now_ms)
+    if is_client and not _is_plainly_well(topic, batch):
+        in_offset_order, max_timestamp = _walk(topic, batch)
     if not in_offset_order and source == target != Codec.NONE:
         raise InvalidRecords("the offsets of compressed records have to be 0, 1, 2 and so on")
     if target != source or not in_offset_order:
-        batch = _rebuilt(log, batch, target, in_offset_order)
-        _check_size(log, batch)
-    append_time = now_ms if config.is_log_append_time else NO_TIMESTAMP
+        batch = _rebuilt(topic, batch, target, in_offset_order)
+        _check_size(topic, batch)
+    append_time = topic.now_ms if config.is_log_append_time else NO_TIMESTAMP
     if config.is_log_append_time:
-        batch = _restamped(batch, batch.attributes | LOG_APPEND_TIME_FLAG, now_ms)
+        batch = _restamped(batch, batch.attributes | LOG_APPEND_TIME_FLAG, topic.now_ms)
     elif batch.is_log_append_time or max_timestamp != batch.max_timestamp:
         batch = _restamped(batch, batch.attributes & ~LOG_APPEND_TIME_FLAG, max_timestamp)
     return Accepted(batch, append_time)
@@ -179,9 +201,9 @@ def _target_codec(compression_type: str, batch: RecordBatch) -> int:
     return codec_named(compression_type)
 
 
-def _check_time_type(log: PartitionLog, batch: RecordBatch) -> None:
+def _check_time_type(topic: _Topic, batch: RecordBatch) -> None:
     if batch.is_log_append_time and (
-        log.config.is_log_append_time or batch.max_timestamp == NO_TIMESTAMP
+        topic.config.is_log_append_time or batch.max_timestamp == NO_TIMESTAMP
     ):
         raise RecordsRefused(
             ErrorCode.INVALID_TIMESTAMP,
@@ -190,11 +212,11 @@ def _check_time_type(log: PartitionLog, batch: RecordBatch) -> None:
         )
 
 
-def _is_plainly_well(log: PartitionLog, batch: RecordBatch) -> bool:
-    config = log.config
+def _is_plainly_well(topic: _Topic, batch: RecordBatch) -> bool:
+    config = topic.config
     return (
         config.message_timestamp_before_max_ms >= _NEVER
-        and (batch.max_timestamp <= log.timestamp_limit or config.is_log_append_time)
+        and (batch.max_timestamp <= topic.latest or config.is_log_append_time)
         and not batch.is_log_append_time
         and has_plain_records(
             batch.data,
@@ -206,11 +228,10 @@ def _is_plainly_well(log: PartitionLog, batch: RecordBatch) -> bool:
     )
 
 
-def _walk(log: PartitionLog, batch: RecordBatch, now_ms: int) -> tuple[bool, int]:
+def _walk(topic: _Topic, batch: RecordBatch) -> tuple[bool, int]:
     """Go through the records: whether their offsets have no gaps, and the largest timestamp."""
-    config = log.config
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
+    config = topic.config
+    earliest, latest = topic.earliest, topic.latest
     keyless: list[int] = []
     untimely: list[tuple[int, int]] = []
     in_order = True
@@ -228,13 +249,13 @@ def _walk(log: PartitionLog, batch: RecordBatch, now_ms: int) -> tuple[bool, int
         ):
             untimely.append((index, timestamp))
     if untimely:
-        raise _late(log, now_ms, untimely, keyless)
+        raise _late(topic, untimely, keyless)
     if keyless:
         errors = tuple((index, _NO_KEY) for index in keyless)
         shown = ", ".join(str(index) for index in keyless[:_ERRORS_SHOWN])
         raise RecordsRefused(
             ErrorCode.INVALID_RECORD,
-            f"{len(keyless)} records have no key, which {log.topic_partition}, being compacted, "
+            f"{len(keyless)} records have no key, which {topic.partition}, being compacted, "
             f"needs; the first: {shown}",
             errors,
         )
@@ -245,14 +266,11 @@ _NO_KEY = "a compacted topic needs a key"
 
 
 def _late(
-    log: PartitionLog,
-    now_ms: int,
+    topic: _Topic,
     untimely: list[tuple[int, int]],
     keyless: list[int] | None = None,
 ) -> RecordsRefused:
-    config = log.config
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
+    earliest, latest = topic.earliest, topic.latest
     errors = [
         (index, f"timestamp {timestamp} is not within [{earliest}, {latest}]")
         for index, timestamp in untimely
@@ -260,7 +278,7 @@ def _late(
     errors += [(index, _NO_KEY) for index in keyless or ()]
     return RecordsRefused(
         ErrorCode.INVALID_TIMESTAMP,
-        f"records have timestamps that {log.topic_partition} does not accept",
+        f"records have timestamps that {topic.partition} does not accept",
         tuple(sorted(errors)),
     )
 
@@ -270,9 +288,9 @@ def decompressed_max(batch: RecordBatch) -> int:
     return max(DECOMPRESSED_MAX, batch.size * DECOMPRESSED_RATIO)
 
 
-def _rebuilt(log: PartitionLog, batch: RecordBatch, target: int, in_order: bool) -> RecordBatch:
+def _rebuilt(topic: _Topic, batch: RecordBatch, target: int, in_order: bool) -> RecordBatch:
     """The same records in another codec; with offsets without gaps if they had any."""
-    config = log.config
+    config = topic.config
     codec = Codec(target)
     level = {
         Codec.GZIP: config.compression_gzip_level,

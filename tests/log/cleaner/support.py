@@ -9,7 +9,6 @@ from tests.log.support import LogRoom
 from odradek.log import PartitionLog
 from odradek.log.cleaner.facts import facts_of, work_item
 from odradek.log.cleaner.planning import find_cleanable
-from odradek.log.cleaner.replacing import replace_segments
 from odradek.log.cleaner.round import Round
 from odradek.log.cleaner.work import Done, Failed, Message, WorkItem, decode_item
 from odradek.log.errors import DamagedFile
@@ -78,8 +77,8 @@ def clean(log: PartitionLog, room: LogRoom, entries_max: int | None = None) -> i
     item = work_item(log, cleanable, BROKER_CONFIG, 1, 1e300)
     item.map_entries_max = entries_max
     round_ = Round(room.file_system, item, lambda _: None)
-    end = round_.run(lambda message: replace_segments(log, message.old, message.size))
-    log.first_dirty_offset = end
+    end = round_.run(lambda message: log.replace_segments(message.old, message.size))
+    log.cleaning.cleaned_to(end)
     return end
 
 
@@ -88,5 +87,5 @@ def clean_wholly(log: PartitionLog, room: LogRoom, entries_max: int | None = Non
     while True:
         cleanable = find_cleanable(facts_of(log), room.clock.now_ms())
         if cleanable.dirty_bytes == 0:
-            return log.first_dirty_offset
+            return log.cleaning.first_dirty_offset
         clean(log, room, entries_max)

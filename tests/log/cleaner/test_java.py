@@ -127,7 +127,7 @@ def kafka():
 def _kafka_round(kafka, log: PartitionLog, room: LogRoom, other: LogRoom, entries: int):
     """The log's directory as Apache Kafka's cleaner leaves it; the log is closed."""
     cleanable = find_cleanable(facts_of(log), room.clock.now_ms())
-    uncleanable = min(log.last_stable_offset, log.active.base_offset)
+    uncleanable = min(log.last_stable_offset, log.active_segment.base_offset)
     log.close()
     shutil.copytree(log.path, f"{other.path}/{PARTITION}", dirs_exist_ok=False)
     said = kafka.clean(
@@ -159,7 +159,7 @@ def test_the_same_records_stay(kafka, tmp_path, seed):
                 writer.end(producer)
             log.roll()
         room.clock.ms += 700
-        log.first_dirty_offset = cleaned_to
+        log.cleaning.cleaned_to(cleaned_to)
         other = LogRoom(tmp_path / f"theirs-{number}")
         other.clock.ms = room.clock.ms
         said = _kafka_round(kafka, log, room, other, entries)
@@ -167,12 +167,12 @@ def test_the_same_records_stay(kafka, tmp_path, seed):
         clean_log = {"recovery_point": 2**62, "was_clean": True}
         log = room.reopen(arguments=clean_log, **SETTINGS)
         writer.log = log
-        log.first_dirty_offset = cleaned_to
+        log.cleaning.cleaned_to(cleaned_to)
         cleaned_to = clean(log, room, entries)
         theirs = other.reopen(arguments=clean_log, **SETTINGS)
         assert cleaned_to == said.next_offset
         assert _content(log) == _content(theirs)
-        assert log.bases == theirs.bases
+        assert log.segments.bases == theirs.segments.bases
         end = log.log_end_offset
         assert log.aborted_transactions(0, end) == theirs.aborted_transactions(0, end)
         for timestamp in range(NOW_MS - 1000, NOW_MS, 50):

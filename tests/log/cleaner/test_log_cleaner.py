@@ -82,7 +82,7 @@ def test_a_due_log_is_cleaned_and_that_is_remembered(tmp_path):
     node.manager.shutdown()
     node.manager = node.start()
     log = node.manager.get(A)
-    assert log.first_dirty_offset == 10
+    assert log.cleaning.first_dirty_offset == 10
     node.wait()
     assert not node.children[1:], "nothing is dirty: no worker is started"
     node.manager.shutdown()
@@ -153,7 +153,7 @@ def _paused(tmp_path) -> tuple[Node, PartitionLog, PausedChild]:
     node.manager.cleaner._start_child = lambda: child
     log = node.log()
     node.tick()
-    assert log.is_cleaning
+    assert log.cleaning.is_under_way
     return node, log, child
 
 
@@ -163,7 +163,7 @@ def test_retention_waits_for_the_cleaner(tmp_path):
     assert log.delete_old_segments() == 0
     child.ready = child.work(child.items[0])
     node.tick()
-    assert not log.is_cleaning
+    assert not log.cleaning.is_under_way
     assert log.delete_old_segments() == 1
     node.manager.shutdown()
 
@@ -179,7 +179,7 @@ def test_a_truncated_log_is_not_replaced(tmp_path):
     node.tick(2)
     assert read_records(log) == before
     assert not [name for name in node.room.files(A) if "cleaned" in name]
-    assert log.first_dirty_offset <= 7
+    assert log.cleaning.first_dirty_offset <= 7
     node.manager.shutdown()
 
 
@@ -202,7 +202,7 @@ def test_a_log_that_is_not_compacted_any_more_is_not_replaced(tmp_path):
     child.ready = messages
     node.tick()
     assert len(read_records(log)) == 10
-    assert not log.is_cleaning
+    assert not log.cleaning.is_under_way
     node.manager.shutdown()
 
 
@@ -218,11 +218,11 @@ def test_a_log_over_which_workers_die_is_left_alone(tmp_path):
     node.manager.cleaner._start_child = start
     node.wait()
     assert len(children) == 1, "it is tried once more"
-    assert log.is_cleaning
+    assert log.cleaning.is_under_way
     children[0].is_alive = False
     node.wait()
     assert len(children) == 1
-    assert not log.is_cleaning
+    assert not log.cleaning.is_under_way
     assert node.manager.cleaner.uncleanable == {str(tmp_path): 1}
     assert node.manager.cleaner.statistics.deaths == 2
     node.manager.shutdown()
@@ -304,7 +304,7 @@ class LiveNode(Node):
 def test_a_process_cleans_and_ends_when_idle(tmp_path):
     node = LiveNode(tmp_path)
     log = node.log()
-    node.until(lambda: log.first_dirty_offset == 10)
+    node.until(lambda: log.cleaning.first_dirty_offset == 10)
     assert len(read_records(log)) == 5
     [process] = node.processes
     assert process.is_alive
@@ -321,7 +321,7 @@ def test_a_killed_process_is_replaced(tmp_path):
     os.kill(node.processes[0].pid, signal.SIGKILL)
     node.until(lambda: len(node.processes) == 2)
     node.manager.config = node.room.manager(overrides={}).config
-    node.until(lambda: log.first_dirty_offset == 10)
+    node.until(lambda: log.cleaning.first_dirty_offset == 10)
     assert len(read_records(log)) == 5
     node.manager.shutdown()
 

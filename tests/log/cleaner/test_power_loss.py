@@ -111,7 +111,7 @@ def test_power_loss_at_every_change():
         files = LossyFileSystem()
         files.draw = random.Random(cut)
         room, log = _filled(files)
-        cleaned_to = log.first_dirty_offset
+        cleaned_to = log.cleaning.first_dirty_offset
         files.stop_after = cut
         try:
             clean(log, room)
@@ -148,7 +148,7 @@ def _check(files, cut, cleaned_to, before, after, end, aborted_before) -> None:
         )
         if has_data and transaction.last_offset in markers:
             assert transaction in log.aborted_transactions(0, end)
-    log.first_dirty_offset = cleaned_to
+    log.cleaning.cleaned_to(cleaned_to)
     clean_wholly(log, room)
     assert _data(log) == after
     assert not [name for name in room.files() if name.endswith((".cleaned", ".swap"))]

@@ -9,7 +9,6 @@ from odradek.broker.partition import Partition
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.env.executor import call
 from odradek.log.origin import AppendOrigin
-from odradek.log.own_records import append_own_records
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.batch import Buffer
 
@@ -70,7 +69,7 @@ class ReplicaPartition:
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = partition.log
-        size = append_own_records(log, timestamp, records, partition.registration.leader_epoch)
+        size = log.append_own_records(timestamp, records, partition.registration.leader_epoch)
         partition.on_appended(size)
         return log.log_end_offset
 

@@ -50,7 +50,7 @@ from odradek.core.raft.voters import Voter, VoterSet
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor, Pool, call
 from odradek.log.errors import DiskFull, LogDirectoryOffline
-from odradek.log.flushing import FlushWork
+from odradek.log.flush_state import FlushWork
 from odradek.records.batch import RecordBatch
 from odradek.records.record import iterate_records
 from odradek.wire.primitives import Message

@@ -32,7 +32,7 @@ from odradek.log import names
 from odradek.log.checkpoints import write_partition_metadata
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile
-from odradek.log.flushing import FlushWork
+from odradek.log.flush_state import FlushWork
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_log import PartitionLog
 from odradek.log.startup import open_log
@@ -81,7 +81,7 @@ class MetadataLog:
         metadata = f"{path}/{names.PARTITION_METADATA}"
         if storage.file_system.status(metadata) is None:
             write_partition_metadata(storage.file_system, metadata, METADATA_TOPIC_ID, sync=False)
-            partition_log.is_unsynced = True
+            partition_log.partition_directory.on_names_changed()
         self = cls(partition_log, storage, path)
         self._find_snapshots()
         return self
@@ -197,7 +197,7 @@ class MetadataLog:
 
     def failed(self, error: OSError) -> Exception:
         """A flush failed; the exception to tell of it."""
-        return self._log.fail("flush", error)
+        return self._log.partition_directory.fail("flush", error)
 
     def close(self) -> None:
         """Flush and let go of the files.

@@ -7,7 +7,7 @@ which the node starts when there is work, talks to by pipes, and ends when there
 In the node, on the loop's thread:
 
 - `log_cleaner`: looks at the logs, gives work, takes results. Uses `facts`, `planning` (which
-  part of a log, and whether), `schedule` (which log next), `child` (the pipe), `replacing`.
+  part of a log, and whether), `schedule` (which log next), `child` (the pipe).
 
 In the worker:
 
@@ -17,5 +17,5 @@ In the worker:
 Both: `work`, what they tell one another.
 
 Files: the worker writes `.cleaned` files and syncs them; the node renames them to `.swap` and
-then into their place. See `replacing` for what a crash leaves.
+then into their place. See `LogSegments.replace` for what a crash leaves.
 """

@@ -1,23 +1,19 @@
-"""What the decisions and the worker need to know of a log, gathered on the loop's thread."""
+"""What planning and the worker need to know of a log, collected on the loop's thread."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from odradek.config.broker_config import BrokerConfig
 from odradek.log.cleaner.planning import Cleanable, LogFacts, SegmentFacts
 from odradek.log.cleaner.work import WorkItem
-
-if TYPE_CHECKING:
-    from odradek.config.broker_config import BrokerConfig
-    from odradek.log.partition_log import PartitionLog
-    from odradek.log.segment import Segment
+from odradek.log.partition_log import PartitionLog
+from odradek.log.segment import Segment
 
 _LAG_UNLIMITED = 2**62
 _MAP_BYTES_MAX = 2**31 - 1
 
 
 def facts_of(log: PartitionLog) -> LogFacts:
-    """The log as the decisions see it. Timestamps are read from the files only where they count.
+    """What planning is told of a log. Timestamps are read from the files only where they count.
 
     Raises:
         OSError: the device failed.
@@ -36,13 +32,13 @@ def facts_of(log: PartitionLog) -> LogFacts:
         )
 
     return LogFacts(
-        [segment_facts(segment) for segment in log.segments[:-1]],
-        log.active.base_offset,
-        log.active.size,
+        [segment_facts(segment) for segment in log.segments if segment is not log.active_segment],
+        log.active_segment.base_offset,
+        log.active_segment.size,
         log.log_start_offset,
         log.log_end_offset,
         log.last_stable_offset,
-        log.first_dirty_offset,
+        log.cleaning.first_dirty_offset,
         config.min_compaction_lag_ms,
         config.max_compaction_lag_ms,
         config.min_cleanable_dirty_ratio,
@@ -55,11 +51,10 @@ def work_item(
     """The work of one round over a log."""
     end_offset = cleanable.end_offset
     producers = []
-    if log.producers is not None:
-        for entry in log.producers.entries.values():
-            last_offset = entry.batches[-1].last_offset if entry.batches else -1
-            if last_offset < end_offset:
-                producers.append((entry.producer_id, last_offset, entry.epoch))
+    for entry in log.producers.entries.values():
+        last_offset = entry.batches[-1].last_offset if entry.batches else -1
+        if last_offset < end_offset:
+            producers.append((entry.producer_id, last_offset, entry.epoch))
     workers = max(1, config.log_cleaner_threads)
     map_bytes = min(config.log_cleaner_dedupe_buffer_size // workers, _MAP_BYTES_MAX)
     topic = log.config
@@ -71,11 +66,11 @@ def work_item(
             for segment in log.segments
             if segment.base_offset < end_offset
         ],
-        later_segments=[base for base in log.bases if base >= end_offset],
+        later_segments=[base for base in log.segments.bases if base >= end_offset],
         first_dirty_offset=cleanable.first_dirty_offset,
         end_offset=end_offset,
         producers=producers,
-        now_ms=log.storage.clock.now_ms(),
+        now_ms=log.partition_directory.storage.clock.now_ms(),
         delete_retention_ms=topic.delete_retention_ms,
         segment_bytes=topic.segment_bytes,
         segment_index_bytes=topic.segment_index_bytes,

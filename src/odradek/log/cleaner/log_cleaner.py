@@ -9,7 +9,7 @@ A job is not valid any more once its log was deleted, truncated, made non-compac
 its disk: the worker is told to stop, and what it still reports is thrown away. While a job is
 valid, retention leaves the log alone.
 
-Everything before `PartitionLog.first_dirty_offset` is clean. It is written to the directory's
+Everything before `CleaningState.first_dirty_offset` is clean. It is written to the directory's
 `cleaner-offset-checkpoint` after the directory of the log was synced: otherwise a crash might
 bring back the old segments, and they would count as clean.
 """
@@ -28,7 +28,6 @@ from odradek.log.cleaner.child import Child
 from odradek.log.cleaner.cleaned_files import remove_cleaned
 from odradek.log.cleaner.facts import facts_of, work_item
 from odradek.log.cleaner.planning import NEVER_CLEANED, Cleanable, find_cleanable
-from odradek.log.cleaner.replacing import replace_segments
 from odradek.log.cleaner.schedule import Schedule
 from odradek.log.cleaner.statistics import CleanerStatistics
 from odradek.log.cleaner.work import (
@@ -68,7 +67,7 @@ class Job:
     def __init__(self, log: PartitionLog, item: WorkItem) -> None:
         self.log = log
         self.item = item
-        self.generation = log.generation
+        self.generation = log.flush_state.generation
         self.remaining = [base for base, _ in item.segments]
         """Segments that were not replaced yet, oldest first."""
         self.is_stopped = False
@@ -80,7 +79,7 @@ class Job:
         return (
             not log.is_deleted
             and not log.directory.is_offline
-            and log.generation == self.generation
+            and log.flush_state.generation == self.generation
             and log.config.is_compacted
         )
 
@@ -132,7 +131,7 @@ class LogCleaner:
                 directory.fail("could not read a checkpoint", error)
                 continue
             for log in self._manager.logs_in(directory):
-                log.first_dirty_offset = offsets.get(log.topic_partition, NEVER_CLEANED)
+                log.cleaning.cleaned_to(offsets.get(log.topic_partition, NEVER_CLEANED))
 
     def stop(self) -> None:
         """End the workers; what they were at is begun anew next time."""
@@ -203,7 +202,7 @@ class LogCleaner:
         self._schedule.keep(lambda partition: manager.get(partition) is not None)
         dirtiest = 0.0
         for log in list(manager):
-            if log.config.is_compacted and not log.is_deleted and not log.is_cleaning:
+            if log.config.is_compacted and not log.is_deleted and not log.cleaning.is_under_way:
                 cleanable = self._examine(log)
                 if cleanable is not None:
                     dirtiest = max(dirtiest, cleanable.dirty_ratio)
@@ -217,9 +216,11 @@ class LogCleaner:
         if log.directory.is_offline or not self._schedule.is_open(log.topic_partition):
             return None
         try:
-            cleanable = find_cleanable(facts_of(log), log.storage.clock.now_ms())
+            cleanable = find_cleanable(
+                facts_of(log), log.partition_directory.storage.clock.now_ms()
+            )
         except OSError as error:
-            log.fail("look for what to compact in", error)
+            log.partition_directory.fail("look for what to compact in", error)
             return None
         except DamagedFile as error:
             self._cannot(log, str(error))
@@ -229,9 +230,9 @@ class LogCleaner:
                 logger.warning(
                     "%s was compacted up to %d, which it does not hold: all of it counts as dirty",
                     log.topic_partition,
-                    log.first_dirty_offset,
+                    log.cleaning.first_dirty_offset,
                 )
-            log.first_dirty_offset = cleanable.first_dirty_offset
+            log.cleaning.cleaned_to(cleanable.first_dirty_offset)
             self._unwritten[log.directory] = None
         return cleanable
 
@@ -245,7 +246,7 @@ class LogCleaner:
         """The dirtiest log that is still due."""
         while (partition := self._schedule.take()) is not None:
             log = self._manager.get(partition)
-            if log is None or log.is_cleaning or not log.config.is_compacted:
+            if log is None or log.cleaning.is_under_way or not log.config.is_compacted:
                 continue
             cleanable = self._examine(log)
             if cleanable is not None and cleanable.is_due(log.config.min_cleanable_dirty_ratio):
@@ -281,7 +282,7 @@ class LogCleaner:
         self._number += 1
         item = work_item(log, cleanable, self._manager.config, self._number, self._share())
         slot.job = Job(log, item)
-        log.is_cleaning = True
+        log.cleaning.begin()
         self.statistics.max_compaction_delay_ms = cleanable.overdue_ms
         slot.child.send(encode_item(item))
 
@@ -328,12 +329,14 @@ class LogCleaner:
         assert job.remaining[: len(message.old)] == message.old
         try:
             if job.is_valid:
-                replace_segments(log, message.old, message.size)
+                log.replace_segments(message.old, message.size)
             else:
-                remove_cleaned(log.storage.file_system, log.path, message.old[0])
+                remove_cleaned(
+                    log.partition_directory.storage.file_system, log.path, message.old[0]
+                )
         except OSError as error:
             if job.is_valid:
-                log.fail("replace segments of", error)
+                log.partition_directory.fail("replace segments of", error)
         del job.remaining[: len(message.old)]
 
     def _finish(self, job: Job, message: Done) -> None:
@@ -342,14 +345,14 @@ class LogCleaner:
 
         def done(error: BaseException | None) -> None:
             is_valid = job.is_valid
-            log.is_cleaning = False
+            log.cleaning.end()
             if not is_valid:
                 return
             if error is not None:
-                log.fail("sync the directory of", error)
+                log.partition_directory.fail("sync the directory of", error)
                 return
             self._schedule.succeeded(log.topic_partition)
-            log.first_dirty_offset = message.next_offset
+            log.cleaning.cleaned_to(message.next_offset)
             self._unwritten[log.directory] = None
             self.statistics.cleaned(message)
             logger.info(
@@ -361,7 +364,9 @@ class LogCleaner:
                 message.elapsed_ms,
             )
 
-        log.storage.background(lambda: log.storage.file_system.sync_directory(log.path), done)
+        log.partition_directory.storage.background(
+            lambda: log.partition_directory.storage.file_system.sync_directory(log.path), done
+        )
 
     def _on_failure(self, job: Job, message: Failed) -> None:
         is_valid = job.is_valid
@@ -372,7 +377,7 @@ class LogCleaner:
             partition = job.log.topic_partition
             logger.warning("%s stays uncompacted for now: %s", partition, message.reason)
         elif message.is_device:
-            job.log.fail("compact", OSError(message.reason))
+            job.log.partition_directory.fail("compact", OSError(message.reason))
         else:
             self._cannot(job.log, message.reason)
 
@@ -388,12 +393,14 @@ class LogCleaner:
     def _give_up(self, job: Job) -> None:
         """Remove what the worker may have left; it is not at work on it any more."""
         log = job.log
-        log.is_cleaning = False
+        log.cleaning.end()
         if job.remaining and not log.is_deleted and not log.directory.is_offline:
             try:
-                remove_cleaned(log.storage.file_system, log.path, job.remaining[0])
+                remove_cleaned(
+                    log.partition_directory.storage.file_system, log.path, job.remaining[0]
+                )
             except OSError as error:
-                log.fail("remove files of", error)
+                log.partition_directory.fail("remove files of", error)
 
     def _share(self) -> float:
         """The rate of each worker that is busy."""
@@ -415,12 +422,13 @@ class LogCleaner:
         for directory in unwritten:
             if not directory.is_offline:
                 self._file(directory).write_later(
-                    self._offsets(directory), partial(self._has_changed, directory)
+                    self._offsets(directory), partial(self._on_checkpoint, directory)
                 )
 
-    def _has_changed(self, directory: LogDirectory) -> None:
-        """The checkpoint is to be written, or to be tried again."""
-        self._unwritten[directory] = None
+    def _on_checkpoint(self, directory: LogDirectory, error: BaseException | None) -> None:
+        """The checkpoint was written; if not, it is tried again."""
+        if error is not None:
+            self._unwritten[directory] = None
 
     def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
         """A new log begins: what the checkpoint may say is of one of its name that was deleted.
@@ -439,7 +447,7 @@ class LogCleaner:
 
     def _offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         return {
-            log.topic_partition: log.first_dirty_offset
+            log.topic_partition: log.cleaning.first_dirty_offset
             for log in self._manager.logs_in(directory)
-            if log.first_dirty_offset >= 0
+            if log.cleaning.first_dirty_offset >= 0
         }

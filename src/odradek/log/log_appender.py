@@ -1,0 +1,783 @@
+"""The end of a log: appends, rolls and truncations.
+
+Every batch, from whomever it comes, goes through `LogAppender._append_batch`: it rolls, writes the
+base offset and the leader epoch where this broker gives them, writes the file and moves the end of
+the log. (A follower's batches that need nothing of the kind are written several at a time.)
+
+`append_as_leader` is on the path of every request. Its first half recognises a batch that can be
+appended as it came; this relies on:
+
+- The 61 bytes of the header are unpacked once; `crc32c` over the rest proves that the payload is
+  what the client sent, `has_plain_records` that it is made of records.
+- Base offset and leader epoch are written into the receive buffer, and the buffer to the file in
+  one call. If the call fails, the disk is full or the log directory offline, and nothing else
+  has changed.
+
+All other batches are validated (`validation`), in Apache Kafka's order of checks: size, checksum,
+the header's own claims, its records where the topic's settings need it, the segment's size, the
+producer. Only then is anything written, and only after that is anything changed.
+
+After a truncation nothing is appended until it survives a crash. An append that comes before waits
+for that, on this thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.config.topic_config import TopicConfig
+from odradek.log import names, validation
+from odradek.log.errors import DamagedFile, DiskFull, LogDirectoryOffline, RecordsRefused
+from odradek.log.flush_state import FlushState, Truncated
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.log_segments import LogSegments
+from odradek.log.origin import AppendOrigin
+from odradek.log.partition_directory import PartitionDirectory
+from odradek.log.producer_state import CompletedTransaction
+from odradek.log.producer_state_manager import ProducerStateManager
+from odradek.log.results import AppendInfo
+from odradek.log.roll_policy import RollPolicy
+from odradek.log.segment import AppendedBatch, Segment
+from odradek.log.transaction_index import AbortedTransaction
+from odradek.log.validation import attributes_in_place
+from odradek.model.errors import ErrorCode
+from odradek.records.batch import (
+    ATTRIBUTES_POSITION,
+    BASE_OFFSET,
+    CODEC_MASK,
+    HEADER_SIZE,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    RECORD_BATCH_HEADER,
+    SEQUENCE_MAX,
+    SIZE,
+    TRANSACTIONAL_FLAG,
+    Buffer,
+    RecordBatch,
+    iterate_batches,
+)
+from odradek.records.builder import plain_batch
+from odradek.records.checksum import crc32c
+from odradek.records.compression import Codec
+from odradek.records.control import EndOfTransaction
+from odradek.records.errors import CorruptBatch, InvalidRecords
+from odradek.records.structure import has_plain_records
+
+logger = logging.getLogger("odradek.log")
+
+_ANY_AGE_MS = 2**62
+"""`message.timestamp.before.max.ms` from here on: the records' timestamps need not be read."""
+_GIVEN = -1
+"""In the place of a leader epoch: the batch has its offset and epoch already."""
+_RUN_BYTES_MAX = 1 << 20
+
+_unpack_front = Struct(">qi4xbIhiq").unpack_from
+"""Base offset, length, magic, CRC, attributes, last offset delta, base timestamp."""
+_unpack_back = Struct(">35xqqhii").unpack_from
+"""Max timestamp, producer id and epoch, base sequence, record count."""
+_unpack_producer = Struct(">35xqqh").unpack_from
+"""Max timestamp, producer id, producer epoch."""
+_unpack_header = RECORD_BATCH_HEADER.unpack_from
+_pack_start = Struct(">qii").pack_into
+"""Base offset, length, leader epoch: what a leader writes into a batch."""
+
+
+class _GivenBatch(NamedTuple):
+    """A batch that has its offsets, and whose checksum was right."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    leader_epoch: int
+    attributes: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+class LogAppender:
+    """See the module. Owns the log end offset."""
+
+    __slots__ = (
+        "_attributes_in_place",
+        "_config",
+        "_directory",
+        "_epochs",
+        "_flush",
+        "_needs_keys",
+        "_origins_in_place",
+        "_policy",
+        "_producers",
+        "_segment_bytes",
+        "_segments",
+        "_size_max",
+        "_timestamp_limit",
+        "log_end_offset",
+    )
+
+    def __init__(
+        self,
+        directory: PartitionDirectory,
+        segments: LogSegments,
+        flush: FlushState,
+        producers: ProducerStateManager,
+        epochs: LeaderEpochs,
+        config: TopicConfig,
+        log_end_offset: int,
+    ) -> None:
+        self._directory = directory
+        self._segments = segments
+        self._flush = flush
+        self._producers = producers
+        self._epochs = epochs
+        self.log_end_offset = log_end_offset
+        """The offset that the next record gets."""
+        self.update_config(config)
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Go by these settings from now on."""
+        self._config = config
+        self._policy = RollPolicy(config)
+        self._needs_keys = config.is_compacted
+        self._attributes_in_place = attributes_in_place(config.compression_type)
+        self._segment_bytes = config.segment_bytes
+        self._size_max = min(config.max_message_bytes, config.segment_bytes)
+        self._timestamp_limit = -1
+        """A batch with a later timestamp asks the clock whether it is from the future."""
+        self._segments.active.set_roll_policy(self._policy)
+        self._find_origins_in_place()
+
+    def _find_origins_in_place(self) -> None:
+        """Who may append in place."""
+        config = self._config
+        self._origins_in_place: tuple[AppendOrigin, ...] = ()
+        if (
+            config.is_log_append_time
+            or self._flush.is_truncating
+            or self._directory.log_directory.is_offline
+        ):
+            return
+        if config.message_timestamp_before_max_ms >= _ANY_AGE_MS:
+            self._origins_in_place = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
+        else:  # every record of a client has to be looked at
+            self._origins_in_place = (AppendOrigin.COORDINATOR,)
+
+    def append_nothing_in_place(self) -> None:
+        """Check every batch from now on, and first of all whether the disk works."""
+        self._origins_in_place = ()
+
+    # -- the leader's appends -------------------------------------------------------------------
+
+    def append_as_leader(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        *,
+        verification_guard: int = 0,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """Append what a producer or coordinator sent; `records` is written to.
+
+        `verification_guard` comes from `start_verification`; `transaction_version` is that of a
+        marker's coordinator (KIP-1228).
+
+        Raises:
+            RecordsRefused: with the code, message and record errors for the answer.
+            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+        """
+        size = len(records)
+        if origin not in self._origins_in_place or size < HEADER_SIZE:
+            return self._append_checked(
+                records, leader_epoch, origin, verification_guard, transaction_version
+            )
+        base_offset, length, magic, crc, attributes, delta, base_timestamp = _unpack_front(records)
+        max_timestamp, producer_id, epoch, sequence, count = _unpack_back(records)
+        entry = None
+        is_transactional = attributes & TRANSACTIONAL_FLAG
+        if producer_id >= 0:
+            entry = self._producers.continued(
+                producer_id, epoch, sequence, is_transactional, verification_guard
+            )
+        if (
+            length + LOG_OVERHEAD != size
+            or size > self._size_max
+            or magic != MAGIC
+            or base_offset
+            or attributes not in self._attributes_in_place
+            or not 0 < count == delta + 1
+            or max_timestamp > self._timestamp_limit
+            or leader_epoch != self._epochs.latest
+            or (entry is None and (producer_id >= 0 or is_transactional))
+            or crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc
+            or (
+                origin is AppendOrigin.CLIENT
+                and not has_plain_records(
+                    records,
+                    attributes & CODEC_MASK,
+                    count,
+                    max_timestamp - base_timestamp,
+                    self._needs_keys,
+                )
+            )
+        ):
+            return self._append_checked(
+                records, leader_epoch, origin, verification_guard, transaction_version
+            )
+        offset = self.log_end_offset
+        last_offset = offset + delta
+        self._append_batch(records, size, offset, last_offset, max_timestamp, leader_epoch)
+        if entry is not None:
+            last_sequence = (sequence + delta) & SEQUENCE_MAX
+            entry.add_batch(epoch, last_sequence, last_offset, delta, max_timestamp)
+            if is_transactional and entry.transaction_first_offset < 0:
+                self._producers.begin_transaction(entry, offset)
+        return AppendInfo(offset, last_offset, self._segments.log_start_offset)
+
+    def _append_checked(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        verification_guard: int,
+        transaction_version: int,
+    ) -> AppendInfo:
+        """Append as the leader, whatever the payload is."""
+        self._check_ready()
+        if origin is AppendOrigin.RAFT_LEADER:
+            info = self._append_given(records, leader_epoch, origin)
+            if info is None:
+                raise RecordsRefused(ErrorCode.INVALID_RECORD, "there is no batch to append")
+            return info
+        directory = self._directory
+        now_ms = directory.storage.clock.now_ms()
+        self._timestamp_limit = now_ms + self._config.message_timestamp_after_max_ms
+        accepted = validation.validate(
+            records, origin, self._config, directory.topic_partition, now_ms
+        )
+        batch = accepted.batch
+        offset = self.log_end_offset
+        last_offset = offset + batch.last_offset_delta
+        self._check_segment_size(batch.size)
+        # As Apache Kafka's log, it rolls for a batch that its producer then must not append.
+        self._roll_if_due(batch.size, batch.max_timestamp, offset, last_offset)
+        changes = completed = None
+        if batch.has_producer_id:
+            duplicate = self._find_duplicate(batch, origin)
+            if duplicate is not None:
+                return duplicate
+            self._check_verified(batch, verification_guard)
+            changes = self._producers.prepare(batch.producer_id, origin, transaction_version)
+            completed = changes.add(batch, offset)
+        if leader_epoch != self._epochs.latest:
+            self._epochs.assign(leader_epoch, offset)
+        self._append_batch(
+            batch.data,
+            batch.size,
+            offset,
+            last_offset,
+            batch.max_timestamp,
+            leader_epoch,
+            self._aborted(completed),
+        )
+        if changes is not None:
+            self._producers.update(changes, completed)
+        return self._info(offset, last_offset, accepted.log_append_time_ms)
+
+    def append_marker(
+        self,
+        batch: bytearray,
+        marker: EndOfTransaction,
+        leader_epoch: int,
+        transaction_version: int,
+    ) -> AppendInfo:
+        """Append the marker that ends a producer's transaction.
+
+        `batch` is what `end_of_transaction_batch` makes of `marker`; it is written to. This broker
+        has made it, so if it commits a transaction that is open here, only its epochs are checked.
+
+        Raises:
+            RecordsRefused: the producer, or the coordinator, has been fenced.
+            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+        """
+        timestamp, producer_id, epoch = _unpack_producer(batch)
+        producers = self._producers
+        entry = producers.entries.get(producer_id)
+        if (
+            not marker.committed
+            or AppendOrigin.COORDINATOR not in self._origins_in_place
+            or leader_epoch != self._epochs.latest
+            or entry is None
+            or entry.transaction_first_offset < 0
+            or epoch < entry.epoch + (transaction_version >= 2)
+            or marker.coordinator_epoch < entry.coordinator_epoch
+            or producer_id in producers.verifications
+        ):
+            return self._append_checked(
+                batch, leader_epoch, AppendOrigin.COORDINATOR, 0, transaction_version
+            )
+        offset = self.log_end_offset
+        self._append_batch(batch, len(batch), offset, offset, timestamp, leader_epoch)
+        first_offset = entry.end_transaction(epoch, marker.coordinator_epoch, timestamp)
+        producers.complete(CompletedTransaction(producer_id, first_offset, offset, aborted=False))
+        return self._info(offset, offset)
+
+    def append_own_records(
+        self, timestamp: int, records: Sequence[tuple[bytes, bytes]], leader_epoch: int
+    ) -> int:
+        """Append keys and values of a coordinator, without a producer, as one batch; its size.
+
+        Raises:
+            RecordsRefused: the batch is too large.
+            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+        """
+        batch = plain_batch(timestamp, records)
+        size = len(batch)
+        if (
+            AppendOrigin.COORDINATOR not in self._origins_in_place
+            or Codec.NONE not in self._attributes_in_place
+            or size > self._size_max
+            or leader_epoch != self._epochs.latest
+        ):
+            self._append_checked(batch, leader_epoch, AppendOrigin.COORDINATOR, 0, 0)
+            return size
+        offset = self.log_end_offset
+        last_offset = offset + len(records) - 1
+        self._append_batch(batch, size, offset, last_offset, timestamp, leader_epoch)
+        return size
+
+    def _info(
+        self, offset: int, last_offset: int, append_time_ms: int = -1, is_duplicate: bool = False
+    ) -> AppendInfo:
+        start_offset = self._segments.log_start_offset
+        return AppendInfo(offset, last_offset, start_offset, append_time_ms, is_duplicate)
+
+    # -- checks ---------------------------------------------------------------------------------
+
+    def _check_ready(self) -> None:
+        """Refuse work on a failed disk, and wait for a truncation that is under way.
+
+        Raises:
+            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+        """
+        self._directory.check_online()
+        self._flush.finish_truncation()
+
+    def _check_segment_size(self, size: int) -> None:
+        if size > self._segment_bytes:
+            raise RecordsRefused(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"a batch of {size} bytes does not fit into a segment of "
+                f"{self._directory.topic_partition}, which may have {self._segment_bytes}",
+            )
+
+    def _find_duplicate(self, batch: RecordBatch, origin: AppendOrigin) -> AppendInfo | None:
+        if origin is not AppendOrigin.CLIENT:
+            return None
+        entry = self._producers.entries.get(batch.producer_id)
+        known = None if entry is None else entry.find_duplicate(batch)
+        if known is None:
+            return None
+        return self._info(known.first_offset, known.last_offset, known.timestamp, True)
+
+    def _check_verified(self, batch: RecordBatch, guard: int) -> None:
+        """The coordinator has to know of a transaction before its first batch is written."""
+        producers = self._producers
+        if not batch.is_transactional or producers.has_ongoing(
+            batch.producer_id, batch.producer_epoch
+        ):
+            return
+        entry = producers.entries.get(batch.producer_id)
+        if entry is not None and batch.producer_epoch < entry.epoch:
+            raise RecordsRefused(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {batch.producer_id} has epoch {batch.producer_epoch}; "
+                f"{entry.epoch} was seen",
+            )
+        directory = self._directory
+        if batch.is_control or not directory.storage.verify_transactions:
+            return
+        verification = producers.verifications.get(batch.producer_id)
+        if guard == 0 or verification is None or verification.guard != guard:
+            raise RecordsRefused(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {batch.producer_id} has no open transaction in "
+                f"{directory.topic_partition}",
+            )
+
+    # -- batches that have their offsets --------------------------------------------------------
+
+    def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo | None:
+        """Append batches as the leader gave them; None if none of them is new and whole.
+
+        Batches of a leader epoch above `leader_epoch` end the payload (KAFKA-18723).
+
+        Raises:
+            RecordsRefused: CORRUPT_MESSAGE, or offsets that do not continue this log; nothing was
+                appended.
+            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before. The first
+                batches may have been appended: the log end offset tells.
+        """
+        self._check_ready()
+        return self._append_given(records, leader_epoch, AppendOrigin.REPLICATION)
+
+    def _append_given(
+        self, records: Buffer, leader_epoch: int, origin: AppendOrigin
+    ) -> AppendInfo | None:
+        view = memoryview(records)
+        try:
+            batches = list(self._given_batches(view, leader_epoch, origin))
+            if not batches:
+                return None
+            run: list[_GivenBatch] = []
+            for batch in batches:
+                if batch.leader_epoch >= 0 and batch.leader_epoch != self._epochs.latest:
+                    self._epochs.assign(batch.leader_epoch, batch.base_offset)
+                if run and not self._may_join(run, batch):
+                    self._append_run(view, run)
+                    run = []
+                if not run and not self._may_begin_run(batch):
+                    self._append_one_given(view, batch, origin)
+                else:
+                    run.append(batch)
+            if run:
+                self._append_run(view, run)
+        except CorruptBatch as error:
+            raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        except InvalidRecords as error:
+            raise RecordsRefused(ErrorCode.INVALID_RECORD, str(error)) from None
+        return self._info(batches[0].base_offset, batches[-1].last_offset)
+
+    def _given_batches(
+        self, view: memoryview, leader_epoch: int, origin: AppendOrigin
+    ) -> Iterator[_GivenBatch]:
+        """The whole batches of the payload, checked.
+
+        Raises:
+            RecordsRefused: one does not continue the log.
+            CorruptBatch: one is damaged.
+        """
+        next_offset = self.log_end_offset
+        position, end = 0, len(view)
+        while end - position > MAGIC_POSITION:
+            size = SIZE.unpack_from(view, position + LENGTH_POSITION)[0] + LOG_OVERHEAD
+            if size > end - position:
+                return
+            if size < HEADER_SIZE or view[position + MAGIC_POSITION] != MAGIC:
+                for batch in iterate_batches(view[position:]):
+                    batch.check()  # it, or the iteration, tells what is wrong
+            (
+                base_offset, _, epoch, _, crc, attributes, delta, _, max_timestamp,
+                producer_id, producer_epoch, base_sequence, _,
+            ) = _unpack_header(view, position)  # fmt: skip
+            if origin is AppendOrigin.REPLICATION and epoch > leader_epoch:
+                logger.info(
+                    "%s: ignored batches from offset %d on, which are of leader epoch %d, "
+                    "later than %d",
+                    self._directory.topic_partition,
+                    base_offset,
+                    epoch,
+                    leader_epoch,
+                )
+                return
+            if crc32c(view[position + ATTRIBUTES_POSITION : position + size]) != crc:
+                RecordBatch(view[position : position + size]).check()
+            last_offset = base_offset + delta
+            if base_offset < next_offset or delta < 0:
+                raise RecordsRefused(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"a batch of the offsets {base_offset} to {last_offset} does not continue "
+                    f"{self._directory.topic_partition}, which ends at {next_offset}",
+                )
+            if origin is AppendOrigin.RAFT_LEADER and epoch != leader_epoch:
+                raise RecordsRefused(
+                    ErrorCode.INVALID_RECORD,
+                    f"a batch of leader epoch {epoch} has to carry the leader's, {leader_epoch}",
+                )
+            self._check_segment_size(size)
+            yield _GivenBatch(
+                position, size, base_offset, last_offset, max_timestamp, epoch, attributes,
+                producer_id, producer_epoch, base_sequence,
+            )  # fmt: skip
+            next_offset = last_offset + 1
+            position += size
+
+    def _may_begin_run(self, batch: _GivenBatch) -> bool:
+        """Whether the batch needs no roll, and changes no transaction."""
+        segment = self._segments.active
+        return (
+            segment.size + batch.size <= self._segment_bytes
+            and batch.max_timestamp <= segment.roll_timestamp
+            and batch.last_offset <= segment.last_offset_max
+            and (
+                batch.producer_id < 0
+                or self._producers.plain_entry(
+                    batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.attributes
+                )
+                is not None
+            )
+        )
+
+    def _may_join(self, run: list[_GivenBatch], batch: _GivenBatch) -> bool:
+        run_bytes = run[-1].position + run[-1].size - run[0].position
+        return (
+            run_bytes + batch.size <= _RUN_BYTES_MAX
+            and self._segments.active.size + run_bytes + batch.size <= self._segment_bytes
+            and self._may_begin_run(batch)
+        )
+
+    def _append_run(self, view: memoryview, run: list[_GivenBatch]) -> None:
+        """Append several batches in one write."""
+        begin, end = run[0].position, run[-1].position + run[-1].size
+        batches = [
+            AppendedBatch(each.size, each.base_offset, each.last_offset, each.max_timestamp)
+            for each in run
+        ]
+        try:
+            self._segments.active.append_batches(view[begin:end], end - begin, batches)
+        except OSError as error:
+            raise self._directory.refuse("append to", error) from error
+        self._advance_end(run[-1].last_offset)
+        for each in run:
+            if each.producer_id >= 0:
+                delta = each.last_offset - each.base_offset
+                self._producers.entries[each.producer_id].add_batch(
+                    each.producer_epoch,
+                    (each.base_sequence + delta) & SEQUENCE_MAX,
+                    each.last_offset,
+                    delta,
+                    each.max_timestamp,
+                )
+
+    def _append_one_given(self, view: memoryview, given: _GivenBatch, origin: AppendOrigin) -> None:
+        data = view[given.position : given.position + given.size]
+        changes = completed = None
+        if given.producer_id >= 0:
+            changes = self._producers.prepare(given.producer_id, origin)
+            completed = changes.add(RecordBatch(data), given.base_offset)
+        self._append_batch(
+            data,
+            given.size,
+            given.base_offset,
+            given.last_offset,
+            given.max_timestamp,
+            _GIVEN,
+            self._aborted(completed),
+        )
+        if changes is not None:
+            self._producers.update(changes, completed)
+
+    # -- what all appends do --------------------------------------------------------------------
+
+    def _append_batch(
+        self,
+        records: Buffer,
+        size: int,
+        offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        leader_epoch: int,
+        aborted: AbortedTransaction | None = None,
+    ) -> None:
+        """Append one batch; `aborted` is the transaction that it, being a marker, aborts.
+
+        The batch gets `offset` and `leader_epoch`, unless that is `_GIVEN`.
+
+        Raises:
+            DiskFull: nothing has changed.
+            LogDirectoryOffline: the disk failed.
+        """
+        segment = self._segments.active
+        if (
+            segment.size + size > self._segment_bytes
+            or max_timestamp > segment.roll_timestamp
+            or last_offset > segment.last_offset_max
+        ):
+            segment = self._roll_if_due(size, max_timestamp, offset, last_offset)
+        if leader_epoch >= 0:
+            try:
+                _pack_start(records, 0, offset, size - LOG_OVERHEAD, leader_epoch)
+            except TypeError:  # the caller's buffer is read-only
+                records = bytearray(records)
+                _pack_start(records, 0, offset, size - LOG_OVERHEAD, leader_epoch)
+        try:
+            if aborted is not None:
+                segment.note_aborted(aborted)
+                self._directory.on_names_changed()
+            segment.append(records, size, offset, last_offset, max_timestamp)
+        except OSError as error:
+            raise self._not_appended(segment, records, leader_epoch, aborted, error) from error
+        self.log_end_offset = last_offset + 1
+        if last_offset >= self._flush.due_offset:
+            self._flush.flush_in_background(last_offset + 1)
+
+    def _advance_end(self, last_offset: int) -> None:
+        self.log_end_offset = last_offset + 1
+        if last_offset >= self._flush.due_offset:
+            self._flush.flush_in_background(last_offset + 1)
+
+    def _not_appended(
+        self,
+        segment: Segment,
+        records: Buffer,
+        leader_epoch: int,
+        aborted: AbortedTransaction | None,
+        error: OSError,
+    ) -> DiskFull | LogDirectoryOffline:
+        """A write failed: make as if it had not been tried; the exception to raise."""
+        if leader_epoch >= 0 and not memoryview(records).readonly:
+            # It may be offered again, with the base offset that it came with.
+            BASE_OFFSET.pack_into(records, 0, 0)
+        refusal = self._directory.refuse("append to", error)
+        if aborted is not None and isinstance(refusal, DiskFull):
+            try:
+                segment.take_back_aborted(aborted)
+            except OSError as second:
+                return self._directory.fail("write the transaction index of", second)
+        return refusal
+
+    def _aborted(self, completed: CompletedTransaction | None) -> AbortedTransaction | None:
+        """What the transaction index has to say of a transaction whose marker is appended.
+
+        It is written before the marker, so that a disk that is full for the index has no marker
+        without an entry. An entry without a marker is taken back, after a crash by recovery.
+        """
+        if completed is None or not completed.aborted:
+            return None
+        return AbortedTransaction(
+            completed.producer_id,
+            completed.first_offset,
+            completed.last_offset,
+            self._producers.last_stable_offset_after(completed),
+        )
+
+    # -- rolling --------------------------------------------------------------------------------
+
+    def _roll_if_due(
+        self, size: int, max_timestamp: int, first_offset: int, last_offset: int
+    ) -> Segment:
+        """The segment for a batch: the active one, or a new one.
+
+        Raises:
+            DiskFull: there is no room for a new one.
+            LogDirectoryOffline: the disk failed.
+        """
+        segment = self._segments.active
+        try:
+            is_due = segment.should_roll(size, max_timestamp, last_offset)
+        except (OSError, DamagedFile) as error:
+            raise self._directory.unreadable(error) from error
+        return self.roll(first_offset) if is_due else segment
+
+    def roll(self, base_offset: int) -> Segment:
+        """Close the active segment and begin one at `base_offset`, at or above the log's end.
+
+        Raises:
+            DiskFull: the active segment is the same as before.
+            LogDirectoryOffline: the disk failed.
+        """
+        self._check_ready()
+        directory, old = self._directory, self._segments.active
+        assert base_offset >= self.log_end_offset
+        assert base_offset > old.base_offset or old.size == 0
+        # An empty segment whose index has no room at all is followed by one of the same name.
+        has_other_name = base_offset != old.base_offset
+        try:
+            if has_other_name:
+                old.seal()
+                self._producers.take_snapshot(base_offset)
+            new = Segment.create(directory.storage, directory.path, base_offset, self._policy)
+        except OSError as error:
+            if has_other_name:
+                self._remove_files(base_offset)
+            raise directory.refuse("roll", error) from error
+        self._segments.add(new)
+        logger.info("%s: new segment at offset %d", directory.topic_partition, base_offset)
+        self._flush.flush_in_background(self.log_end_offset)
+        return new
+
+    def _remove_files(self, base_offset: int) -> None:
+        """Remove what there is of a segment that could not be made."""
+        file_system = self._directory.storage.file_system
+        try:
+            for kind in names.SEGMENT_KINDS:
+                path = self._directory.file(names.file_name(base_offset, kind))
+                if file_system.status(path) is not None:
+                    file_system.remove(path)
+        except OSError as error:
+            raise self._directory.fail("roll", error) from error
+
+    # -- truncation -----------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int, truncated: Truncated) -> None:
+        """Drop the batch that holds `offset` and all after it; the log ends there then.
+
+        Files are cut and synced in the background; `truncated` is called afterwards.
+
+        Raises:
+            LogDamaged: the batches around the offset cannot be read.
+            LogDirectoryOffline: the disk failed.
+        """
+        self._flush.on_records_dropped()
+        delay_ms = self._config.file_delete_delay_ms
+        segments, producers = self._segments, self._producers
+        try:
+            surplus = [segment for segment in segments if segment.base_offset > offset]
+            if surplus:
+                segments.remove(surplus[::-1], delay_ms)
+                bases = [segment.base_offset for segment in surplus]
+                producers.remove_snapshots(bases, delay_ms)
+            cuts = segments.active.truncate_to(offset)
+            segments.active.set_roll_policy(self._policy)
+            self.log_end_offset = offset
+            self._epochs.truncate_from_end(offset)
+            segments.start_at(min(segments.log_start_offset, offset))
+            producers.truncate_and_reload(
+                segments.since(0), segments.log_start_offset, offset, delay_ms
+            )
+            self._flush.truncate(offset, cuts, self._in_place_after(truncated))
+        except (OSError, DamagedFile) as error:
+            raise self._directory.unreadable(error) from error
+
+    def truncate_fully_and_start_at(
+        self, offset: int, log_start_offset: int, truncated: Truncated
+    ) -> None:
+        """Drop all records; the next one gets `offset`.
+
+        Raises:
+            LogDirectoryOffline: the disk failed.
+        """
+        self._flush.on_records_dropped()
+        delay_ms = self._config.file_delete_delay_ms
+        directory, producers = self._directory, self._producers
+
+        def successor() -> Segment:
+            return Segment.create(directory.storage, directory.path, offset, self._policy)
+
+        try:
+            producers.remove_snapshots(list(producers.snapshots), delay_ms)
+            self._segments.restart(successor, delay_ms)
+            self._segments.start_at(log_start_offset)
+            self.log_end_offset = offset
+            self._epochs.clear()
+            producers.restart_at(offset)
+            self._flush.truncate(offset, (), self._in_place_after(truncated))
+        except OSError as error:
+            raise directory.fail("truncate", error) from error
+
+    def _in_place_after(self, truncated: Truncated) -> Truncated:
+        """Append nothing in place until the truncation has ended."""
+        self._origins_in_place = ()
+
+        def ended(refusal: DiskFull | LogDirectoryOffline | None) -> None:
+            self._find_origins_in_place()
+            truncated(refusal)
+
+        return ended

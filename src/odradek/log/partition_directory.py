@@ -1,0 +1,122 @@
+"""The directory of one partition: where its files are, and what failures of its disk mean.
+
+All parts of a log share one `PartitionDirectory`. It knows whether names in it have to be synced:
+whoever makes, renames or removes a file in it calls `on_names_changed`, and the next flush syncs
+the directory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from odradek.env.file_system import parent_of
+from odradek.log.directory import LogDirectory
+from odradek.log.errors import DamagedFile, DiskFull, LogDamaged, LogDirectoryOffline
+from odradek.log.storage import Storage
+from odradek.model.topic_partition import TopicPartition
+
+logger = logging.getLogger("odradek.log")
+
+
+class PartitionDirectory:
+    """See the module. `path` lies in `log_directory`, which is one of `log.dirs`."""
+
+    __slots__ = (
+        "_is_created",
+        "_is_synced",
+        "is_deleted",
+        "log_directory",
+        "path",
+        "storage",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        storage: Storage,
+        log_directory: LogDirectory,
+        path: str,
+        topic_partition: TopicPartition,
+    ) -> None:
+        self.storage = storage
+        self.log_directory = log_directory
+        self.path = path
+        self.topic_partition = topic_partition
+        self.is_deleted = False
+        """Another log may have files at the same path by now."""
+        self._is_created = True
+        """Whether the directory's own name survives a crash."""
+        self._is_synced = True
+        """Whether the names in it do."""
+
+    # -- names ----------------------------------------------------------------------------------
+
+    def file(self, name: str) -> str:
+        """The path of a file in it."""
+        return f"{self.path}/{name}"
+
+    def on_created(self) -> None:
+        """The directory was made: neither its name nor those in it are synced."""
+        self._is_created = self._is_synced = False
+
+    def on_names_changed(self) -> None:
+        """A file was made, renamed or removed."""
+        self._is_synced = False
+
+    def on_deleted(self) -> None:
+        """The directory is being renamed, and then removed."""
+        self.is_deleted = True
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all names survive a crash, as far as flushes have begun."""
+        return self._is_created and self._is_synced
+
+    def take_unsynced(self) -> Sequence[str]:
+        """The directories to be synced by a flush that begins now; they count as synced then."""
+        paths = []
+        if not self._is_synced:
+            self._is_synced = True
+            paths.append(self.path)
+        if not self._is_created:
+            self._is_created = True
+            paths.append(parent_of(self.path))
+        return paths
+
+    def put_back_unsynced(self, paths: Sequence[str]) -> None:
+        """A flush may not have synced these: the next one does."""
+        self._is_synced = self._is_synced and self.path not in paths
+        self._is_created = self._is_created and parent_of(self.path) not in paths
+
+    def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Remove files after the delay."""
+        self.storage.remove_later(paths, delay_ms)
+
+    # -- failures -------------------------------------------------------------------------------
+
+    def check_online(self) -> None:
+        """Refuse work on a failed disk.
+
+        Raises:
+            LogDirectoryOffline: the log directory has failed before.
+        """
+        if self.log_directory.is_offline:
+            raise LogDirectoryOffline(f"the log directory of {self.topic_partition} is offline")
+
+    def fail(self, what: str, error: BaseException) -> LogDirectoryOffline:
+        """The disk failed: the log directory goes offline; the exception to raise."""
+        return self.log_directory.fail(f"could not {what} {self.topic_partition}", error)
+
+    def refuse(self, what: str, error: BaseException) -> DiskFull | LogDirectoryOffline:
+        """A write failed that can be taken back; the exception to raise."""
+        return self.log_directory.refuse(f"could not {what} {self.topic_partition}", error)
+
+    def unreadable(
+        self, error: OSError | DamagedFile
+    ) -> LogDamaged | DiskFull | LogDirectoryOffline:
+        """A read failed: the device did, or a file is damaged; the exception to raise."""
+        if isinstance(error, OSError):
+            return self.refuse("read", error)
+        logger.error("%s is damaged: %s", self.topic_partition, error)
+        return LogDamaged(f"{self.topic_partition}: {error}")
