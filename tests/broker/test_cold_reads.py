@@ -272,7 +272,7 @@ def test_a_fetch_that_has_waited_is_looked_at_too(descriptor, loop):
 
 
 def test_a_search_on_a_failing_disk_meets_the_failure_itself(descriptor, loop):
-    def look() -> bytes:
+    def look(_files) -> bytes:
         if len(tried) < 2:
             tried.append(1)
             raise NotAtHand([(os.open("/", os.O_RDONLY), 10, 0)])  # EISDIR

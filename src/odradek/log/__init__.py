@@ -10,22 +10,21 @@ on_directory_failure=...)`: all logs of a node.
     update_topic_config(topic, config) · update_all_configs(config)
     when_flushed(log, offset, callback): group commit
 
-`append_marker(log, batch, marker, leader_epoch, transaction_version)`: the end of a transaction.
-`append_own_records(log, timestamp, records, leader_epoch)`: what a coordinator has just made.
-
 `PartitionLog`: one partition.
     topic_partition, topic_id, config, directory
     log_start_offset, log_end_offset, last_stable_offset, high_watermark (settable), leader_epoch
     append_as_leader(records, leader_epoch, origin, *, verification_guard, transaction_version)
-        -> AppendInfo(base_offset, last_offset, log_start_offset, log_append_time_ms, is_duplicate)
+        -> AppendInfo(base_offset, last_offset, log_append_time_ms, is_duplicate)
+    append_marker(batch, marker, leader_epoch, transaction_version): the end of a transaction
+    append_own_records(timestamp, records, leader_epoch): what a coordinator has just made
     append_as_follower(records, leader_epoch) -> AppendInfo | None
-    read(offset, max_bytes, limit, whole_first, with_aborted)
+    read(offset, max_bytes, limit, whole_first, with_aborted, files)
         -> FetchData(records: FileRange, aborted_transactions) | None
-    is_resident(file_range) · aborted_transactions(offset, upper)
-    offset_for_timestamp(timestamp) -> TimestampOffset(timestamp, offset, leader_epoch) | None
+    aborted_transactions(offset, upper)
+    offset_for_timestamp(timestamp, files) -> TimestampOffset(timestamp, offset, leader_epoch) | None
     on_leader_epoch(epoch) · end_offset_for_epoch(epoch) -> (epoch, end offset)
     delete_records_before(offset) -> log start offset · delete_old_segments()
-    truncate_to(offset) · truncate_fully_and_start_at(offset)
+    truncate_to(offset, truncated) · truncate_fully_and_start_at(offset): synced in the background
     start_verification(...) -> guard · active_producers()
     roll() · flush() · flush_work() -> FlushWork(run in a thread, then complete) | None · close()
     size, segments
@@ -40,9 +39,9 @@ Errors are `ApiError`s, ready for an answer: `RecordsRefused` (with `record_erro
 Everything is called on one thread, the loop's; `FlushWork.run`, `LogManager.start` (before
 anything else) and what is given to the executor may run on others.
 
-How it works is told where it happens: `partition_log` (the hot path), `appending`, `reading`,
-`segment`, `index`, `producer_state`, `loader` and `recovery`, `flushing`, `retention`,
-`truncation`, `rolling`, `chores`.
+A log is made of parts, each the only writer of its fields: `partition_log` names them. How they work
+is described in `log_appender` (appends, rolls, truncations), `reading`, `segment`, `index`,
+`producer_state`, `flush_state`, `loader` and `recovery`, `retention`, `chores`.
 """
 
 from odradek.log.directory import LogDirectory
