@@ -85,7 +85,7 @@ def test_the_only_directory(disks: Disks, tmp_path: Path, caplog) -> None:
         assert produce(broker, "topic") == KAFKA_STORAGE_ERROR
         assert broker.node.failed.is_set()
     assert f"the node stops: {tmp_path} has failed, and it has the metadata log" in caplog.text
-    assert "the cluster is not told that this broker stops" in caplog.text
+    assert "the controller is not told that this broker stops" in caplog.text
     assert "Traceback" not in caplog.text
     disks.broken = None
     with Broker(data=str(tmp_path)) as broker:

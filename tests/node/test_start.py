@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from odradek.config.load import load
 from odradek.network.listeners import ListenError
-from odradek.node.node import Node
+from odradek.node.broker_role import BrokerRole
 from odradek.node.run import StartError, run
 from odradek.testing import Broker, BrokerError
 
@@ -34,11 +34,11 @@ def test_groups_that_are_being_loaded_are_let_go(
         consumer.commit(offsets=[TopicPartition("orders", 0, 7)], asynchronous=False)
         consumer.close()
 
-    async def refuse(node: Node) -> None:
-        assert node.broker.groups.runtime.is_loading
+    async def refuse(role: BrokerRole, *_: object) -> None:
+        assert role.broker.groups.runtime.is_loading
         raise ListenError("no")
 
-    monkeypatch.setattr(Node, "_join", refuse)
+    monkeypatch.setattr(BrokerRole, "register", refuse)
     with caplog.at_level(logging.WARNING), pytest.raises(StartError, match="no"):
         run(load(None, {"listeners": "PLAINTEXT://127.0.0.1:0"}, str(tmp_path)).config, print)
     gc.collect()

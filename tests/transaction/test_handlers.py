@@ -217,7 +217,7 @@ def test_the_numbers(ask, broker):
     assert code_of(ask(request, ProduceResponse)) is OK
     numbers = {
         family.name: {tuple(each.labels.values()): each.value for each in family.samples}
-        for family in families(broker.node)
+        for family in families(broker.node.metric_sources())
     }
     assert numbers["odradek_transactional_ids"]["Ongoing",] >= 1
     assert numbers["odradek_transactions_ending"] == {(): 0}

@@ -36,7 +36,7 @@ class Broker:
     clock: Clock
     random_bytes: RandomBytes
     config: BrokerConfig
-    """The newest view; replaced when a dynamic setting changes."""
+    """The newest one; replaced when a dynamic setting changes."""
     metadata: MetadataCache
     controller: ControllerChannel
     topic_creation: TopicCreation
@@ -55,4 +55,8 @@ class Broker:
     kraft_version: Callable[[], int]
     """The finalized level of kraft.version, which the quorum knows."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
-    """What ApiVersions tells: (API key, lowest, highest version), by key."""
+    """The answer of ApiVersions: (API key, lowest, highest version), by key."""
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Dynamic settings have changed."""
+        self.config = config

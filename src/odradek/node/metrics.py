@@ -9,13 +9,27 @@ have. `metrics_server` asks from a thread of its own: what changes meanwhile is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from odradek.node.node import Node
-
+from odradek.broker.broker import Broker
+from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.metadata.publisher import Publishers
+from odradek.env.event_loop import MeasuredSelector
+from odradek.handlers.dispatch import Dispatcher
+from odradek.network.server import Server
 
 WALKS_MAX = 10
+
+
+class MetricSources(NamedTuple):
+    """The parts of a node that metrics are read from."""
+
+    broker: Broker
+    controller: QuorumController
+    server: Server
+    dispatcher: Dispatcher
+    selector: MeasuredSelector
+    publishers: Publishers
 
 
 class Sample(NamedTuple):
@@ -38,8 +52,8 @@ class Family(NamedTuple):
     samples: Iterable[Sample]
 
 
-def families(node: Node) -> Iterator[Family]:
-    """Everything that the node can tell."""
+def families(node: MetricSources) -> Iterator[Family]:
+    """All metrics of a node."""
     for section in (
         _topics,
         _replicas,
@@ -53,7 +67,9 @@ def families(node: Node) -> Iterator[Family]:
         yield from _walk(section, node)
 
 
-def _walk(section: Callable[[Node], Iterator[Family]], node: Node) -> list[Family]:
+def _walk(
+    section: Callable[[MetricSources], Iterator[Family]], node: MetricSources
+) -> list[Family]:
     """What a section yields, from another thread than the one that changes it.
 
     A dictionary that grows while it is walked ends the walk with a RuntimeError: then once more.
@@ -70,7 +86,7 @@ def _one(value: float) -> list[Sample]:
     return [Sample({}, value)]
 
 
-def _topics(node: Node) -> Iterator[Family]:
+def _topics(node: MetricSources) -> Iterator[Family]:
     partitions = [
         p for topic in list(node.broker.replicas.by_name.values()) for p in list(topic.values())
     ]
@@ -100,7 +116,7 @@ def _topics(node: Node) -> Iterator[Family]:
         yield Family(f"kafka_log_log_{name}", "gauge", text, samples)
 
 
-def _replicas(node: Node) -> Iterator[Family]:
+def _replicas(node: MetricSources) -> Iterator[Family]:
     replicas = list(node.broker.replicas)
     image = node.broker.metadata.image
     under_min = sum(len(p.registration.isr) < p.log.config.min_insync_replicas for p in replicas)
@@ -118,7 +134,7 @@ def _replicas(node: Node) -> Iterator[Family]:
         ("kafka_server_replicamanager_offlinereplicacount",
          "Replicas in log directories that have failed.", node.broker.replicas.offline_count),
         ("kafka_controller_kafkacontroller_activecontrollercount",
-         "1 on the active controller.", int(node.is_active_controller)),
+         "1 on the active controller.", int(node.controller.is_active)),
         ("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", len(image.topics.by_id)),
         ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions.", len(partitions)),
         ("kafka_controller_kafkacontroller_offlinepartitionscount",
@@ -135,9 +151,14 @@ def _replicas(node: Node) -> Iterator[Family]:
         "kafka_server_fetchsessioncache_incrementalfetchsessionevictions", "counter",
         "Fetch sessions dropped to make room for others.", _one(node.broker.fetch_sessions.evictions),
     )  # fmt: skip
+    yield Family(
+        "kafka_server_broker_metadata_metrics_metadata_apply_error_count", "gauge",
+        "Changes of the metadata that a part of the broker failed to apply.",
+        _one(node.publishers.failures),
+    )  # fmt: skip
 
 
-def _requests(node: Node) -> Iterator[Family]:
+def _requests(node: MetricSources) -> Iterator[Family]:
     entries = list(node.dispatcher.entries.values())
     prefix = "kafka_network_requestmetrics"
 
@@ -171,7 +192,7 @@ def _requests(node: Node) -> Iterator[Family]:
     yield Family(f"{prefix}_totaltimems", "summary", text, times)
 
 
-def _network(node: Node) -> Iterator[Family]:
+def _network(node: MetricSources) -> Iterator[Family]:
     server = node.server
     by_listener = {endpoint.name: 0 for endpoint in server.endpoints}
     for connection in list(server.connections):
@@ -203,7 +224,7 @@ def _network(node: Node) -> Iterator[Family]:
     )  # fmt: skip
 
 
-def _groups(node: Node) -> Iterator[Family]:
+def _groups(node: MetricSources) -> Iterator[Family]:
     groups = node.broker.groups
     states = groups.count_by_state()
     name = "kafka_coordinator_group_groupmetadatamanager_numgroups"
@@ -231,7 +252,7 @@ def _groups(node: Node) -> Iterator[Family]:
     yield Family("kafka_consumergroup_lag", "gauge", "Records a group has not committed.", lags)
 
 
-def _cleaner(node: Node) -> Iterator[Family]:
+def _cleaner(node: MetricSources) -> Iterator[Family]:
     cleaner = node.broker.logs.cleaner
     if cleaner is None:
         return
@@ -263,7 +284,7 @@ def _cleaner(node: Node) -> Iterator[Family]:
     )
 
 
-def _transactions(node: Node) -> Iterator[Family]:
+def _transactions(node: MetricSources) -> Iterator[Family]:
     transactions = node.broker.transactions
     phases = transactions.count_by_phase()
     yield Family(
@@ -285,7 +306,7 @@ def _transactions(node: Node) -> Iterator[Family]:
     )  # fmt: skip
 
 
-def _client_telemetry(node: Node) -> Iterator[Family]:
+def _client_telemetry(node: MetricSources) -> Iterator[Family]:
     by_name: dict[str, list[Sample]] = {}
     for client, numbers in list(node.broker.client_telemetry.numbers()):
         for (name, attributes), value in list(numbers.items()):

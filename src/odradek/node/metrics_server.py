@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import Container, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from odradek.env.executor import Executor, Pool, call
@@ -21,10 +21,7 @@ from odradek.network.listeners import bind, listen
 from odradek.network.output import Output
 from odradek.network.responses import ResponseOrder
 from odradek.network.traffic import Traffic
-from odradek.node.metrics import families
-
-if TYPE_CHECKING:
-    from odradek.node.node import Node
+from odradek.node.metrics import Family
 
 log = logging.getLogger("odradek.node")
 
@@ -38,28 +35,32 @@ _OPTION = "--metrics-port"
 _END = b"\r\n\r\n"
 
 
+Collect = Callable[[], Iterable[Family]]
+
+
 class MetricsServer:
     """Serves the metrics, at every path, from `start` to `close`. Lives on the loop's thread."""
 
-    def __init__(self, node: Node, network: Network, host: str, port: int) -> None:
+    def __init__(self, network: Network, host: str, port: int) -> None:
         """Reserve the port; 0 takes a free one.
 
         Raises:
             ListenError: it cannot be had.
         """
-        self._node = node
         self._endpoint = bind(network, "metrics", host, port, _OPTION)
         self.port = self._endpoint.port
         self._executor: Executor | None = None
+        self._collect: Collect = lambda: ()
         self._exchanges: set[_Exchange] = set()
 
-    def start(self, executor: Executor) -> None:
-        """Answer requests; `executor` collects the metrics.
+    def start(self, executor: Executor, collect: Collect) -> None:
+        """Answer requests; `executor` calls `collect` for each.
 
         Raises:
             ListenError: another process was first at the port.
         """
         self._executor = executor
+        self._collect = collect
         listen(self._endpoint, _BACKLOG, _OPTION)
         self._endpoint.listener.watch(self._accept)
 
@@ -100,7 +101,7 @@ class MetricsServer:
         registry = CollectorRegistry(auto_describe=False)
         if not names:
             ProcessCollector(registry=registry)
-        registry.register(_Collector(self._node, names))
+        registry.register(_Collector(self._collect, names))
         encode, content_type = choose_encoder(headers.get("accept", ""))
         body = encode(registry)
         more = [f"Content-Type: {content_type}"]
@@ -202,15 +203,15 @@ def _response(status: str, body: bytes, *headers: str) -> bytes:
 class _Collector:
     """What `prometheus_client` asks on a scrape."""
 
-    def __init__(self, node: Node, names: Container[str] | None) -> None:
+    def __init__(self, collect: Collect, names: Container[str] | None) -> None:
         """`names`: of the samples that are wanted; None for all."""
-        self._node = node
+        self._collect = collect
         self._names = names
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client import Metric
 
-        for family in families(self._node):
+        for family in self._collect():
             metric = Metric(family.name, family.documentation, family.kind)
             ending = "_total" if family.kind == "counter" else ""
             for sample in family.samples:

@@ -1,16 +1,16 @@
-"""The composition of a node: broker and controller in one process.
+"""The composition of a node: it creates the parts of a process, starts and stops them in order.
 
 Start, in this order, so that nothing is seen before it is ready:
 
 1. lock the log directories, and reserve the addresses of the listeners: a node that cannot have
    them has changed nothing;
 2. format the directories if they are empty;
-3. open the metadata log and become its leader; the image is complete now;
+3. open the metadata log and become its leader; all committed metadata is loaded then;
 4. load the partition logs, and recover them after a crash;
 5. register the broker with its addresses, unfence it, and accept connections.
 
-Stop, the other way round: wait for open requests, give up leadership, close the logs and mark
-them as shut down cleanly.
+Stop, in the opposite order: wait for open requests, shut the broker down, resign, close the logs
+and mark them as cleanly shut down.
 """
 
 from __future__ import annotations
@@ -20,49 +20,36 @@ import logging
 from collections.abc import Callable
 
 from odradek.broker.broker import Broker
-from odradek.broker.client_telemetry import ClientTelemetry
-from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import LocalControllerChannel
-from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.controller.quorum_controller import QuorumController
-from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.metadata.dynamic_config import DynamicConfig
-from odradek.broker.metadata.loader import MetadataLoader
-from odradek.broker.metadata.publisher import Publishers
-from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
-from odradek.broker.raft.client import RaftClient
-from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
-from odradek.core.metadata import registrations
-from odradek.core.metadata.versions import SUPPORTED_FEATURES
-from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from odradek.core.session.fetch import FetchSessionCache
 from odradek.env.clock import Clock, SystemClock
 from odradek.env.event_loop import MeasuredSelector
-from odradek.env.executor import Executor, ThreadExecutor, call
+from odradek.env.executor import Executor, ThreadExecutor
 from odradek.env.file_system import FileSystem, OsFileSystem
-from odradek.env.network import Network, SocketNetwork, StreamOptions
+from odradek.env.network import Network, SocketNetwork
 from odradek.env.randomness import RandomBytes, system_random_bytes
 from odradek.handlers.dispatch import Dispatcher
-from odradek.log import DiskFull, LogDirectory, LogDirectoryOffline, LogManager, PartitionLog
-from odradek.log.startup import open_directory
-from odradek.model import uuids
-from odradek.model.errors import ApiError
-from odradek.network.listeners import Endpoint, bind
-from odradek.network.server import Limits, Server
-from odradek.node.coordinators import compose
-from odradek.node.format import Formatter, Identity
+from odradek.network.server import Server
+from odradek.node.broker_role import BrokerRole
+from odradek.node.controller_role import ControllerRole
+from odradek.node.format import Identity, local_voter
+from odradek.node.listeners import BoundListeners
+from odradek.node.metadata import NodeMetadata
+from odradek.node.metrics import MetricSources, families
 from odradek.node.metrics_server import MetricsServer
-from odradek.node.serving import broker_table, controller_table, served_versions
-from odradek.node.settings import CoordinatorPublisher, SettingsPublisher, TopicConfigs
+from odradek.node.settings import TopicConfigs
+from odradek.node.storage import NodeStorage
 
 log = logging.getLogger("odradek.node")
 
 
 class Node:
-    """See the module. `start` and `stop` run on the loop that serves."""
+    """A broker and a controller in one process (`process.roles=broker,controller`).
+
+    `start` and `stop` run on the loop that serves.
+    """
 
     broker: Broker
     server: Server
@@ -94,10 +81,7 @@ class Node:
         """Set when the node cannot go on: its metadata log or all its log directories failed."""
         self.on_loaded: Callable[[int], None] = lambda records: None
         """Called with the number of records of each partition that a coordinator has loaded."""
-        self._metadata_directory: LogDirectory | None = None
-        self._endpoints: list[Endpoint] = []
-        self._controller_endpoints: list[Endpoint] = []
-        self._controller_server: Server | None = None
+        self._listeners: BoundListeners | None = None
         self._metrics: MetricsServer | None = None
         self._tick: asyncio.TimerHandle | None = None
 
@@ -111,260 +95,131 @@ class Node:
             LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk failed, or
                 does not hold what it should.
         """
-        loop = asyncio.get_running_loop()
-        executor = self._executor = self._executor or ThreadExecutor(loop)
+        executor = self._executor = self._executor or ThreadExecutor(asyncio.get_running_loop())
         try:
-            await self._start(loop, executor)
+            await self._start(executor)
         except BaseException:
-            self._release_ports()
+            if self._listeners is not None:
+                self._listeners.release()
+            if self._metrics is not None:
+                self._metrics.close()
             raise
 
-    async def _start(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> None:
-        self._topic_configs = TopicConfigs(self.config)
-        self._logs = LogManager(
+    async def _start(self, executor: Executor) -> None:
+        topic_configs = TopicConfigs(self.config)
+        storage = self._storage = NodeStorage(
             self.config,
-            self._file_system,
-            self._clock,
-            self._random_bytes,
-            topic_configs=self._topic_configs,
+            clock=self._clock,
+            random_bytes=self._random_bytes,
+            file_system=self._file_system,
             executor=executor,
-            on_directory_failure=self._on_directory_failure,
-        )
-        formatter = Formatter(
-            self.config, self._file_system, self._random_bytes, self._clock.now_ms()
+            topic_configs=topic_configs,
+            on_failure=self.failed.set,
         )
         try:
-            self._logs.open()
-            self._bind()
-            self.identity = formatter.ensure(self._cluster_id)
+            storage.open()
+            listeners = self._bind()
+            self.identity = storage.format(self._cluster_id)
         except Exception:
-            self._logs.release()  # nothing works in them yet, and this process may live on
+            storage.release()  # nothing works in the directories, and this process may live on
             raise
-        for directory in self._logs.directories:
-            directory.id = self.identity.directory_ids.get(directory.path)
-        self._metadata = MetadataCache()
-        await self._start_metadata(formatter, executor, loop)
-        await call(executor, self._logs.load)
-        self._compose(loop, executor)
-        await self._join()
-        self.server.start()
-        if self._controller_server is not None:
-            self._controller_server.start()
+        await self._start_metadata(executor)
+        self._metadata.loader.install(self._metadata.cache)
+        self._metadata.loader.install(topic_configs)
+        await storage.load()
+        broker = self._make_broker(executor, topic_configs, listeners)
+        await broker.register(listeners.advertised(self.config), self.config.broker_rack)
+        broker.service.start()
+        self._controller.serve(broker.broker, listeners.controller)
         self._run_chores()
         if self._metrics is not None:
-            self._metrics.start(executor)
+            self._metrics.start(executor, lambda: families(self.metric_sources()))
 
-    async def _start_metadata(
-        self, formatter: Formatter, executor: Executor, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        """Open the metadata log and become its leader; everything in it is published then."""
-        path = self.config.metadata_log_dir
-        directory = next((d for d in self._logs.directories if d.path == path), None)
-        if directory is None:
-            directory = self._metadata_directory = open_directory(self._file_system, path)
-        directory_id = self.identity.directory_ids[path]
-        local = formatter.local_voter(directory_id)
-        metadata_log = MetadataLog.open(self._logs.storage, directory, self.config)
-        try:
-            raft = self._raft = RaftClient(
-                self.config,
-                metadata_log,
-                VoterSet(self._static_voters()),
-                local,
-                self._clock,
-                executor,
-                lambda failure: self.failed.set(),
-            )
-        except BaseException:
-            metadata_log.close()
-            raise
-        self._publishers = Publishers(loop)
-        loader = self._loader = MetadataLoader(self._publishers, lambda: raft.high_watermark)
-        self._snapshots = SnapshotGenerator(self.config, raft, loader)
-        self.controller = QuorumController(
-            config=self.config,
-            cluster_id=self.identity.cluster_id,
-            raft=raft,
-            loader=loader,
-            bootstrap=self.identity.bootstrap,
-            clock=self._clock,
-            random_bytes=self._random_bytes,
-            supported_features=SUPPORTED_FEATURES,
-        )
-        for listener in (loader, self._snapshots, self.controller):
-            raft.register(listener)
-        raft.start()
-        try:
-            await self.controller.wait_active()
-        except BaseException:
-            await self._close_metadata()
-            raise
-        loader.install(self._metadata)
-        loader.install(self._topic_configs)
-
-    def _static_voters(self) -> list[Voter]:
-        name = next(iter(self.config.controller_listener_names), "CONTROLLER")
-        return [
-            Voter(ReplicaKey(node_id, uuids.ZERO), (VoterEndpoint(name, host, port),))
-            for node_id, (host, port) in self.config.quorum_voters.items()
-        ]
-
-    def _compose(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> None:
-        config = self.config
-        replicas = ReplicaManager(config.node_id, self._logs, loop)
-        channel = LocalControllerChannel(self.controller, replicas.opened)
-        coordinators = compose(
-            config,
-            lambda: self.broker.config,
-            self._clock,
-            self._random_bytes,
-            replicas,
-            channel,
-            lambda: self._lifecycle.epoch,
-            loop,
-            executor,
-            self._report_loaded,
-        )
-        broker = self.broker = Broker(
-            node_id=config.node_id,
-            cluster_id=self.identity.cluster_id,
-            loop=loop,
-            executor=executor,
-            clock=self._clock,
-            random_bytes=self._random_bytes,
-            config=config,
-            metadata=self._metadata,
-            controller=channel,
-            topic_creation=TopicCreation(channel, lambda: self.broker.config),
-            logs=self._logs,
-            replicas=replicas,
-            fetch_sessions=FetchSessionCache(
-                config.max_incremental_fetch_session_cache_slots, self._draw_session_id
-            ),
-            cold_reads=ColdReads(self._logs.storage, loop),
-            **coordinators._asdict(),
-            client_telemetry=ClientTelemetry(config.telemetry_max_bytes, self._random_bytes),
-            supported_features=SUPPORTED_FEATURES,
-            kraft_version=lambda: self.controller.kraft_version,
-        )
-        table = broker_table(broker)
-        broker.served_versions = served_versions(table)
-        self.dispatcher = Dispatcher(table, self._clock)
-        limits = self._limits(config)
-        self.server = Server(self.dispatcher, limits, self._endpoints, replicas.run_woken)
-        if config.controller_listeners:
-            served = controller_table(broker, self.controller)
-            controller_dispatcher = Dispatcher(served, self._clock)
-            self._controller_server = Server(
-                controller_dispatcher, limits, self._controller_endpoints
-            )
-        settings = SettingsPublisher(
-            broker, DynamicConfig(config), self._topic_configs, self._on_broker_config
-        )
-        coordinators.listen(replicas)
-        self._loader.install(settings)
-        self._loader.install(CoordinatorPublisher(broker.groups, broker.transactions))
-        self._loader.install(replicas)
-        coordinators.startup()
-
-    def _report_loaded(self, records: int) -> None:
-        self.on_loaded(records)
-
-    def _draw_session_id(self) -> int:
-        return int.from_bytes(self._random_bytes(4), "big") >> 1
-
-    @staticmethod
-    def _limits(config: BrokerConfig) -> Limits:
-        return Limits(
-            request_bytes_max=config.socket_request_max_bytes,
-            connections_max=config.max_connections,
-            connections_per_ip_max=config.max_connections_per_ip,
-            connections_per_ip_overrides=config.max_connections_per_ip_overrides,
-            idle_ms=config.connections_max_idle_ms,
-            listen_backlog=config.socket_listen_backlog_size,
-        )
-
-    def _bind(self) -> None:
+    def _bind(self) -> BoundListeners:
+        """Reserve all addresses."""
         config = self.config
         if config.odradek_metrics_port >= 0:
             self._metrics = MetricsServer(
-                self, self._network, config.odradek_metrics_host, config.odradek_metrics_port
+                self._network, config.odradek_metrics_host, config.odradek_metrics_port
             )
-        options = StreamOptions(
-            send_buffer_bytes=config.socket_send_buffer_bytes,
-            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        self._listeners = BoundListeners(config, self._network)
+        return self._listeners
+
+    async def _start_metadata(self, executor: Executor) -> None:
+        """Open the metadata log and become its leader; what is committed is loaded then."""
+        directory_id = self.identity.directory_ids[self.config.metadata_log_dir]
+        metadata = self._metadata = NodeMetadata(
+            self.config,
+            self._storage.open_metadata_log(),
+            local_voter(self.config, directory_id),
+            clock=self._clock,
+            executor=executor,
+            on_failure=self.failed.set,
         )
-        for listeners, endpoints in (
-            (config.broker_listeners, self._endpoints),
-            (config.controller_listeners, self._controller_endpoints),
-        ):
-            for each in listeners:
-                endpoints.append(
-                    bind(self._network, each.name, each.host, each.port, options=options)
-                )
-
-    def _release_ports(self) -> None:
-        for endpoint in (*self._endpoints, *self._controller_endpoints):
-            endpoint.listener.close()
-        if self._metrics is not None:
-            self._metrics.close()
-
-    async def _join(self) -> None:
-        """Register the broker and let clients be sent to it."""
-        self._lifecycle = BrokerLifecycle(
-            self.broker.controller,
-            node_id=self.config.node_id,
-            cluster_id=self.identity.cluster_id,
+        self._controller = ControllerRole(
+            self.config,
+            identity=self.identity,
+            clock=self._clock,
             random_bytes=self._random_bytes,
-            supported_features=SUPPORTED_FEATURES,
+            metadata=metadata,
         )
-        directories = [d.id for d in self._logs.online_directories if d.id is not None]
-        await self._lifecycle.register(
-            self._advertised(),
-            directories,
-            self.config.broker_rack,
-            self._logs.broker_epoch,
-        )
-        await self._lifecycle.unfence(self._metadata.image.offset)
+        self.controller = self._controller.controller
+        metadata.start()
+        try:
+            await self.controller.wait_active()
+        except BaseException:
+            await metadata.close()
+            raise
 
-    def _advertised(self) -> list[registrations.Endpoint]:
-        """Advertised addresses; a port of 0 is the one that was bound."""
-        bound = {endpoint.name: endpoint.port for endpoint in self._endpoints}
-        return [
-            registrations.Endpoint(
-                each.name, each.host, each.port or bound[each.name], each.security_protocol_id
-            )
-            for each in self.config.advertised_listeners
-        ]
+    def _make_broker(
+        self, executor: Executor, topic_configs: TopicConfigs, listeners: BoundListeners
+    ) -> BrokerRole:
+        replicas = ReplicaManager(
+            self.config.node_id, self._storage.logs, asyncio.get_running_loop()
+        )
+        role = self._broker = BrokerRole(
+            self.config,
+            cluster_id=self.identity.cluster_id,
+            clock=self._clock,
+            random_bytes=self._random_bytes,
+            executor=executor,
+            storage=self._storage,
+            metadata=self._metadata,
+            topic_configs=topic_configs,
+            replicas=replicas,
+            controller=LocalControllerChannel(self.controller, replicas.opened),
+            endpoints=listeners.broker,
+            on_loaded=self._report_loaded,
+        )
+        role.listen(self._controller.update_config)
+        self.broker = role.broker
+        self.server = role.service.server
+        self.dispatcher = role.service.dispatcher
+        return role
+
+    def _report_loaded(self, records: int) -> None:
+        self.on_loaded(records)  # it may be set after the start
 
     # -- running ----------------------------------------------------------------------------
-
-    @property
-    def is_active_controller(self) -> bool:
-        """Whether this node's controller decides."""
-        return self.controller.is_active
 
     def metrics_port(self) -> int:
         """The port that metrics are served at; -1 if they are not."""
         return -1 if self._metrics is None else self._metrics.port
 
+    def metric_sources(self) -> MetricSources:
+        """The parts that metrics are read from."""
+        return MetricSources(
+            self.broker,
+            self.controller,
+            self.server,
+            self.dispatcher,
+            self.selector,
+            self._metadata.publishers,
+        )
+
     def _run_chores(self) -> None:
-        delay_ms = self._logs.tick()
+        delay_ms = self._storage.logs.tick()
         self._tick = asyncio.get_running_loop().call_later(delay_ms / 1000, self._run_chores)
-
-    def _on_broker_config(self, config: BrokerConfig) -> None:
-        limits = self._limits(config)
-        for server in (self.server, self._controller_server):
-            if server is not None:
-                server.use_limits(limits)
-
-    def _on_directory_failure(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
-        self.broker.replicas.go_offline(logs)
-        is_metadata = directory.path == self.config.metadata_log_dir
-        if is_metadata or not self._logs.online_directories:
-            why = "it has the metadata log" if is_metadata else "no other one is left"
-            log.error("the node stops: %s has failed, and %s", directory.path, why)
-            self.failed.set()
 
     # -- stop -------------------------------------------------------------------------------
 
@@ -374,42 +229,11 @@ class Node:
             self._metrics.close()
         if self._tick is not None:
             self._tick.cancel()
-        self.broker.replicas.expire_all()
-        timeout_ms = self.config.odradek_shutdown_timeout_ms
-        await self.server.drain(timeout_ms)
-        await self.dispatcher.drain()
-        if self._controller_server is not None:
-            await self._controller_server.drain(timeout_ms)
-        self.broker.transactions.shutdown()
-        self.broker.groups.shutdown()
-        await self.broker.producer_ids.close()
-        await self.broker.topic_creation.close()
-        await self._leave()
-        await self._close_disks()
-
-    async def _leave(self) -> None:
-        """Tell the controller that this broker goes, if it can still take that down."""
-        if not self.controller.is_active:
-            return
-        try:
-            await self._lifecycle.shut_down(self._metadata.image.offset)
-        except ApiError as error:
-            log.error("the cluster is not told that this broker stops: %s", error.message)
-
-    async def _close_metadata(self) -> None:
-        """Commit what is decided, then resign and close the metadata log."""
-        self._publishers.close()
-        await self._snapshots.close()
-        try:
-            await self._raft.close()
-        except (DiskFull, LogDirectoryOffline) as error:
-            log.error("the metadata log is not closed cleanly: %s", error.message)
-
-    async def _close_disks(self) -> None:
-        await self._close_metadata()
+        await self._broker.drain()
+        await self._controller.drain()
+        if self.controller.is_active:
+            await self._broker.shut_down()
+        await self._metadata.close()
         assert self._executor is not None
         await self._executor.close()
-        self._logs.shutdown(self._lifecycle.epoch)
-        directory = self._metadata_directory
-        if directory is not None and directory.lock is not None:
-            self._file_system.close(directory.lock)
+        self._storage.close(self._broker.epoch)

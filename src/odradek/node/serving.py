@@ -12,7 +12,7 @@ from typing import Any
 import odradek.handlers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.config.broker_config import BrokerConfig
 from odradek.handlers.handler import Handler
 from odradek.network.peer import Peer
 
@@ -32,30 +32,41 @@ def handlers() -> Iterator[Handler]:
 def broker_table(broker: Broker) -> Table:
     """What broker listeners serve."""
     table: Table = {}
-    for handler in handlers():
-        key = handler.request.API_KEY
-        assert key is not None
-        if handler.unstable_version is not None and broker.config.unstable_api_versions_enable:
-            handler = replace(handler, versions=(handler.versions[0], handler.unstable_version))
+    for handler in _broker_handlers(broker.config):
         if handler.handle is not None:
             quick = None if handler.quick is None else partial(handler.quick, broker)
-            table[key] = (handler, partial(handler.handle, broker), quick)
-        elif handler.forwarded:
-            table[key] = (handler, broker.controller.submit, None)
+            table[_key(handler)] = (handler, partial(handler.handle, broker), quick)
+        else:
+            table[_key(handler)] = (handler, broker.controller.submit, None)
     return table
 
 
-def controller_table(broker: Broker, controller: QuorumController) -> Table:
-    """What controller listeners serve. Handlers get the broker of this node and its controller."""
+def _broker_handlers(config: BrokerConfig) -> Iterator[Handler]:
+    """The handlers that broker listeners serve, in the versions that the configuration allows."""
+    for handler in handlers():
+        if handler.handle is None and not handler.forwarded:
+            continue
+        if handler.unstable_version is not None and config.unstable_api_versions_enable:
+            yield replace(handler, versions=(handler.versions[0], handler.unstable_version))
+        else:
+            yield handler
+
+
+def _key(handler: Handler) -> int:
+    key = handler.request.API_KEY
+    assert key is not None
+    return key
+
+
+def controller_table(broker: Broker) -> Table:
+    """What controller listeners serve."""
     table: Table = {}
     for handler in handlers():
-        key = handler.request.API_KEY
-        assert key is not None
         if handler.controller is not None:
-            table[key] = (handler, partial(handler.controller, broker), None)
+            table[_key(handler)] = (handler, partial(handler.controller, broker), None)
     return table
 
 
-def served_versions(table: Table) -> list[tuple[int, int, int]]:
-    """What ApiVersions tells of a table: (API key, lowest, highest version)."""
-    return [(key, *handler.versions) for key, (handler, _, _) in sorted(table.items())]
+def served_versions(config: BrokerConfig) -> list[tuple[int, int, int]]:
+    """The answer of ApiVersions on broker listeners: (API key, lowest, highest version)."""
+    return sorted((_key(each), *each.versions) for each in _broker_handlers(config))

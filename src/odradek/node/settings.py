@@ -53,12 +53,15 @@ class SettingsPublisher:
         broker: Broker,
         dynamic: DynamicConfig,
         topic_configs: TopicConfigs,
-        on_broker_config: Callable[[BrokerConfig], None],
     ) -> None:
         self._broker = broker
         self._dynamic = dynamic
         self._topic_configs = topic_configs
-        self._on_broker_config = on_broker_config
+        self._listeners: list[Callable[[BrokerConfig], None]] = []
+
+    def listen(self, on_config: Callable[[BrokerConfig], None]) -> None:
+        """Call `on_config` whenever the broker's configuration has changed."""
+        self._listeners.append(on_config)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `Publisher`."""
@@ -79,12 +82,13 @@ class SettingsPublisher:
     def _use(self, config: BrokerConfig) -> None:
         for problem in config.ignored:
             log.warning("a dynamic setting is left out: %s", problem)
-        self._broker.config = config
+        self._broker.update_config(config)
         self._topic_configs.update_config(config)
         self._broker.logs.update_all_configs(config)
         self._broker.groups.update_config(config)
         self._broker.transactions.update_config(config)
-        self._on_broker_config(config)
+        for on_config in self._listeners:
+            on_config(config)
 
     def load(self, image: MetadataImage) -> None:
         """See `Publisher`."""

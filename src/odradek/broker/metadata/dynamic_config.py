@@ -23,6 +23,11 @@ class DynamicConfig:
         self._per_broker: Mapping[str, str] = {}
         self._config = base
 
+    @property
+    def newest(self) -> BrokerConfig:
+        """The configuration under the last image that was asked for."""
+        return self._config
+
     def of(self, image: MetadataImage) -> BrokerConfig:
         """The configuration under the image's settings; see `BrokerConfig.ignored` for those that
         cannot be applied."""

@@ -1,0 +1,175 @@
+"""The broker of a node: what serves clients, from its registration to its controlled shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from odradek.broker.broker import Broker
+from odradek.broker.client_telemetry import ClientTelemetry
+from odradek.broker.cold_reads import ColdReads
+from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.controller.lifecycle import BrokerLifecycle
+from odradek.broker.metadata.dynamic_config import DynamicConfig
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.topic_creation import TopicCreation
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.registrations import Endpoint
+from odradek.core.metadata.versions import SUPPORTED_FEATURES
+from odradek.core.session.fetch import FetchSessionCache
+from odradek.env.clock import Clock
+from odradek.env.executor import Executor
+from odradek.env.randomness import RandomBytes
+from odradek.handlers.dispatch import Dispatcher
+from odradek.model.errors import ApiError
+from odradek.network.listeners import Endpoint as BoundEndpoint
+from odradek.node.coordinators import compose
+from odradek.node.listeners import Service
+from odradek.node.metadata import NodeMetadata
+from odradek.node.serving import broker_table, served_versions
+from odradek.node.settings import CoordinatorPublisher, SettingsPublisher, TopicConfigs
+from odradek.node.storage import NodeStorage
+
+log = logging.getLogger("odradek.node")
+
+
+class BrokerRole:
+    """See the module. Lives on the loop's thread."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        cluster_id: str,
+        clock: Clock,
+        random_bytes: RandomBytes,
+        executor: Executor,
+        storage: NodeStorage,
+        metadata: NodeMetadata,
+        topic_configs: TopicConfigs,
+        replicas: ReplicaManager,
+        controller: ControllerChannel,
+        endpoints: Sequence[BoundEndpoint],
+        on_loaded: Callable[[int], None],
+    ) -> None:
+        """The partition logs are loaded, and so is the metadata.
+
+        `replicas` is empty. `on_loaded` is called with the number of records of each partition
+        that a coordinator has loaded.
+        """
+        loop = asyncio.get_running_loop()
+        self._metadata = metadata
+        self._storage = storage
+        dynamic = DynamicConfig(config)
+        lifecycle = self._lifecycle = _lifecycle(config, cluster_id, random_bytes, controller)
+        coordinators = compose(
+            config,
+            lambda: dynamic.newest,
+            clock,
+            random_bytes,
+            replicas,
+            controller,
+            lambda: lifecycle.epoch,
+            loop,
+            executor,
+            on_loaded,
+        )
+        self.broker = broker = Broker(
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            loop=loop,
+            executor=executor,
+            clock=clock,
+            random_bytes=random_bytes,
+            config=config,
+            metadata=metadata.cache,
+            controller=controller,
+            topic_creation=TopicCreation(controller, lambda: dynamic.newest),
+            logs=storage.logs,
+            replicas=replicas,
+            fetch_sessions=FetchSessionCache(
+                config.max_incremental_fetch_session_cache_slots,
+                partial(_draw_session_id, random_bytes),
+            ),
+            cold_reads=ColdReads(storage.logs.storage, loop),
+            **coordinators._asdict(),
+            client_telemetry=ClientTelemetry(config.telemetry_max_bytes, random_bytes),
+            supported_features=SUPPORTED_FEATURES,
+            kraft_version=lambda: metadata.raft.settings.kraft_version,
+            served_versions=served_versions(config),
+        )
+        self.service = Service(
+            config, Dispatcher(broker_table(broker), clock), endpoints, replicas.run_woken
+        )
+        self._settings = SettingsPublisher(broker, dynamic, topic_configs)
+        self._settings.listen(self.service.update_config)
+        coordinators.listen(replicas)
+        self._install_publishers()
+        coordinators.startup()
+
+    def _install_publishers(self) -> None:
+        """Follow the metadata. The coordinators hear of a change before the replicas."""
+        broker = self.broker
+        self._storage.listen(broker.replicas.go_offline)
+        loader = self._metadata.loader
+        loader.install(self._settings)
+        loader.install(CoordinatorPublisher(broker.groups, broker.transactions))
+        loader.install(broker.replicas)
+
+    def listen(self, on_config: Callable[[BrokerConfig], None]) -> None:
+        """Call `on_config` whenever dynamic settings of the broker have changed."""
+        self._settings.listen(on_config)
+
+    async def register(self, advertised: Sequence[Endpoint], rack: str | None) -> None:
+        """Register the broker and unfence it, so that clients are sent to it.
+
+        Raises:
+            ApiError: the controller refuses.
+        """
+        await self._lifecycle.register(
+            advertised,
+            self._storage.directory_ids(),
+            rack,
+            self._storage.logs.broker_epoch,
+        )
+        await self._lifecycle.unfence(self._metadata.loader.image.offset)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the registration; -1 before it."""
+        return self._lifecycle.epoch
+
+    async def drain(self) -> None:
+        """Answer waiting requests, accept nothing more and stop the coordinators."""
+        broker = self.broker
+        broker.replicas.expire_all()
+        await self.service.drain()
+        broker.transactions.shutdown()
+        broker.groups.shutdown()
+        await broker.producer_ids.close()
+        await broker.topic_creation.close()
+
+    async def shut_down(self) -> None:
+        """Tell the controller that this broker stops."""
+        try:
+            await self._lifecycle.shut_down(self._metadata.loader.image.offset)
+        except ApiError as error:
+            log.error("the controller is not told that this broker stops: %s", error.message)
+
+
+def _lifecycle(
+    config: BrokerConfig, cluster_id: str, random_bytes: RandomBytes, controller: ControllerChannel
+) -> BrokerLifecycle:
+    return BrokerLifecycle(
+        controller,
+        node_id=config.node_id,
+        cluster_id=cluster_id,
+        random_bytes=random_bytes,
+        supported_features=SUPPORTED_FEATURES,
+    )
+
+
+def _draw_session_id(random_bytes: RandomBytes) -> int:
+    return int.from_bytes(random_bytes(4), "big") >> 1

@@ -1,0 +1,68 @@
+"""The controller of a node, and the listeners that serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.broker.broker import Broker
+from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.versions import SUPPORTED_FEATURES
+from odradek.env.clock import Clock
+from odradek.env.randomness import RandomBytes
+from odradek.handlers.dispatch import Dispatcher
+from odradek.network.listeners import Endpoint
+from odradek.node.format import Identity
+from odradek.node.listeners import Service
+from odradek.node.metadata import NodeMetadata
+from odradek.node.serving import controller_table
+
+
+class ControllerRole:
+    """See the module. Lives on the loop's thread."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        identity: Identity,
+        clock: Clock,
+        random_bytes: RandomBytes,
+        metadata: NodeMetadata,
+    ) -> None:
+        """The metadata is not started: the controller registers as its listener here."""
+        self._config = config
+        self._clock = clock
+        self._service: Service | None = None
+        self.controller = QuorumController(
+            config=config,
+            cluster_id=identity.cluster_id,
+            raft=metadata.raft,
+            loader=metadata.loader,
+            bootstrap=identity.bootstrap,
+            clock=clock,
+            random_bytes=random_bytes,
+            supported_features=SUPPORTED_FEATURES,
+        )
+        metadata.raft.register(self.controller)
+
+    def serve(self, broker: Broker, endpoints: Sequence[Endpoint]) -> None:
+        """Accept connections on the controller's listeners, if there are any.
+
+        Raises:
+            ListenError: another process was first at an address.
+        """
+        if endpoints:
+            dispatcher = Dispatcher(controller_table(broker), self._clock)
+            self._service = Service(self._config, dispatcher, endpoints)
+            self._service.start()
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Dynamic settings have changed."""
+        if self._service is not None:
+            self._service.update_config(config)
+
+    async def drain(self) -> None:
+        """Accept nothing more, and wait until open requests are answered."""
+        if self._service is not None:
+            await self._service.drain()

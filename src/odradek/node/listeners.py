@@ -1,0 +1,101 @@
+"""The listeners of a node: the addresses are reserved first, and served when all is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
+from odradek.env.network import Network, StreamOptions
+from odradek.handlers.dispatch import Dispatcher
+from odradek.network.listeners import Endpoint, bind
+from odradek.network.server import Limits, Server
+
+
+def limits_of(config: BrokerConfig) -> Limits:
+    """The limits of a server's connections."""
+    return Limits(
+        request_bytes_max=config.socket_request_max_bytes,
+        connections_max=config.max_connections,
+        connections_per_ip_max=config.max_connections_per_ip,
+        connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        idle_ms=config.connections_max_idle_ms,
+        listen_backlog=config.socket_listen_backlog_size,
+    )
+
+
+class BoundListeners:
+    """The reserved addresses of a node. Each group of them is served by one server."""
+
+    def __init__(self, config: BrokerConfig, network: Network) -> None:
+        """Reserve all addresses.
+
+        Raises:
+            ListenError: one cannot be had; none is reserved.
+        """
+        self.broker: list[Endpoint] = []
+        self.controller: list[Endpoint] = []
+        options = StreamOptions(
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        )
+        try:
+            for listeners, endpoints in (
+                (config.broker_listeners, self.broker),
+                (config.controller_listeners, self.controller),
+            ):
+                for each in listeners:
+                    endpoints.append(
+                        bind(network, each.name, each.host, each.port, options=options)
+                    )
+        except BaseException:
+            self.release()
+            raise
+
+    def advertised(self, config: BrokerConfig) -> Sequence[AdvertisedEndpoint]:
+        """The broker's advertised addresses; a port of 0 is the one that was bound."""
+        bound: Mapping[str, int] = {endpoint.name: endpoint.port for endpoint in self.broker}
+        return [
+            AdvertisedEndpoint(
+                each.name, each.host, each.port or bound[each.name], each.security_protocol_id
+            )
+            for each in config.advertised_listeners
+        ]
+
+    def release(self) -> None:
+        """Give the addresses up."""
+        for endpoint in (*self.broker, *self.controller):
+            endpoint.listener.close()
+
+
+class Service:
+    """A server with its dispatcher, for the endpoints of one role."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        dispatcher: Dispatcher,
+        endpoints: Iterable[Endpoint],
+        end_turn: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`end_turn` is called after the requests of one wake-up were served."""
+        self._config = config
+        self.dispatcher = dispatcher
+        self.server = Server(dispatcher, limits_of(config), endpoints, end_turn)
+
+    def start(self) -> None:
+        """Accept connections.
+
+        Raises:
+            ListenError: another process was first at an address.
+        """
+        self.server.start()
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Settings have changed."""
+        self.server.use_limits(limits_of(config))
+
+    async def drain(self) -> None:
+        """Accept nothing more, and wait until open requests are answered."""
+        await self.server.drain(self._config.odradek_shutdown_timeout_ms)
+        await self.dispatcher.drain()

@@ -1,0 +1,83 @@
+"""The metadata of a node: the raft client, and the loader that publishes what is committed.
+
+Every node has this part, whatever its roles. A controller registers as a listener of the raft
+client before `start`; a broker installs its publishers when the metadata is loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.metadata.loader import MetadataLoader
+from odradek.broker.metadata.publisher import Publishers
+from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
+from odradek.broker.raft.client import RaftClient
+from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from odradek.env.clock import Clock
+from odradek.env.executor import Executor
+from odradek.log import DiskFull, LogDirectoryOffline
+from odradek.model import uuids
+
+log = logging.getLogger("odradek.node")
+
+
+class NodeMetadata:
+    """See the module. Lives on the loop's thread."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata_log: MetadataLog,
+        local: Voter,
+        *,
+        clock: Clock,
+        executor: Executor,
+        on_failure: Callable[[], None],
+    ) -> None:
+        """`local` is this node as a voter. The metadata log belongs to this part from now on.
+
+        Raises:
+            QuorumError: this node cannot be part of the quorum of its log.
+            DamagedFile, LogDirectoryOffline, OSError: the log cannot be read.
+        """
+        voters = VoterSet(_static_voters(config))
+        try:
+            self.raft = RaftClient(
+                config, metadata_log, voters, local, clock, executor, lambda failure: on_failure()
+            )
+        except BaseException:
+            metadata_log.close()
+            raise
+        self.publishers = Publishers(asyncio.get_running_loop())
+        self.loader = MetadataLoader(self.publishers, lambda: self.raft.high_watermark)
+        self._snapshots = SnapshotGenerator(config, self.raft, self.loader)
+        self.cache = MetadataCache()
+        self.raft.register(self.loader)
+        self.raft.register(self._snapshots)
+
+    def start(self) -> None:
+        """Take part in the quorum."""
+        self.raft.start()
+
+    async def close(self) -> None:
+        """Commit what is decided, then resign and close the metadata log."""
+        self.publishers.close()
+        await self._snapshots.close()
+        try:
+            await self.raft.close()
+        except (DiskFull, LogDirectoryOffline) as error:
+            log.error("the metadata log is not closed cleanly: %s", error.message)
+
+
+def _static_voters(config: BrokerConfig) -> list[Voter]:
+    """The voters of the configuration, for a quorum of kraft.version 0."""
+    name = next(iter(config.controller_listener_names), "CONTROLLER")
+    return [
+        Voter(ReplicaKey(node_id, uuids.ZERO), (VoterEndpoint(name, host, port),))
+        for node_id, (host, port) in config.quorum_voters.items()
+    ]

@@ -1,0 +1,126 @@
+"""The log directories of a node: locked, formatted, loaded, and closed at the end.
+
+The directory of the metadata log (`metadata.log.dir`) is usually one of the log directories. If it
+is not, it is locked here too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.env.clock import Clock
+from odradek.env.executor import Executor, call
+from odradek.env.file_system import FileSystem
+from odradek.env.randomness import RandomBytes
+from odradek.log import LogDirectory, LogManager, PartitionLog
+from odradek.log.startup import open_directory
+from odradek.node.format import Formatter, Identity
+
+log = logging.getLogger("odradek.node")
+
+OnOffline = Callable[[Iterable[PartitionLog]], None]
+
+
+class NodeStorage:
+    """See the module."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock,
+        random_bytes: RandomBytes,
+        file_system: FileSystem,
+        executor: Executor,
+        topic_configs: Callable[[str], TopicConfig],
+        on_failure: Callable[[], None],
+    ) -> None:
+        """`on_failure` is called when the node cannot go on without what has failed."""
+        self._config = config
+        self._file_system = file_system
+        self._executor = executor
+        self._on_failure = on_failure
+        self._on_offline: OnOffline | None = None
+        self.logs = LogManager(
+            config,
+            file_system,
+            clock,
+            random_bytes,
+            topic_configs=topic_configs,
+            executor=executor,
+            on_directory_failure=self._on_directory_failure,
+        )
+        self.formatter = Formatter(config, file_system, random_bytes, clock.now_ms())
+        self._metadata_directory: LogDirectory | None = None
+        """That of the metadata log, if it is not a log directory."""
+
+    def open(self) -> None:
+        """Lock the log directories.
+
+        Raises:
+            DirectoryInUse, LogDirectoryOffline: a directory cannot be used.
+        """
+        self.logs.open()
+
+    def format(self, cluster_id: str | None) -> Identity:
+        """Format empty directories; what the directories say of the node.
+
+        Raises:
+            FormatError: they contradict each other, the configuration or `cluster_id`.
+        """
+        identity = self.formatter.ensure(cluster_id)
+        for directory in self.logs.directories:
+            directory.id = identity.directory_ids.get(directory.path)
+        return identity
+
+    def open_metadata_log(self) -> MetadataLog:
+        """Open the metadata log.
+
+        Raises:
+            DamagedFile, LogDirectoryOffline, OSError: it cannot be read.
+        """
+        path = self._config.metadata_log_dir
+        directory = next((each for each in self.logs.directories if each.path == path), None)
+        if directory is None:
+            directory = self._metadata_directory = open_directory(self._file_system, path)
+        return MetadataLog.open(self.logs.storage, directory, self._config)
+
+    async def load(self) -> None:
+        """Load the partition logs, and recover them after a crash. The metadata comes before.
+
+        Raises:
+            LogDirectoryOffline: no directory is left.
+        """
+        await call(self._executor, self.logs.load)
+
+    def directory_ids(self) -> Sequence[bytes]:
+        """The ids of the online log directories."""
+        return [each.id for each in self.logs.online_directories if each.id is not None]
+
+    def listen(self, on_offline: OnOffline) -> None:
+        """Call `on_offline` with the logs of each directory that fails from now on."""
+        self._on_offline = on_offline
+
+    def _on_directory_failure(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
+        if self._on_offline is not None:
+            self._on_offline(logs)
+        is_metadata = directory.path == self._config.metadata_log_dir
+        if is_metadata or not self.logs.online_directories:
+            why = "it has the metadata log" if is_metadata else "no other one is left"
+            log.error("the node stops: %s has failed, and %s", directory.path, why)
+            self._on_failure()
+
+    def release(self) -> None:
+        """Unlock the directories of a node whose start has failed before it wrote to them."""
+        self.logs.release()
+
+    def close(self, broker_epoch: int) -> None:
+        """Close all logs, mark the directories as cleanly shut down, and unlock them."""
+        self.logs.shutdown(broker_epoch)
+        directory = self._metadata_directory
+        if directory is not None and directory.lock is not None:
+            self._file_system.close(directory.lock)
