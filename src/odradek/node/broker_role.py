@@ -143,9 +143,13 @@ class BrokerRole:
 
     async def drain(self) -> None:
         """Answer waiting requests, accept nothing more and stop the coordinators."""
-        broker = self.broker
-        broker.replicas.expire_all()
+        self.broker.replicas.expire_all()
         await self.service.drain()
+        await self.stop_coordinators()
+
+    async def stop_coordinators(self) -> None:
+        """Fail what waits for a coordinator, and end what runs for them."""
+        broker = self.broker
         broker.transactions.shutdown()
         broker.groups.shutdown()
         await broker.producer_ids.close()

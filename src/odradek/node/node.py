@@ -82,6 +82,8 @@ class Node:
         self.on_loaded: Callable[[int], None] = lambda records: None
         """Called with the number of records of each partition that a coordinator has loaded."""
         self._listeners: BoundListeners | None = None
+        self._metadata: NodeMetadata | None = None
+        self._broker: BrokerRole | None = None
         self._metrics: MetricsServer | None = None
         self._tick: asyncio.TimerHandle | None = None
 
@@ -103,6 +105,11 @@ class Node:
                 self._listeners.release()
             if self._metrics is not None:
                 self._metrics.close()
+            if self._broker is not None:
+                await self._broker.stop_coordinators()
+            if self._metadata is not None:
+                await self._metadata.close()
+            await executor.close()
             raise
 
     async def _start(self, executor: Executor) -> None:
@@ -123,11 +130,11 @@ class Node:
         except Exception:
             storage.release()  # nothing works in the directories, and this process may live on
             raise
-        await self._start_metadata(executor)
-        self._metadata.loader.install(self._metadata.cache)
-        self._metadata.loader.install(topic_configs)
+        metadata = await self._start_metadata(executor)
+        metadata.loader.install(metadata.cache)
+        metadata.loader.install(topic_configs)
         await storage.load()
-        broker = self._make_broker(executor, topic_configs, listeners)
+        broker = self._make_broker(executor, metadata, topic_configs, listeners)
         await broker.register(listeners.advertised(self.config), self.config.broker_rack)
         broker.service.start()
         self._controller.serve(broker.broker, listeners.controller)
@@ -145,7 +152,7 @@ class Node:
         self._listeners = BoundListeners(config, self._network)
         return self._listeners
 
-    async def _start_metadata(self, executor: Executor) -> None:
+    async def _start_metadata(self, executor: Executor) -> NodeMetadata:
         """Open the metadata log and become its leader; what is committed is loaded then."""
         directory_id = self.identity.directory_ids[self.config.metadata_log_dir]
         metadata = self._metadata = NodeMetadata(
@@ -165,14 +172,15 @@ class Node:
         )
         self.controller = self._controller.controller
         metadata.start()
-        try:
-            await self.controller.wait_active()
-        except BaseException:
-            await metadata.close()
-            raise
+        await self.controller.wait_active()
+        return metadata
 
     def _make_broker(
-        self, executor: Executor, topic_configs: TopicConfigs, listeners: BoundListeners
+        self,
+        executor: Executor,
+        metadata: NodeMetadata,
+        topic_configs: TopicConfigs,
+        listeners: BoundListeners,
     ) -> BrokerRole:
         replicas = ReplicaManager(
             self.config.node_id, self._storage.logs, asyncio.get_running_loop()
@@ -184,7 +192,7 @@ class Node:
             random_bytes=self._random_bytes,
             executor=executor,
             storage=self._storage,
-            metadata=self._metadata,
+            metadata=metadata,
             topic_configs=topic_configs,
             replicas=replicas,
             controller=LocalControllerChannel(self.controller, replicas.opened),
@@ -208,6 +216,7 @@ class Node:
 
     def metric_sources(self) -> MetricSources:
         """The parts that metrics are read from."""
+        assert self._metadata is not None
         return MetricSources(
             self.broker,
             self.controller,
@@ -229,11 +238,14 @@ class Node:
             self._metrics.close()
         if self._tick is not None:
             self._tick.cancel()
-        await self._broker.drain()
+        broker, metadata, executor = self._broker, self._metadata, self._executor
+        assert broker is not None
+        assert metadata is not None
+        assert executor is not None
+        await broker.drain()
         await self._controller.drain()
         if self.controller.is_active:
-            await self._broker.shut_down()
-        await self._metadata.close()
-        assert self._executor is not None
-        await self._executor.close()
-        self._storage.close(self._broker.epoch)
+            await broker.shut_down()
+        await metadata.close()
+        await executor.close()
+        self._storage.close(broker.epoch)
