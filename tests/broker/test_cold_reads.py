@@ -32,10 +32,28 @@ CONTENT = random.Random(6).randbytes(2 * BUFFER_BYTES + 777)
 
 
 class Cold(OsFileSystem):
-    """No file is in the page cache."""
+    """No file is in the page cache, whatever was loaded."""
 
-    def is_resident(self, descriptor: int, position: int, length: int) -> bool:
-        return False
+    def __init__(self) -> None:
+        self.loaded: list[tuple[int, int]] = []
+
+    def missing_bytes(self, descriptor: int, position: int, length: int) -> int:
+        return length
+
+    def load(self, descriptor: int, position: int, length: int) -> None:
+        super().load(descriptor, position, length)
+        self.loaded.append((position, length))
+
+
+class PartlyCold(Cold):
+    """Of every range the same number of bytes is missing."""
+
+    def __init__(self, missing: int) -> None:
+        super().__init__()
+        self.missing = missing
+
+    def missing_bytes(self, descriptor: int, position: int, length: int) -> int:
+        return min(length, self.missing)
 
     def open_direct(self, path: str, flags: int = os.O_RDONLY) -> int | None:
         return os.open(path, os.O_RDONLY)  # a temporary directory may have no other reads
@@ -59,6 +77,7 @@ class Refusing(Cold):
     """Reads past it end with this error."""
 
     def __init__(self, failure: int) -> None:
+        super().__init__()
         self.failure = failure
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
@@ -138,7 +157,7 @@ def test_a_file_that_cannot_be_opened_again_is_read_all_the_same(descriptor, loo
 def test_what_has_no_buffer_goes_through_the_page_cache(descriptor, loop):
     reads = ColdReads(storage_of(Cold()), loop, buffers=2)
     long = FileRange(descriptor, 1, BUFFER_BYTES, None)
-    short = [FileRange(descriptor, 5000 * n, 10_000, None) for n in range(4)]
+    short = [FileRange(descriptor, 11_000 * n, 10_000, None) for n in range(4)]
     parts = records_of(warmed(reads, loop, long, *short))
     assert [isinstance(part, BufferedRange) for part in parts] == [False, True, True, False, False]
     for part, given in zip(parts, [long, *short], strict=True):
@@ -153,13 +172,92 @@ def test_a_buffer_is_used_again_only_when_its_range_is_gone(descriptor, loop):
         return part
 
     first = read(100)
-    second = read(200)
+    second = read(20_000)
     assert [type(first), type(second)] == [BufferedRange, FileRange]
     assert sent(first) == CONTENT[100:9100]
     del first
-    third = read(300)
+    third = read(40_000)
     assert isinstance(third, BufferedRange)
-    assert sent(third) == CONTENT[300:9300]
+    assert sent(third) == CONTENT[40_000:49_000]
+
+
+@pytest.mark.parametrize(
+    ("missing", "kind"),
+    [(0, FileRange), (4096, FileRange), (50_000, FileRange), (60_000, BufferedRange)],
+)
+def test_a_range_that_is_mostly_in_memory_gets_only_what_is_missing(
+    descriptor, loop, missing, kind
+):
+    files = PartlyCold(missing)
+    given = FileRange(descriptor, 5000, 100_000, None)
+    (part,) = records_of(warmed(ColdReads(storage_of(files), loop), loop, given))
+    assert type(part) is kind
+    assert files.loaded == ([(5000, 100_000)] if kind is FileRange and missing else [])
+    assert sent(part) == CONTENT[5000:105_000]
+
+
+def test_a_second_consumer_of_a_range_has_it_read_into_the_page_cache(descriptor, loop):
+    files, owner = Cold(), object()
+    reads = ColdReads(storage_of(files), loop)
+
+    def kinds(*positions: int) -> list[type]:
+        ranges = [FileRange(descriptor, each, 400_000, owner) for each in positions]
+        return [type(part) for each in ranges for part in records_of(warmed(reads, loop, each))]
+
+    assert kinds(0, 390_000, 780_000) == [BufferedRange] * 3  # it reads a cut batch again
+    assert files.loaded == []
+    assert kinds(0, 395_000, 785_000) == [FileRange] * 3
+    assert [position for position, _ in files.loaded] == [0, 395_000, 785_000]
+    assert kinds(1_190_000) == [BufferedRange]
+
+
+def test_a_range_that_a_thread_is_reading_is_waited_for(descriptor, loop):
+    work = []
+
+    class Later(InlineExecutor):
+        def submit(self, read, done, pool=Pool.DISK):
+            work.append((read, done))
+
+    files, owner = PartlyCold(10), object()
+    reads = ColdReads(storage_of(files, Later()), loop)
+
+    def answer(position: int) -> object:
+        partition = PartitionData(records=FileRange(descriptor, position, 1000, owner))
+        topic = FetchableTopicResponse(topic="t", partitions=[partition])
+        return reads.warm(FetchResponse(responses=[topic]))
+
+    first = answer(0)
+    files.missing = 0  # its pages are there, and not read yet
+    assert isinstance(answer(1000), FetchResponse)
+    second = answer(500)
+    assert isinstance(first, asyncio.Future)
+    assert isinstance(second, asyncio.Future)
+    for read, done in work:
+        read()
+        done(None)
+    loop.run_until_complete(asyncio.gather(first, second))
+    assert isinstance(answer(500), FetchResponse)
+    assert [position for position, _ in files.loaded] == [0, 500]
+
+
+def test_only_what_is_missing_is_read(tmp_path):
+    path = tmp_path / "segment"
+    path.write_bytes(CONTENT)
+    files = OsFileSystem()
+    with path.open("rb") as file:
+        descriptor = file.fileno()
+        assert files.missing_bytes(descriptor, 0, len(CONTENT)) == 0
+        if not drop_from_page_cache(path):
+            pytest.skip("this file system keeps its pages")
+        if files.missing_bytes(descriptor, 0, 200_000) < 200_000:
+            pytest.skip("the kernel does not count pages, and a look at some has read others")
+        assert files.missing_bytes(descriptor, 4095, 2) == 2
+        files.load(descriptor, 50_000, 50_000)  # the pages 12 to 24
+        assert files.missing_bytes(descriptor, 50_000, 50_000) == 0
+        assert files.missing_bytes(descriptor, 0, 40_960) == 40_960
+        assert files.missing_bytes(descriptor, 131_072, 40_960) == 40_960
+        files.load(descriptor, 0, 200_000)
+        assert files.missing_bytes(descriptor, 0, 200_000) == 0
 
 
 def test_a_file_that_ends_before_the_range_is_left_to_the_connection(descriptor, loop):

@@ -1,22 +1,19 @@
-"""Answers whose records are not in the page cache wait for the disk in a thread.
+"""Reads records that are not in memory in a thread, before they are sent.
 
-To read such records on the loop would stop it until the device has delivered, and with it every
-client. That has two parts. Where in a log an answer begins is told by an index and by the headers
-of batches: `look` runs such a search with reads that fail instead of waiting, and after a failure
-`look_again` has a thread bring what was missing and repeats the search from its beginning. Then,
-before the answer leaves by `sendfile`, `warm` looks at its ranges (a few microseconds), and has
-those that are cold read in the background. Consumers at the tail never come this way.
+To read them on the loop would stop it, and with it every client, until the device has delivered.
+A fetch may need the device twice. An index and the headers of batches tell where the answer begins:
+`look` runs such a search with reads that raise instead of waiting, and then `look_again` has a
+thread read what was missing and repeats the search. And before the answer leaves by `sendfile`,
+`warm` asks which of its ranges are in the page cache (a few microseconds each) and has a thread
+read the others. Consumers at the tail need neither.
 
-A cold range is read past the page cache, in one step, into a buffer from which it is then sent.
-To find a page for each 4 KB costs the kernel several times the processor time, in stretches that
-nothing interrupts, and pushes out what consumers at the tail are about to read. There are
-`BUFFERS` buffers, made when they are first used and used again when their range has been sent.
-
-What has no place there (all buffers are taken, perhaps by consumers that do not read; a longer
-range; a file system that has no such reads) is read through the page cache, where `sendfile` then
-finds it. The kernel is told not to read ahead in such files: it would do so in whatever call comes
-across the end of what it has read, `sendfile` among them, and a device may be set to megabytes at
-a time. The steps are small for the same reason.
+A range of which some pages are missing, up to half, gets these pages into the page cache. A range
+that is colder than that is read past the page cache, in one step, into a buffer from which it is
+sent: that costs about half the processor time, and does not evict what consumers at the tail are
+about to read. If a second consumer asks for the same records, they are read into the page cache,
+for it and for all later ones. There are `BUFFERS` buffers, made when they are first used and used
+again when their range has been sent. If none is free, if the range is longer, or if the file system
+has no reads past the page cache, the range is read into the page cache too.
 """
 
 from __future__ import annotations
@@ -39,6 +36,9 @@ BUFFERS = 32
 BUFFER_BYTES = (1 << 20) + (64 << 10)
 """What consumers ask of a partition by default, or one batch of the largest default size; and the
 rest of the blocks in which it begins and ends."""
+PIECE_BYTES = 1 << 20
+PIECES_KEPT = 16_384
+"""So many pieces of files are remembered as read past the page cache."""
 SEARCHES = 1_000
 """How often a search that finds something missing is repeated before it may wait on the loop: more
 pieces than one reads one after the other (after a start, a search for a time reads one of each
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class _Loan:
-    """A buffer that goes back with the last reference, as `OpenFile` closes with it."""
+    """A buffer that is free again when nothing refers to the loan, as `OpenFile` is closed then."""
 
     __slots__ = ("_free", "memory")
 
@@ -68,11 +68,15 @@ class ColdReads:
     ) -> None:
         self._impatient = storage.impatient
         self._file_system = storage.file_system
-        self._is_resident = storage.file_system.is_resident
+        self._missing_bytes = storage.file_system.missing_bytes
         self._background = storage.background
         self._loop = loop
         self._free: list[memoryview] = []
         self._unmade = buffers
+        self._under_way: list[FileRange] = []
+        """Ranges that threads are reading."""
+        self._read_to: dict[tuple[int, int], int] = {}
+        """What was read past the page cache: file and piece to the end of the last range in it."""
         self.answers = 0
         """Answers that had to wait for the disk."""
         self.bytes = 0
@@ -107,22 +111,31 @@ class ColdReads:
         return brought
 
     def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
-        """The response, at once if all of its records are at hand."""
-        is_resident = self._is_resident
-        cold: list[tuple[PartitionData, FileRange]] = []
+        """The response, at once if all of its records are in memory."""
+        missing_bytes = self._missing_bytes
+        cold: list[tuple[PartitionData, FileRange, int]] = []
         for topic in response.responses:
             for partition in topic.partitions:
                 records = partition.records
-                if isinstance(records, FileRange) and not is_resident(
-                    records.descriptor, records.position, records.length
-                ):
-                    cold.append((partition, records))
-        if not cold:
-            return response
+                if isinstance(records, FileRange):
+                    missing = missing_bytes(records.descriptor, records.position, records.length)
+                    if missing or (self._under_way and self._is_under_way(records)):
+                        cold.append((partition, records, missing))
+        return self._read_all(response, cold) if cold else response
+
+    def _read_all(
+        self, response: FetchResponse, cold: list[tuple[PartitionData, FileRange, int]]
+    ) -> asyncio.Future[FetchResponse]:
+        """The response, once a thread has read its cold ranges."""
         self.answers += 1
-        self.bytes += sum(len(records) for _, records in cold)
+        self.bytes += sum(missing for _, _, missing in cold)
         future: asyncio.Future[FetchResponse] = self._loop.create_future()
-        work = [(partition, records, self._borrow(records)) for partition, records in cold]
+        ranges = [records for _, records, _ in cold]
+        work = [
+            (partition, records, self._borrow(records, missing))
+            for partition, records, missing in cold
+        ]
+        self._under_way += ranges
 
         def read() -> None:
             while work:
@@ -133,24 +146,57 @@ class ColdReads:
             # A device that fails here fails again in `sendfile`, which ends the connection.
             if error is not None and not isinstance(error, OSError):
                 log.error("reading records from the disk failed", exc_info=error)
+            for each in ranges:
+                self._under_way.remove(each)
             if not future.done():
                 future.set_result(response)
 
         self._background(read, done)
         return future
 
-    def _borrow(self, records: FileRange) -> _Loan | None:
-        """A buffer for the range; None if it is too long for one, or all are taken."""
-        if records.position % DIRECT_STEP + records.length > BUFFER_BYTES:
+    def _is_under_way(self, records: FileRange) -> bool:
+        """Whether a thread is reading a part of the range: its pages count as cached already."""
+        end = records.position + records.length
+        return any(
+            each.owner is records.owner
+            and each.position < end
+            and records.position < each.position + each.length
+            for each in self._under_way
+        )
+
+    def _borrow(self, records: FileRange, missing: int) -> _Loan | None:
+        """A buffer for the range; None if it is to be read through the page cache."""
+        if (
+            records.position % DIRECT_STEP + records.length > BUFFER_BYTES
+            or 2 * missing <= records.length
+            or self._was_read_before(records)
+        ):
             return None
         try:
-            memory = self._free.pop()  # the one used last: its pages are at hand
+            memory = self._free.pop()  # the one used last, which the processor has in its caches
         except IndexError:
             if not self._unmade:
                 return None
             self._unmade -= 1
             memory = aligned_memory(BUFFER_BYTES)
         return _Loan(memory, self._free)
+
+    def _was_read_before(self, records: FileRange) -> bool:
+        """Whether most of the range was read past the page cache lately; it counts from now on.
+
+        A consumer reads a batch again whose end did not fit into its last range.
+        """
+        file = id(records.owner)
+        end = records.position + records.length
+        read_to = self._read_to
+        latest = 0
+        for piece in range(records.position // PIECE_BYTES, (end - 1) // PIECE_BYTES + 1):
+            known = read_to.pop((file, piece), 0)
+            latest = max(latest, known)
+            read_to[file, piece] = max(known, end)
+        while len(read_to) > PIECES_KEPT:
+            del read_to[next(iter(read_to))]
+        return 2 * (latest - records.position) > records.length
 
     def _read(self, records: FileRange, loan: _Loan | None) -> FileRange:
         """The range, in the loan's memory or, as it was given, in the page cache; in a thread.

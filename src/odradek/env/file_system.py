@@ -148,6 +148,10 @@ class FileSystem(Protocol):
         """Whether a read would, as far as can be told, not wait for the device."""
         ...
 
+    def missing_bytes(self, descriptor: int, position: int, length: int) -> int:
+        """How many bytes of the range a read would wait for, as far as can be told."""
+        ...
+
     def load(self, descriptor: int, position: int, length: int) -> None:
         """Have a range of the file in the page cache, if there is one; waits for the device."""
         ...
@@ -244,7 +248,11 @@ class OsFileSystem:
 
     def is_resident(self, descriptor: int, position: int, length: int) -> bool:
         """See `FileSystem`."""
-        return page_cache.is_resident(descriptor, position, length)
+        return not page_cache.missing_bytes(descriptor, position, length)
+
+    def missing_bytes(self, descriptor: int, position: int, length: int) -> int:
+        """See `FileSystem`."""
+        return page_cache.missing_bytes(descriptor, position, length)
 
     def load(self, descriptor: int, position: int, length: int) -> None:
         """See `FileSystem`."""

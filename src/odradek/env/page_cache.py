@@ -31,8 +31,6 @@ _MACHINES = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
 """Those whose system call 451 is known to be `cachestat`."""
 _BEHIND_ALL = 2**62
 """No file is so long: nothing is read there."""
-_Range = ctypes.c_uint64 * 2
-_Counts = ctypes.c_uint64 * 5  # in the cache, dirty, being written, evicted, recently evicted
 
 
 def _system_call() -> Callable[..., int] | None:
@@ -112,38 +110,90 @@ def read_at_hand(descriptor: int, length: int, position: int) -> bytes:
     raise NotAtHand([(own, len(free), at)])
 
 
-def is_resident(descriptor: int, position: int, length: int) -> bool:
-    """Whether a read of the range would, as far as can be told, not wait for the device."""
-    counts = _Counts()
-    if (
-        _syscall is None
-        or _syscall(_CACHESTAT, descriptor, _Range(position, length), counts, 0) != 0
-    ):
-        return _seems_resident(descriptor, position, length)
-    end = position + max(1, length)
-    if counts[0] >= (end - 1) // PAGESIZE - position // PAGESIZE + 1:
-        return True
-    return not _knows_nowait(descriptor)
+class _Probe:
+    """The arguments of a `cachestat` call: to make them costs more than the call."""
+
+    __slots__ = ("asked", "asked_at", "found", "found_at")
+
+    def __init__(self) -> None:
+        self.asked = (ctypes.c_uint64 * 2)()  # position, length
+        # Pages in the cache, dirty, being written, evicted, recently evicted.
+        self.found = (ctypes.c_uint64 * 5)()
+        self.asked_at = ctypes.c_void_p(ctypes.addressof(self.asked))
+        self.found_at = ctypes.c_void_p(ctypes.addressof(self.found))
+
+
+_probes: list[_Probe] = []
+"""Those that no thread is using."""
+
+
+def missing_bytes(descriptor: int, position: int, length: int) -> int:
+    """How many bytes of the range a read would wait for, as far as can be told.
+
+    Whole pages are counted. Without `cachestat` the answer is 0 or all of `length`.
+    """
+    if _syscall is None or length <= 0:
+        return 0 if length <= 0 or _seems_resident(descriptor, position, length) else length
+    try:
+        probe = _probes.pop()
+    except IndexError:
+        probe = _Probe()
+    asked = probe.asked
+    asked[0] = position
+    asked[1] = length
+    failed = _syscall(_CACHESTAT, descriptor, probe.asked_at, probe.found_at, 0)
+    cached = probe.found[0]
+    _probes.append(probe)
+    if failed:
+        return 0 if _seems_resident(descriptor, position, length) else length
+    missing = (position + length - 1) // PAGESIZE - position // PAGESIZE + 1 - cached
+    if missing <= 0 or not _knows_nowait(descriptor):
+        return 0
+    return int(min(missing * PAGESIZE, length))
 
 
 def load(descriptor: int, position: int, length: int) -> None:
-    """Read the range into the page cache, and not beyond it.
+    """Read what is missing of the range into the page cache, and nothing beyond it.
 
     The kernel is told not to read ahead in this file: otherwise it would do so in whatever call
-    reaches the end of what it has read, `sendfile` among them, and a device may be set to read
-    megabytes at a time. The steps are small for the same reason.
+    reaches the end of what it has read, `sendfile` among them, and pages that are being read count
+    as cached.
 
     Raises:
         OSError: the device failed.
     """
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_WILLNEED)
+    if sys.platform == "linux" and _wait_for(descriptor, position, length):
+        return
     end = position + length
     while position < end:
         count = os.preadv(descriptor, [_UNREAD[: end - position]], position)
         if not count:
             break
         position += count
+
+
+def _wait_for(descriptor: int, position: int, length: int) -> bool:
+    """Wait until the range has been read, without copying it; whether the file can do that."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:  # no descriptor left
+        return False
+    end = position + length
+    try:
+        while position < end and (
+            count := os.sendfile(nowhere, descriptor, position, end - position)
+        ):
+            position += count
+    except OSError as error:
+        if error.errno not in _UNKNOWN_FLAG:
+            raise
+        return False
+    finally:
+        os.close(nowhere)
+    return True
 
 
 def _seems_resident(descriptor: int, position: int, length: int) -> bool:
