@@ -9,7 +9,6 @@ from tests.network.scripted import ScriptedTransport
 
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.network.output import COPIED_BYTES_PER_TURN, Output
-from odradek.network.responses import ResponseOrder
 from odradek.network.traffic import Traffic
 
 
@@ -18,7 +17,7 @@ def test_bytes_and_ranges_leave_in_order(seed):
     draw = random.Random(seed)
     transport = ScriptedTransport()
     traffic = Traffic()
-    output = Output(transport, ResponseOrder(), traffic)
+    output = Output(transport, traffic)
     content = draw.randbytes(50_000)
     expected = bytearray()
     for _ in range(40):
@@ -38,7 +37,7 @@ def test_bytes_and_ranges_leave_in_order(seed):
                     ]
                 )
             )
-        output.respond(parts, sum(map(len, parts)))
+        output.queue(parts, sum(map(len, parts)))
         transport.room = draw.choice([0, 1, 100, 10_000])
         done = output.send()
         assert done == (not output.parts)
@@ -52,9 +51,9 @@ def test_bytes_and_ranges_leave_in_order(seed):
 
 def test_a_turn_copies_only_so_much_of_ranges_in_memory():
     transport = ScriptedTransport()
-    output = Output(transport, ResponseOrder(), Traffic())
+    output = Output(transport, Traffic())
     memory = memoryview(bytes(3 * COPIED_BYTES_PER_TURN))
-    output.respond([BufferedRange(memory, 0, len(memory), memory)], len(memory))
+    output.queue([BufferedRange(memory, 0, len(memory), memory)], len(memory))
     for turn in (1, 2):
         assert not output.send()
         assert len(transport.sent) == turn * COPIED_BYTES_PER_TURN
@@ -62,7 +61,7 @@ def test_a_turn_copies_only_so_much_of_ranges_in_memory():
 
 
 def test_a_file_that_ends_before_its_range_ends_the_connection():
-    output = Output(ScriptedTransport(), ResponseOrder(), Traffic())
-    output.respond([b"head", FileRange(-1, 0, 100, bytes(60))], 104)
+    output = Output(ScriptedTransport(), Traffic())
+    output.queue([b"head", FileRange(-1, 0, 100, bytes(60))], 104)
     with pytest.raises(OSError, match="file ends before"):
         output.send()

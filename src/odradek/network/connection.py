@@ -112,7 +112,7 @@ class Connection:
         """Of the server for idle connections, since the last sign of life."""
         self._input = Input(owner.buffers, self._receive)
         self._order = ResponseOrder()
-        self._output = Output(transport, self._order, self._traffic)
+        self._output = Output(transport, self._traffic, self._order)
         self.respond = self._output.respond
         """The answer to the frame being dispatched: its parts, and their length in bytes."""
         self._is_processing = False

@@ -1,4 +1,4 @@
-"""Responses of one connection on their way out.
+"""What one connection has to send: responses, or a client's requests.
 
 A response that is ready waits behind those of earlier requests (`ResponseOrder`), then it is queued.
 `send` gives the transport as much as it takes. Runs of bytes leave together; file ranges leave
@@ -23,8 +23,11 @@ class Output:
 
     __slots__ = ("_order", "_send", "_traffic", "_transport", "parts", "queued_bytes")
 
-    def __init__(self, transport: Transport, order: ResponseOrder, traffic: Traffic) -> None:
-        self._order = order
+    def __init__(
+        self, transport: Transport, traffic: Traffic, order: ResponseOrder | None = None
+    ) -> None:
+        """`order` is what `respond` needs."""
+        self._order = order or ResponseOrder()
         self._traffic = traffic
         self._transport = transport
         self._send = transport.send
@@ -41,11 +44,15 @@ class Output:
             self.parts += parts
             self.queued_bytes += length
 
+    def queue(self, parts: list[Part], length: int) -> None:
+        """So many bytes in `parts`, behind everything that is queued."""
+        self.parts += parts
+        self.queued_bytes += length
+
     def queue_ready(self) -> None:
         """Queue the responses whose turn has come."""
         ready = self._order.take_ready()
-        self.parts += ready
-        self.queued_bytes += sum(map(len, ready))
+        self.queue(ready, sum(map(len, ready)))
 
     def clear(self) -> None:
         """Forget what was not sent."""

@@ -19,7 +19,6 @@ from odradek.env.executor import Executor, Pool, call
 from odradek.env.network import Network, Transport
 from odradek.network.listeners import bind, listen
 from odradek.network.output import Output
-from odradek.network.responses import ResponseOrder
 from odradek.network.traffic import Traffic
 from odradek.node.metrics import Family
 
@@ -126,7 +125,7 @@ class _Exchange:
         self._server = server
         self._request = bytearray()
         self._buffer = bytearray(REQUEST_BYTES_MAX)
-        self._output = Output(transport, ResponseOrder(), Traffic())
+        self._output = Output(transport, Traffic())
         self._closed = False
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(TIMEOUT_SECONDS, self.close)
@@ -174,7 +173,7 @@ class _Exchange:
     def _respond(self, response: bytes) -> None:
         if self._closed:
             return
-        self._output.respond([response], len(response))
+        self._output.queue([response], len(response))
         self._transport.watch_writable(self._on_writable)
 
     def _on_writable(self) -> None:

@@ -1,0 +1,370 @@
+"""A connection from this node to another one: requests out, responses in, in order.
+
+`ClientMachine` decides; this shell connects, sends and receives by `env.Network` on the event loop.
+Requests and responses are bytes: encoding belongs to the caller. A response is handed over as a
+view into the receive buffer, so that fetched records need not be copied on their way to the log.
+
+`handshake` performs what comes before the first request: it is a generator that yields requests
+and is sent the responses, for example ApiVersions and SASL. It runs on every new connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Generator
+
+from odradek.env.network import (
+    DEFAULT_OPTIONS,
+    Buffer,
+    Network,
+    StreamOptions,
+    Transport,
+)
+from odradek.env.randomness import RandomBytes
+from odradek.network.client_machine import (
+    ClientMachine,
+    ClientSettings,
+    Connect,
+    Disconnect,
+    Effect,
+    Fail,
+    Request,
+    RequestError,
+    Send,
+    State,
+)
+from odradek.network.input import LENGTH_BYTES, Input
+from odradek.network.output import Output
+from odradek.network.receive_buffers import ReceiveBuffers
+from odradek.network.traffic import Traffic
+
+log = logging.getLogger("odradek.network")
+
+RESPONSE_BYTES_MAX = 2**31 - 1 - LENGTH_BYTES
+_HANDSHAKE_CORRELATION_ID = 0
+
+_length = struct.Struct(">i").unpack_from
+_correlation = struct.Struct(">i").unpack_from
+_head = struct.Struct(">ihhi").pack
+
+HandshakeRequest = tuple[int, int, list[Buffer]]
+"""API key, version, and what follows the correlation id."""
+Handshake = Callable[[], Generator[HandshakeRequest, bytes, None]]
+OnDone = Callable[[memoryview | None, RequestError | None], None]
+
+
+class HandshakeError(Exception):
+    """Raised by a handshake: the connection cannot be used."""
+
+
+class NodeClient:
+    """See the module. All methods run on the loop's thread."""
+
+    def __init__(
+        self,
+        network: Network,
+        host: str,
+        port: int,
+        random_bytes: RandomBytes,
+        settings: ClientSettings | None = None,
+        *,
+        handshake: Handshake | None = None,
+        options: StreamOptions = DEFAULT_OPTIONS,
+        buffers: ReceiveBuffers | None = None,
+    ) -> None:
+        """`buffers` may be shared by the clients and servers of one loop."""
+        self._network = network
+        self._host = host
+        self._port = port
+        self._handshake = handshake
+        self._options = options
+        self._buffers = buffers or ReceiveBuffers()
+        self._machine = ClientMachine(settings or ClientSettings(), random_bytes)
+        self._loop = asyncio.get_running_loop()
+        self._connecting: asyncio.Task[None] | None = None
+        self._link: _Link | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self.traffic = Traffic()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are sent at once."""
+        return self._machine.state is State.OPEN
+
+    def send(
+        self, api_key: int, api_version: int, parts: list[Buffer], timeout_ms: int, on_done: OnDone
+    ) -> None:
+        """Send a request; `parts` follow the correlation id.
+
+        `on_done` is called once: with what follows the response's correlation id, valid until it
+        returns, or with an error. It is not called from inside this method.
+        """
+        now_ms = self._now_ms()
+        request = Request(api_key, api_version, parts, now_ms + timeout_ms, on_done)
+        self._perform(self._machine.submit(now_ms, request))
+
+    def call(
+        self, api_key: int, api_version: int, parts: list[Buffer], timeout_ms: int
+    ) -> asyncio.Future[bytes]:
+        """As `send`; the future has a copy of the response, or the error."""
+        future: asyncio.Future[bytes] = self._loop.create_future()
+
+        def on_done(response: memoryview | None, error: RequestError | None) -> None:
+            if future.done():  # cancelled
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                assert response is not None
+                future.set_result(bytes(response))
+
+        self.send(api_key, api_version, parts, timeout_ms, on_done)
+        return future
+
+    def close(self) -> None:
+        """Close the connection; all requests fail."""
+        self._perform(self._machine.close())
+
+    # -- effects ----------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(request):
+                    assert self._link is not None
+                    self._link.queue(
+                        request.api_key, request.api_version, request.correlation_id, request.parts
+                    )
+                case Connect(timeout_ms):
+                    self._connecting = self._loop.create_task(self._connect(timeout_ms))
+                case Disconnect():
+                    self._drop()
+                case Fail(request, error):
+                    self._loop.call_soon(request.on_done, None, error)
+        if self._link is not None:
+            self._link.flush()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        deadline_ms = self._machine.next_deadline_ms()
+        if deadline_ms is None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            return
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return  # it looks again when it fires
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        delay_ms = max(0, deadline_ms - self._now_ms())
+        self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._perform(self._machine.tick(self._now_ms()))
+
+    # -- the connection ---------------------------------------------------------------------
+
+    async def _connect(self, timeout_ms: int) -> None:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                transport = await self._network.connect(
+                    self._host, self._port, timeout_ms, self._options
+                )
+                link = self._link = _Link(transport, self, self._buffers, self.traffic)
+                if self._handshake is not None:
+                    await self._shake_hands(link, self._handshake())
+                    link.check()
+        except (OSError, HandshakeError) as error:
+            log.debug("no connection to %s:%d: %s", self._host, self._port, error)
+            self._connecting = None
+            self.on_lost(str(error) or "the connection could not be made in time")
+        else:
+            self._connecting = None
+            self._perform(self._machine.opened(self._now_ms()))
+
+    async def _shake_hands(
+        self, link: _Link, handshake: Generator[HandshakeRequest, bytes, None]
+    ) -> None:
+        try:
+            request = next(handshake)
+            while True:
+                response = link.expect_handshake()
+                api_key, api_version, parts = request
+                link.queue(api_key, api_version, _HANDSHAKE_CORRELATION_ID, parts)
+                link.flush()
+                request = handshake.send(await response)
+        except StopIteration:
+            return
+        finally:
+            handshake.close()
+
+    def _drop(self) -> None:
+        """Close the connection, or stop connecting."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def on_lost(self, reason: str) -> None:
+        """The connection has ended, or cannot go on."""
+        if self._connecting is not None and self._link is not None:
+            self._link.fail_handshake(reason)  # `_connect` reports it
+            return
+        self._drop()
+        self._perform(self._machine.lost(self._now_ms(), reason))
+
+    def on_response(self, correlation_id: int, response: memoryview) -> bool:
+        """A response has come; whether the connection can go on."""
+        request = self._machine.responded(correlation_id)
+        if request is None:
+            self.on_lost("a response came that no request waits for")
+            return False
+        try:
+            request.on_done(response, None)
+        except Exception:  # one response may be handled wrongly, not end the others
+            log.exception("the response to a request of API %d was not handled", request.api_key)
+        return self.is_open
+
+    def on_responses(self) -> None:
+        """Some responses have been handed over: others may be sent."""
+        self._perform(self._machine.tick(self._now_ms()))
+
+
+class _Link:
+    """One transport of a client: frames in and out."""
+
+    def __init__(
+        self, transport: Transport, client: NodeClient, buffers: ReceiveBuffers, traffic: Traffic
+    ) -> None:
+        self._transport = transport
+        self._client = client
+        self._buffers = buffers
+        self._traffic = traffic
+        self._receive = transport.recv_into
+        self._input = Input(buffers, self._receive)
+        self._output = Output(transport, traffic)
+        self._is_writing = False
+        self._is_closed = False
+        self._is_handing_over = False
+        """The view of a response is in use, further up the stack."""
+        self._handshake: asyncio.Future[bytes] | None = None
+        transport.watch_readable(self._on_readable)
+
+    def expect_handshake(self) -> asyncio.Future[bytes]:
+        """The next response belongs to the handshake.
+
+        Raises:
+            HandshakeError: the connection has ended.
+        """
+        self.check()
+        self._handshake = asyncio.get_running_loop().create_future()
+        return self._handshake
+
+    def check(self) -> None:
+        """Raise HandshakeError if the connection has ended."""
+        if self._is_closed:
+            raise HandshakeError("the connection ended during the handshake")
+
+    def fail_handshake(self, reason: str) -> None:
+        """The connection ended during the handshake."""
+        self.close()
+        if self._handshake is not None and not self._handshake.done():
+            self._handshake.set_exception(HandshakeError(reason))
+
+    def queue(
+        self, api_key: int, api_version: int, correlation_id: int, parts: list[Buffer]
+    ) -> None:
+        """Queue a request."""
+        length = sum(map(len, parts)) + 8
+        head = _head(length, api_key, api_version, correlation_id)
+        self._output.queue([head, *parts], length + LENGTH_BYTES)
+
+    def flush(self) -> None:
+        """Send what the transport takes; the rest when it takes more."""
+        if self._is_writing or self._is_closed or not self._output.parts:
+            return
+        try:
+            done = self._output.send()
+        except OSError as error:
+            self._client.on_lost(str(error))
+            return
+        if not done:
+            self._is_writing = True
+            self._transport.watch_writable(self._on_writable)
+
+    def _on_writable(self) -> None:
+        self._is_writing = False
+        self._transport.unwatch_writable()
+        self.flush()
+
+    def _on_readable(self) -> None:
+        held = self._input
+        try:
+            if held.memory is None:
+                view, start = self._buffers.shared, 0
+                end = received = self._receive(view)
+            else:
+                view, start, end, received = held.receive()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._client.on_lost(str(error))
+            return
+        if not received:
+            self._client.on_lost("the other end closed the connection")
+            return
+        self._traffic.count_in(received)
+        if end < held.stop and view is held.memory:
+            return  # the response is still incomplete
+        self._is_handing_over = True
+        start = self._hand_over(view, start, end)
+        self._is_handing_over = False
+        if self._is_closed or start == end:
+            held.clear()
+        else:
+            held.keep(view, start, end)
+        if not self._is_closed and self._handshake is None:
+            self._client.on_responses()
+
+    def _hand_over(self, view: memoryview, start: int, end: int) -> int:
+        """Hand over the complete responses; the position after them."""
+        while end - start >= LENGTH_BYTES:
+            (size,) = _length(view, start)
+            if not LENGTH_BYTES <= size <= RESPONSE_BYTES_MAX:
+                self._client.on_lost(f"a response of {size} bytes was announced")
+                break
+            first = start + LENGTH_BYTES
+            stop = first + size
+            if stop > end:
+                break
+            start = stop
+            (correlation_id,) = _correlation(view, first)
+            response = view[first + LENGTH_BYTES : stop]
+            waiting = self._handshake
+            if waiting is not None and not waiting.done():
+                waiting.set_result(bytes(response))
+                self._handshake = None
+            elif not self._client.on_response(correlation_id, response):
+                break
+            if self._is_closed:
+                break
+        return start
+
+    def close(self) -> None:
+        """Close the transport."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._transport.close()
+            self._output.clear()
+            if not self._is_handing_over:
+                self._input.clear()

@@ -1,0 +1,240 @@
+"""Decides when a client connects, sends, waits and gives up. Performs no IO.
+
+The owner reports events with the current time and performs the effects that are returned, in their
+order. Requests wait until the connection is open, are sent in the order of their submission, at
+most `in_flight_max` at a time, and are answered in that order.
+
+- A connection is made when a request waits. After a failure or a loss the next attempt waits for
+  an exponential back-off with jitter, which begins anew when a connection has been opened.
+- When a connection is lost, the requests in flight fail: nobody knows whether they were served.
+  Those that were not sent wait for the next connection.
+- When a request in flight times out, its connection is closed: responses come in order, so no later
+  one could be trusted to arrive either. A request that was not sent fails alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from odradek.env.randomness import RandomBytes
+
+JITTER = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Times of a client, named as Apache Kafka names them for its clients."""
+
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    connection_setup_timeout_ms: int = 10_000
+    """socket.connection.setup.timeout.ms: for connecting and the handshake."""
+    connection_setup_timeout_max_ms: int = 30_000
+    in_flight_max: int = 5
+    """max.in.flight.requests.per.connection"""
+
+
+class RequestError(Exception):
+    """A request got no response."""
+
+
+class ConnectionLost(RequestError):
+    """The connection ended while the request was in flight: it may have been served or not."""
+
+
+class RequestTimedOut(RequestError):
+    """The response did not come in time: the request may have been served or not."""
+
+
+class ClientClosed(RequestError):
+    """The client was closed."""
+
+
+class Request:
+    """A request to the node."""
+
+    __slots__ = ("api_key", "api_version", "correlation_id", "deadline_ms", "on_done", "parts")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        parts: list[bytes | bytearray | memoryview],
+        deadline_ms: int,
+        on_done: Callable[[memoryview | None, RequestError | None], None],
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.parts = parts
+        """What follows the correlation id: the rest of the header, and the message."""
+        self.deadline_ms = deadline_ms
+        self.on_done = on_done
+        """Is given what follows the response's correlation id, valid until it returns, or an error."""
+        self.correlation_id = 0
+        """Of the transmission; set when it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Connect and perform the handshake within the time, then report `opened` or `lost`."""
+
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the connection, or stop connecting. Nothing is to be reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send the request on the open connection."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Tell whoever made the request."""
+
+    request: Request
+    error: RequestError
+
+
+Effect = Connect | Disconnect | Send | Fail
+
+
+class State(Enum):
+    """Of the connection."""
+
+    DISCONNECTED = "disconnected"
+    CONNECTING = "connecting"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class ClientMachine:
+    """See the module. Times are milliseconds of one monotonic clock."""
+
+    def __init__(self, settings: ClientSettings, random_bytes: RandomBytes) -> None:
+        self._settings = settings
+        self._random_bytes = random_bytes
+        self.state = State.DISCONNECTED
+        self._attempts = 0
+        """To connect, since a connection was open."""
+        self._connect_not_before_ms = 0
+        self._waiting: deque[Request] = deque()
+        self._in_flight: deque[Request] = deque()
+        self._last_correlation_id = 0
+
+    # -- events -----------------------------------------------------------------------------
+
+    def submit(self, now_ms: int, request: Request) -> list[Effect]:
+        """A request is to be sent."""
+        if self.state is State.CLOSED:
+            return [Fail(request, ClientClosed("the client is closed"))]
+        self._waiting.append(request)
+        return self._go_on(now_ms)
+
+    def opened(self, now_ms: int) -> list[Effect]:
+        """The connection can carry requests."""
+        assert self.state is State.CONNECTING
+        self.state = State.OPEN
+        self._attempts = 0
+        return self._go_on(now_ms)
+
+    def lost(self, now_ms: int, reason: str) -> list[Effect]:
+        """Connecting failed, or the connection has ended and is closed already."""
+        if self.state not in (State.CONNECTING, State.OPEN):
+            return []
+        return [*self._fail_in_flight(now_ms, reason), *self._go_on(now_ms)]
+
+    def responded(self, correlation_id: int) -> Request | None:
+        """A response came: the request that it answers; None if it answers none that waits first.
+
+        The next request is sent by `tick`.
+        """
+        if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
+            return None
+        return self._in_flight.popleft()
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed, or a response has come."""
+        effects: list[Effect] = []
+        late = [request for request in self._in_flight if request.deadline_ms <= now_ms]
+        if late:
+            effects.append(Disconnect())
+            for request in late:
+                self._in_flight.remove(request)
+                effects.append(Fail(request, RequestTimedOut("no response in time")))
+            effects += self._fail_in_flight(now_ms, "an earlier request had no response in time")
+        expired = [request for request in self._waiting if request.deadline_ms <= now_ms]
+        for request in expired:
+            self._waiting.remove(request)
+            effects.append(Fail(request, RequestTimedOut("it could not be sent in time")))
+        return effects + self._go_on(now_ms)
+
+    def close(self) -> list[Effect]:
+        """No request is served any more."""
+        if self.state is State.CLOSED:
+            return []
+        was_connected = self.state is not State.DISCONNECTED
+        self.state = State.CLOSED
+        effects: list[Effect] = [Disconnect()] if was_connected else []
+        for requests in (self._in_flight, self._waiting):
+            effects += [Fail(each, ClientClosed("the client is closed")) for each in requests]
+            requests.clear()
+        return effects
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do; None if only another event can change anything."""
+        times = [request.deadline_ms for request in (*self._in_flight, *self._waiting)]
+        if self.state is State.DISCONNECTED and self._waiting:
+            times.append(self._connect_not_before_ms)
+        return min(times, default=None)
+
+    # -- decisions --------------------------------------------------------------------------
+
+    def _go_on(self, now_ms: int) -> list[Effect]:
+        if self.state is State.OPEN:
+            return list(self._send())
+        connects = self.state is State.DISCONNECTED and self._waiting
+        if not connects or now_ms < self._connect_not_before_ms:
+            return []
+        self.state = State.CONNECTING
+        settings = self._settings
+        timeout_ms = self._exponential(
+            settings.connection_setup_timeout_ms, settings.connection_setup_timeout_max_ms
+        )
+        self._attempts += 1
+        return [Connect(timeout_ms)]
+
+    def _send(self) -> Iterator[Effect]:
+        while self._waiting and len(self._in_flight) < self._settings.in_flight_max:
+            request = self._waiting.popleft()
+            self._last_correlation_id = (self._last_correlation_id + 1) & 0x7FFF_FFFF
+            request.correlation_id = self._last_correlation_id
+            self._in_flight.append(request)
+            yield Send(request)
+
+    def _fail_in_flight(self, now_ms: int, reason: str) -> list[Effect]:
+        """The connection is gone."""
+        self.state = State.DISCONNECTED
+        settings = self._settings
+        delay_ms = self._exponential(
+            settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, after=1
+        )
+        self._connect_not_before_ms = now_ms + delay_ms
+        effects: list[Effect] = [Fail(each, ConnectionLost(reason)) for each in self._in_flight]
+        self._in_flight.clear()
+        return effects
+
+    def _exponential(self, least_ms: int, most_ms: int, after: int = 0) -> int:
+        """Doubles with each attempt after so many; up to a fifth more or less."""
+        doublings = min(max(0, self._attempts - after), 30)
+        middle = min(least_ms << doublings, most_ms)
+        chance = int.from_bytes(self._random_bytes(4), "big") / 2**32
+        return round(middle * (1 - JITTER + 2 * JITTER * chance))

@@ -1,0 +1,197 @@
+"""A client against a server, both on real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from odradek.env.network import SocketNetwork
+from odradek.network.client import HandshakeError, NodeClient
+from odradek.network.client_machine import (
+    ClientClosed,
+    ClientSettings,
+    ConnectionLost,
+    RequestTimedOut,
+)
+from odradek.network.connection import Connection
+from odradek.network.listeners import bind
+from odradek.network.server import Limits, Server
+
+TIMEOUT_MS = 15_000
+
+
+def run(coroutine):
+    asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+class Node:
+    """Answers each request with its payload; what a request asks for otherwise is in its key."""
+
+    ECHO, SILENT, CLOSE, WRONG = range(4)
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[int, int, bytes]] = []
+
+    def __call__(self, connection: Connection, view: memoryview) -> None:
+        key, version, correlation_id = struct.unpack_from(">hhi", view)
+        payload = bytes(view[8:])
+        self.requests.append((key, version, payload))
+        if key == self.CLOSE:
+            connection.close()
+        elif key != self.SILENT:
+            correlation_id += key == self.WRONG
+            head = struct.pack(">ii", len(payload) + 4, correlation_id)
+            connection.respond([head, payload], len(payload) + 8)
+
+
+@asynccontextmanager
+async def connected(**options) -> AsyncIterator[tuple[Node, NodeClient, Server]]:
+    network = SocketNetwork()
+    endpoint = bind(network, "TEST", "127.0.0.1", 0)
+    node = Node()
+    server = Server(node, Limits(), [endpoint])
+    server.start()
+    client = NodeClient(network, "127.0.0.1", endpoint.port, os.urandom, **options)
+    try:
+        yield node, client, server
+    finally:
+        client.close()
+        await server.drain(1000)
+
+
+def test_responses_come_in_order_whatever_their_size():
+    async def scenario():
+        async with connected() as (_, client, _):
+            payloads = [os.urandom(size) for size in (0, 10, 3_000_000, 1, 70_000, 20)]
+            calls = [client.call(0, 1, [each[:5], each[5:]], TIMEOUT_MS) for each in payloads]
+            assert await asyncio.gather(*calls) == payloads
+            assert client.is_open
+            assert client.traffic.bytes_in == sum(map(len, payloads)) + 8 * len(payloads)
+
+    run(scenario())
+
+
+def test_a_view_is_handed_over_and_the_next_request_may_be_sent_from_there():
+    async def scenario():
+        async with connected() as (_, client, _):
+            done = asyncio.get_running_loop().create_future()
+            seen = []
+
+            def on_done(response, error):
+                assert error is None
+                assert isinstance(response, memoryview)
+                seen.append(bytes(response))
+                if len(seen) == 50:
+                    done.set_result(None)
+                else:
+                    client.send(0, 1, [b"%d" % len(seen)], TIMEOUT_MS, on_done)
+
+            client.send(0, 1, [b"0"], TIMEOUT_MS, on_done)
+            await done
+            assert seen == [b"%d" % i for i in range(50)]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("key", [Node.CLOSE, Node.WRONG])
+def test_a_lost_connection_fails_the_request_and_the_next_one_has_a_new_connection(key):
+    async def scenario():
+        async with connected() as (_, client, server):
+            with pytest.raises(ConnectionLost):
+                await client.call(key, 1, [b"x"], TIMEOUT_MS)
+            assert await client.call(Node.ECHO, 1, [b"y"], TIMEOUT_MS) == b"y"
+            assert server.connections_accepted == 2
+
+    run(scenario())
+
+
+def test_a_request_without_a_response_times_out():
+    async def scenario():
+        async with connected() as (_, client, server):
+            with pytest.raises(RequestTimedOut):
+                await client.call(Node.SILENT, 1, [b"x"], 50)
+            assert await client.call(Node.ECHO, 1, [b"y"], TIMEOUT_MS) == b"y"
+            assert server.connections_accepted == 2
+
+    run(scenario())
+
+
+def test_a_node_that_is_not_there_yet_is_tried_again():
+    async def scenario():
+        network = SocketNetwork()
+        endpoint = bind(network, "TEST", "127.0.0.1", 0)
+        settings = ClientSettings(reconnect_backoff_ms=1, reconnect_backoff_max_ms=2)
+        client = NodeClient(network, "127.0.0.1", endpoint.port, os.urandom, settings)
+        with pytest.raises(RequestTimedOut):
+            await client.call(Node.ECHO, 1, [b"early"], 30)
+        call = client.call(Node.ECHO, 1, [b"late"], TIMEOUT_MS)
+        server = Server(Node(), Limits(), [endpoint])
+        server.start()
+        assert await call == b"late"
+        client.close()
+        await server.drain(1000)
+
+    run(scenario())
+
+
+def test_the_handshake_precedes_requests_on_every_connection():
+    def handshake():
+        for number in (b"1", b"2"):
+            answer = yield 0, 7, [number]
+            assert answer == number
+
+    async def scenario():
+        async with connected(handshake=handshake) as (node, client, _):
+            assert await client.call(Node.ECHO, 1, [b"x"], TIMEOUT_MS) == b"x"
+            with pytest.raises(ConnectionLost):
+                await client.call(Node.CLOSE, 1, [b"y"], TIMEOUT_MS)
+            assert await client.call(Node.ECHO, 1, [b"z"], TIMEOUT_MS) == b"z"
+            shake = [(0, 7, b"1"), (0, 7, b"2")]
+            rest = [(0, 1, b"x"), (Node.CLOSE, 1, b"y")]
+            assert node.requests == [*shake, *rest, *shake, (0, 1, b"z")]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("key", [Node.ECHO, Node.CLOSE, Node.SILENT])
+def test_a_handshake_that_fails_is_tried_again(key):
+    attempts = 0
+
+    def handshake():
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            yield key, 7, [b"refuse"]
+            raise HandshakeError("refused")
+        yield Node.ECHO, 7, [b"accept"]
+
+    async def scenario():
+        settings = ClientSettings(
+            reconnect_backoff_ms=1, reconnect_backoff_max_ms=1, connection_setup_timeout_ms=200
+        )
+        async with connected(handshake=handshake, settings=settings) as (_, client, _):
+            assert await client.call(Node.ECHO, 1, [b"x"], TIMEOUT_MS) == b"x"
+            assert attempts == 3
+
+    run(scenario())
+
+
+def test_closing_fails_what_is_under_way():
+    async def scenario():
+        async with connected() as (_, client, server):
+            call = client.call(Node.SILENT, 1, [b"x"], TIMEOUT_MS)
+            early = client.call(Node.SILENT, 1, [b"x"], TIMEOUT_MS)
+            while not server.connections:
+                await asyncio.sleep(0.001)
+            client.close()
+            client.close()
+            for each in (call, early, client.call(Node.ECHO, 1, [b"z"], TIMEOUT_MS)):
+                with pytest.raises(ClientClosed):
+                    await each
+
+    run(scenario())

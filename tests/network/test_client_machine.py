@@ -1,0 +1,137 @@
+"""When a client connects, sends and gives up."""
+
+from __future__ import annotations
+
+import random
+
+from odradek.network.client_machine import (
+    ClientClosed,
+    ClientMachine,
+    ClientSettings,
+    Connect,
+    ConnectionLost,
+    Disconnect,
+    Fail,
+    Request,
+    RequestTimedOut,
+    Send,
+    State,
+)
+
+MIDDLE = b"\x80\0\0\0"  # no jitter
+SETTINGS = ClientSettings(in_flight_max=2)
+
+
+def machine(settings: ClientSettings = SETTINGS) -> ClientMachine:
+    return ClientMachine(settings, lambda count: MIDDLE)
+
+
+def request(deadline_ms: int = 30_000) -> Request:
+    return Request(3, 12, [], deadline_ms, lambda response, error: None)
+
+
+def failures(effects):
+    return [(each.request, type(each.error)) for each in effects if isinstance(each, Fail)]
+
+
+def test_a_request_makes_the_connection_and_leaves_when_it_is_open():
+    client, first = machine(), request()
+    assert client.submit(0, first) == [Connect(10_000)]
+    assert client.next_deadline_ms() == 30_000
+    assert client.opened(5) == [Send(first)]
+    assert client.responded(first.correlation_id) is first
+    assert client.tick(6) == []
+    assert client.next_deadline_ms() is None
+
+
+def test_requests_leave_in_order_and_only_so_many_at_a_time():
+    client = machine()
+    requests = [request() for _ in range(4)]
+    for each in requests:
+        client.submit(0, each)
+    assert client.opened(1) == [Send(each) for each in requests[:2]]
+    assert client.responded(requests[1].correlation_id) is None
+    assert client.responded(requests[0].correlation_id) is requests[0]
+    assert client.tick(2) == [Send(requests[2])]
+
+
+def test_a_loss_fails_what_was_sent_and_the_rest_waits_for_the_next_connection():
+    client = machine()
+    requests = [request() for _ in range(3)]
+    for each in requests:
+        client.submit(0, each)
+    client.opened(0)
+    effects = client.lost(100, "gone")
+    assert failures(effects) == [(each, ConnectionLost) for each in requests[:2]]
+    assert client.next_deadline_ms() == 150
+    assert client.tick(149) == []
+    assert client.tick(150) == [Connect(10_000)]
+    assert client.opened(160) == [Send(requests[2])]
+
+
+def test_the_back_off_doubles_to_its_bound_and_begins_anew_after_an_open_connection():
+    client = machine()
+    now = 0
+    (connect,) = client.submit(now, request(10**9))
+    delays, timeouts = [], []
+    for _ in range(7):
+        timeouts.append(connect.timeout_ms)
+        assert client.lost(now, "refused") == []
+        delays.append(client.next_deadline_ms() - now)
+        now = client.next_deadline_ms()
+        (connect,) = client.tick(now)
+    assert delays == [50, 100, 200, 400, 800, 1000, 1000]
+    assert timeouts == [10_000, 20_000, 30_000, 30_000, 30_000, 30_000, 30_000]
+    client.opened(now)
+    client.lost(now, "gone")
+    client.submit(now, request(10**9))
+    assert client.next_deadline_ms() == now + 50
+
+
+def test_jitter_is_a_fifth():
+    draw = random.Random(5)
+    found = []
+    for _ in range(200):
+        client = ClientMachine(SETTINGS, draw.randbytes)
+        client.submit(0, request())
+        client.lost(0, "refused")
+        found.append(client.next_deadline_ms())
+    assert min(found) >= 40
+    assert max(found) <= 60
+    assert len(set(found)) > 10
+
+
+def test_a_response_that_is_late_ends_the_connection():
+    client = machine()
+    soon, later, waiting = request(100), request(200), request(300)
+    for each in (soon, later, waiting):
+        client.submit(0, each)
+    client.opened(0)
+    effects = client.tick(100)
+    assert effects[0] == Disconnect()
+    assert failures(effects) == [(soon, RequestTimedOut), (later, ConnectionLost)]
+    assert client.state is State.DISCONNECTED
+    assert client.tick(150) == [Connect(10_000)]
+
+
+def test_a_request_that_cannot_be_sent_in_time_fails_alone():
+    client = machine()
+    soon, later = request(100), request(200)
+    client.submit(0, soon)
+    client.submit(0, later)
+    assert failures(client.tick(100)) == [(soon, RequestTimedOut)]
+    assert client.opened(110) == [Send(later)]
+
+
+def test_a_closed_client_fails_everything():
+    client = machine()
+    requests = [request() for _ in range(3)]
+    for each in requests:
+        client.submit(0, each)
+    client.opened(0)
+    effects = client.close()
+    assert effects[0] == Disconnect()
+    assert failures(effects) == [(each, ClientClosed) for each in requests]
+    assert failures(client.submit(1, requests[0])) == [(requests[0], ClientClosed)]
+    assert client.close() == []
+    assert client.lost(2, "gone") == []
