@@ -1,7 +1,7 @@
-"""A process that does nothing but wake up: how long the machine itself keeps everybody waiting.
+"""A process that only wakes up: it measures how long the machine delays every process.
 
-Where the machine is a virtual one its host may take the processors away, for tens of milliseconds
-at a time. No broker can be better than this timer.
+The host of a virtual machine may take the processors away for tens of milliseconds at a time. No
+broker can be better than this timer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PERIOD_SECONDS = 0.002
 
 
 def timer_p99_ms(samples: int, rate: int) -> float:
-    """How late it is at `rate` wake-ups a second; for a process of its own."""
+    """The 99th percentile of its delay at `rate` wake-ups a second; call it in a separate process."""
     late = []
     due = time.perf_counter()
     for _ in range(samples):
@@ -27,13 +27,13 @@ def timer_p99_ms(samples: int, rate: int) -> float:
 
 
 class BareTimer:
-    """One that runs until it is asked. Made by `bare_timer`."""
+    """A timer that is running, as `bare_timer` gives it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def longest_ms(self) -> float:
-        """How late it was at most since it was last asked."""
+        """Its longest delay since the last call."""
         self._connection.send(None)
         longest: float = self._connection.recv()
         return longest * 1000
@@ -41,7 +41,7 @@ class BareTimer:
 
 @contextmanager
 def bare_timer() -> Iterator[BareTimer]:
-    """Run one, in a process of its own."""
+    """Run a timer in a separate process."""
     here, there = get_context("spawn").Pipe()
     process = get_context("spawn").Process(target=_run, args=(there,))
     process.start()
@@ -49,7 +49,7 @@ def bare_timer() -> Iterator[BareTimer]:
     try:
         yield BareTimer(here)
     finally:
-        here.close()  # it ends when nobody can ask any more
+        here.close()  # the process ends when the pipe is closed
         process.join()
 
 

@@ -30,16 +30,17 @@ JVM_OPTIONS = (
     *("-Xmx2G", "-Xms2G", "-XX:+AlwaysPreTouch"),
     *("-XX:+UseG1GC", "-Xmn1G"),
 )
-"""Of the client. Its memory is touched at its start (see `Environment.let_settle`), and there is so
-much for what is new that it need not collect, for milliseconds on both processors, while it times."""
+"""Of the client. Its memory is touched at its start (see `Environment.let_settle`), and its young
+generation is large enough that no collection, which takes milliseconds of both processors, happens in a
+timed part."""
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "1000",
 }
-"""For both brokers. The first spares waiting, the second gives the disk back between rounds."""
+"""For both brokers. The first avoids a wait, the second frees the disk between rounds."""
 GIVES_WAY = ("nice", "-n", "19")
-"""Before the command of the client: it stands for machines of its own, and must not keep a broker
-waiting for the processor with its hundreds of threads."""
+"""Put before the command of the client: it represents other machines, and its hundreds of threads
+must not keep a broker waiting for the processor."""
 LOAD_SECONDS_MAX = 300.0
 CALM_MS, CALM_SECONDS, SETTLE_SECONDS_MAX = 3.0, 4, 60.0
 """See `Environment.let_settle`."""
@@ -106,7 +107,7 @@ class Environment:
         return self
 
     def another_client(self, *before: str, options: Sequence[str] = JVM_OPTIONS) -> Dialogue:
-        """A JVM with the load, for what is to go on at the same time; `before` its command."""
+        """Another JVM with the load, for work at the same time; `before` is put before its command."""
         jars = maven.kafka_jars()
         classes = java.compiled(jars, JAVA_SOURCES)
         directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
@@ -119,7 +120,7 @@ class Environment:
         self._stack.close()
 
     def longest_standstill_ms(self) -> float:
-        """How late a bare timer beside the brokers was at most since this was last asked."""
+        """The longest delay of a bare timer beside the brokers since the last call."""
         assert self._timer is not None
         return self._timer.longest_ms()
 
@@ -200,11 +201,11 @@ class Environment:
                 program.close()
 
     def touch_memory(self, amount: int) -> None:
-        """Let the machine have pages at hand for `amount` bytes that are about to be written.
+        """Make the machine have free pages for `amount` bytes that are about to be written.
 
-        A virtual machine gives memory that is free for some seconds back to its host. To get a
-        page of it again takes longer than to fill it, and counts as time of whoever writes. The
-        pieces are small: nothing interrupts a write, and both brokers are at work.
+        A virtual machine returns memory that was free for some seconds to its host. Getting a page
+        back takes longer than filling it, and counts as processor time of the process that writes.
+        The pieces are small, because a write cannot be interrupted and both brokers are running.
         """
         piece = bytes(1 << 16)
         with tempfile.TemporaryFile() as scratch:
@@ -212,11 +213,11 @@ class Environment:
                 scratch.write(piece)
 
     def let_settle(self) -> None:
-        """Wait until a bare timer has been on time for some seconds, but not for ever.
+        """Wait until a bare timer has been on time for some seconds, for a minute at most.
 
-        The host of a virtual machine takes memory back some seconds after it was given free, and
-        lends it again page by page; meanwhile the whole machine can stand still for hundreds of
-        milliseconds. Gigabytes that an experiment frees are heard of in the next one.
+        The host of a virtual machine takes memory back some seconds after it was freed, and
+        returns it page by page; meanwhile the whole machine can stop for hundreds of milliseconds.
+        Without this wait, gigabytes that one experiment frees disturb the next one.
         """
         deadline = time.monotonic() + SETTLE_SECONDS_MAX
         calm = 0

@@ -13,14 +13,14 @@ Sample = dict[str, float]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is measured: its name, unit, and the limit of the ratio ours / theirs, if there is one."""
+    """A quantity: its name, its unit, and the limit of the ratio ours / theirs, if there is one."""
 
     name: str
     unit: str
     limit: float | None = None
     higher_is_better: bool = False
     primary: bool = True
-    """False for what is only told along."""
+    """False for a figure that is only information."""
     most: float | None = None
     """The largest value of ours that keeps the limit, whatever the other one needs."""
 

@@ -2,18 +2,18 @@
 
 A thousand records a second are produced, alone at first ("quiet"); then while a consumer replays
 a topic that is not in the page cache and the broker compacts another topic of a gigabyte
-("beside"). Told is the 99th percentile of the time from the moment at which a record was due to
-its acknowledgement, and how much longer it is beside the others.
+("beside"). The result is the 99th percentile of the time from the moment at which a record was due to
+its acknowledgement, and how many times longer it is beside the others.
 
 The topic that is replayed is synced and dropped from the page cache before the quiet phase, and
-before each further pass; what the broker's process read from the device is told with the result.
-The consumer runs with the lowest priority: it stands for a machine of its own, and may not take the
+before each further pass; what the broker's process read from the device is part of the result.
+The consumer runs with the lowest priority: it represents another machine, and may not take the
 processor from the broker, or from the producer whose records are timed. Nor may its compiler: a
 whole round of either broker goes first and is not counted.
 
 Beside all that a bare timer wakes up a thousand times a second and notes how late it was: a
 virtual machine can be stopped by its host for longer than a broker takes. No broker can be better
-than that timer. The quiet phase begins when the machine has digested the preparations.
+than that timer. The quiet phase begins when the preparations no longer disturb the machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from bench.results import conclude
 from bench.warm_up import warm_up
 
 LIMIT = 2.0
-"""So many times the quiet p99 may ours be beside the others."""
+"""The most that our p99 may be beside the others, in multiples of the quiet one."""
 SAMPLES = 10_000
 COLD_BYTES = 2_000_000_000
 COLD_SIZE = 1000
@@ -84,7 +84,7 @@ QUANTITIES = [
 
 
 class Replay:
-    """A consumer that goes through a cold topic of one partition, and begins anew at its end."""
+    """A consumer that reads a cold topic of one partition from its start, again and again."""
 
     def __init__(self, client: Dialogue, contender: Contender, topic: str, records: int) -> None:
         self._client = client

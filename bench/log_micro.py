@@ -30,7 +30,7 @@ ONE = [bytes(100)]
 
 
 class UnwritingFileSystem(OsFileSystem):
-    """The machine's, but what is written goes nowhere: what is left is our code."""
+    """The file system, but writes are dropped: what remains is our own code."""
 
     __slots__ = ()
 

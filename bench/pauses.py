@@ -1,8 +1,8 @@
-"""Asks a node once a second how long its loop paused, and the machine how long it kept everybody waiting.
+"""Reads once a second how long a node's loop paused, and how long the machine delayed every process.
 
-A virtual machine whose host takes the processors away stands still, and the loop with it. Linux
-counts most of that time ("steal" in `/proc/stat`); and a bare timer is late then that should wake up all
-the time. What the loop does by itself is seen in the seconds in which neither was so.
+When the host of a virtual machine takes the processors away, the machine stops, and the loop with it.
+Linux counts most of that time ("steal" in `/proc/stat`), and a bare timer is late. The pauses that the
+loop itself causes are those of the seconds in which neither was the case.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ METRIC = "odradek_loop_pause_seconds_max"
 PERIOD_SECONDS = 1.0
 STEAL_FIELD = 8
 LATE_MS = 5.0
-"""A timer that is later than this was kept from a processor."""
+"""A timer that is later than this did not get a processor."""
 
 
 class Second(NamedTuple):
@@ -41,7 +41,7 @@ class PauseWatch:
     """See the module. A context manager; `seconds` may be read at any time."""
 
     def __init__(self, metrics_port: int, timer_late_ms: Callable[[], float]) -> None:
-        """`timer_late_ms` tells how late a bare timer was at most since the last call."""
+        """`timer_late_ms` gives the longest delay of a bare timer since the last call."""
         self._metrics_port = metrics_port
         self._timer_late_ms = timer_late_ms
         self._is_over = threading.Event()

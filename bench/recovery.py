@@ -1,7 +1,7 @@
 """How long a start takes, after a crash and after a stop: `python -m bench.recovery`.
 
 A producer with default settings fills a topic through our node, which is killed then. Nothing
-was flushed, so recovery begins at offset 0: whoever starts next has to go through every batch.
+was flushed, so recovery begins at offset 0: the next broker that starts has to check every batch.
 Both brokers do so in turns on the same files, each time from the device, and are killed again,
 which leaves the files as they were. In the end the node is stopped in good order, and both are
 started and stopped in turns on what is there.

@@ -43,7 +43,7 @@ def conclude(
 
 
 def with_limits_of(setup: Mapping[str, object], figures: Sequence[Figure]) -> list[Figure]:
-    """The figures with the limits of the build that was measured, which `setup` tells.
+    """The figures with the limits of the build that was measured, which `setup` names.
 
     A pure build may not cost more than Apache Kafka; records of varied sizes are left out, because
     they are validated one by one in an interpreted loop.

@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         return decode_response(name, version, await self.send(frame), response)
 
     def close(self) -> None:
-        """Close it; whoever still waits gets a `ConnectionError`."""
+        """Close it; requests without an answer get a `ConnectionError`."""
         assert self._transport is not None
         self._transport.close()
 

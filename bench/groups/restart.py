@@ -2,7 +2,7 @@
 
 They are committed over the wire before: ten thousand groups, a hundred partitions in a commit,
 again and again. After the restart all partitions of the topic are asked for one group each until every
-answer is there and tells the last commit. Meanwhile another topic is written to, a record at a
+answer is there and has the last commit. Meanwhile another topic is written to, a record at a
 time; the broker is stopped in good order before, and its files are in the page cache.
 """
 

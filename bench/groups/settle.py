@@ -2,7 +2,7 @@
 
 Members do what Apache Kafka's consumers do, each on a connection of its own, with default
 intervals; the leader of the classic group assigns ranges. A group has settled when every
-partition has exactly one owner, all members know of the same generation or epoch, and nobody has
+partition has exactly one owner, all members know of the same generation or epoch, and no member has
 two partitions more than another.
 """
 
@@ -68,11 +68,11 @@ class Member(ABC):
 
     @abstractmethod
     async def run(self) -> None:
-        """Join, follow, show signs of life."""
+        """Join, follow assignments, send heartbeats."""
 
     @abstractmethod
     async def leave(self) -> None:
-        """Go; `run` is over."""
+        """Leave the group; `run` was cancelled before."""
 
 
 class ClassicMember(Member):
@@ -145,7 +145,7 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """ConsumerGroupHeartbeat; says everything once, then what has changed."""
+    """ConsumerGroupHeartbeat: everything in the first one, then what has changed."""
 
     numbers = itertools.count()
 
@@ -235,7 +235,7 @@ class Trial:
                 each.close()
 
     async def _all_leave(self, connection: Connection) -> None:
-        """Members of both kinds can be sent away like this."""
+        """One LeaveGroup request removes members of both kinds."""
         members = [MemberIdentity(member_id=each.member_id) for each in self._tasks]
         for task in self._tasks.values():
             task.cancel()

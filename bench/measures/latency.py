@@ -1,7 +1,7 @@
 """End-to-end latency: one record at a time, and a steady thousand a second.
 
 The first sends a record, waits for its acknowledgement, then for the consumer to have it, as Apache
-Kafka's EndToEndLatency does (which tells whole milliseconds only). The second counts from the
+Kafka's EndToEndLatency does (which reports whole milliseconds only). The second counts from the
 moment at which a record was due, so that a stall is not hidden by the wait that it causes.
 """
 

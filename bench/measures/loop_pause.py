@@ -1,7 +1,7 @@
 """The longest time for which our event loop did nothing else, over all that was run before.
 
-Apache Kafka has threads instead and no such figure. Told apart are the seconds in which the machine
-kept even a bare timer waiting (`bench.pauses`).
+Apache Kafka has threads instead and no such figure. Seconds in which the machine delayed even a bare
+timer (`bench.pauses`) are counted apart.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Readers that do not read: what they do to the latency of the others.
+"""How connections that do not read their answers change the latency of others.
 
-Connections ask for 50 MB and take nothing of the answer. The latency of a steady load beside them
-is set against the same load without them.
+Ten connections ask for 50 MB each and read nothing. The latency of a steady load is measured with and
+without them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run(environment: Environment) -> list[Figure]:
 
 
 def _stuck(contender: Contender, topic: str) -> WireClient:
-    """A connection with an answer of 50 MB under way of which nothing is taken."""
+    """A connection that has asked for 50 MB and reads nothing."""
     client = WireClient(contender.broker.port)
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.ask_for_batches(topic, 0, max_bytes=50 << 20)
