@@ -38,10 +38,10 @@ class ProducerIds:
 
     def __init__(self) -> None:
         self.next = 1000
-        self.is_at_hand = True
+        self.is_available = True
 
     def take_now(self) -> int:
-        if not self.is_at_hand:
+        if not self.is_available:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         self.next += 1
         return self.next

@@ -108,9 +108,9 @@ def test_two_phase_commit_has_no_timeout_where_it_is_allowed(make):
 
 
 def test_without_a_producer_id_the_client_is_to_ask_again(coordinator):
-    coordinator.ids.is_at_hand = False
+    coordinator.ids.is_available = False
     assert coordinator.initialize() is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    coordinator.ids.is_at_hand = True
+    coordinator.ids.is_available = True
     assert coordinator.initialize()[1] == 0
 
 

@@ -1,4 +1,4 @@
-"""Topics that are created because somebody asks for them: by name in Metadata, or because a
+"""Topics that are created automatically on request: by name in Metadata, or because a
 coordinator needs its log.
 
 Requests for one topic that come while it is being created share that one creation. Who asks by

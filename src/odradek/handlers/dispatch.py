@@ -144,7 +144,7 @@ class Dispatcher:
         self._serve(connection, entry, context, request, started)
 
     def _fail_quick(self, connection: Connection, entry: Entry, error: Exception) -> None:
-        """A defect of ours, and nobody knows how far it came: no answer is the true one."""
+        """A defect of ours: nothing is known of how far the request was processed."""
         entry.errors += 1
         log.error("%s failed", entry.name, exc_info=error)
         connection.refuse()

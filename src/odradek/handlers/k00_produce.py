@@ -354,7 +354,7 @@ def _name_leader(
     answer: PartitionProduceResponse,
     response: ProduceResponse,
 ) -> None:
-    """Tell the producer whom to ask instead, so that it need not fetch metadata (KIP-951)."""
+    """Name the current leader in the answer, so that the producer need not fetch metadata (KIP-951)."""
     registration = partition.registration
     answer.current_leader = LeaderIdAndEpoch(
         leader_id=registration.leader, leader_epoch=registration.leader_epoch

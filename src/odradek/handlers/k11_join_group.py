@@ -1,7 +1,7 @@
 """JoinGroup (11), versions 0-9: a member joins a classic group; waits until all have.
 
 - A session timeout outside group.min/max.session.timeout.ms is INVALID_SESSION_TIMEOUT.
-- From version 4 on a new member is sent back once, with MEMBER_ID_REQUIRED and its id.
+- From version 4 on a new member gets MEMBER_ID_REQUIRED and its id, and joins again with it.
 - Version 5 and up: static members. Version 9 tells a returning static leader to skip assigning.
 - The protocol's name is null where there is none from version 7 on, empty before.
 """

@@ -1,7 +1,7 @@
-"""Heartbeat (12), versions 0-4: a member says that it lives; is told to rejoin.
+"""Heartbeat (12), versions 0-4: a member keeps its session; it learns that it must rejoin.
 
 - REBALANCE_IN_PROGRESS tells it to join again; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
-  FENCED_INSTANCE_ID, that it has been left behind.
+  FENCED_INSTANCE_ID, that it is no longer a member.
 - While its group is being loaded, a heartbeat is answered without looking.
 """
 

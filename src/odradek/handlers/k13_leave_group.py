@@ -1,7 +1,7 @@
 """LeaveGroup (13), versions 0-5: members leave a classic group, or are removed.
 
 - Many members from version 3 on, each with an error of its own; an empty member id with an
-  instance id stands for whoever has that instance id.
+  instance id stands for the member with that instance id.
 - Before version 3 there is one member, whose error is that of the answer.
 """
 

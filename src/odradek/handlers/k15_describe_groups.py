@@ -1,7 +1,7 @@
 """DescribeGroups (15), versions 0-6: state, members and assignments of classic groups.
 
 - A group that does not exist is described as Dead, from version 6 on with GROUP_ID_NOT_FOUND.
-- What members say is told only while the group is stable.
+- Members' metadata is included only while the group is stable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""InitProducerId (22), versions 0-5: who a producer is, and that nobody else is it any more.
+"""InitProducerId (22), versions 0-5: the producer id and epoch of a producer.
 
 - Without a transactional id every request gets a new id with epoch 0.
-- With one, the epoch is raised, which fences whoever used the id before; its open transaction is
+- With one, the epoch is raised, which fences earlier producers with the id; its open transaction is
   aborted first (CONCURRENT_TRANSACTIONS: ask again).
 - A producer id without an epoch, or the reverse, is INVALID_REQUEST.
 - PRODUCER_FENCED came with version 4; before it is INVALID_PRODUCER_EPOCH.
@@ -31,7 +31,7 @@ FENCED_VERSION = 4
 def handle(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
-    """A producer id, at once if there is one at hand and no transactional id."""
+    """A producer id, at once if one is available and there is no transactional id."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:

@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe (69), versions 0-1: state, members and assignments of consumer groups.
 
 - A group that does not exist, or is of another type, is GROUP_ID_NOT_FOUND.
-- What a member has to give up is shown as its own until it has done so.
+- Partitions that a member has to revoke are shown as its own until it has done so.
 - Version 1 tells which protocol a member speaks.
 """
 

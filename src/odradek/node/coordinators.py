@@ -31,7 +31,7 @@ class Coordinators(NamedTuple):
     verification: Verification
 
     def listen(self, replicas: ReplicaManager) -> None:
-        """Be told what this broker leads."""
+        """Follow which partitions this broker leads."""
         replicas.leadership_listeners[OFFSETS_TOPIC] = self.groups
         replicas.leadership_listeners[TRANSACTION_TOPIC] = self.transactions
 

@@ -241,7 +241,7 @@ class Formatter:
         return ids
 
     def _check_empty(self, path: str) -> None:
-        """A directory that holds others is somebody's, even if it does not say whose.
+        """A directory that contains directories is in use, even without meta.properties.
 
         Plain files may lie there (a configuration, a log of the process), as with Apache Kafka.
         """

@@ -1,6 +1,6 @@
-"""The node's numbers as Prometheus reads them, over HTTP.
+"""The node's metrics for Prometheus.
 
-Nothing is computed until somebody asks: each family of metrics is a function that walks the
+Nothing is computed before a scrape: each family of metrics is a function that walks the
 parts of the node and yields what it finds. Names are those that dashboards for Apache Kafka look
 for (its JMX names as the usual exporter rules write them), and `odradek_...` for what only we
 have. `metrics_server` asks from a thread of its own: what changes meanwhile is copied first.

@@ -1,4 +1,4 @@
-"""This node's broker joins the cluster, begins to serve, and leaves (Kafka's
+"""Registers, unfences and shuts down this node's broker (Kafka's
 BrokerLifecycleManager).
 
 Registered, it is known but fenced; unfenced, clients are sent to it. Each start registers a new

@@ -58,11 +58,11 @@ class Coordinator(ABC, Generic[MachineT]):
     # -- life ---------------------------------------------------------------------------------
 
     def startup(self) -> None:
-        """Questions may be asked from now on."""
+        """Accept requests from now on."""
         self._is_running = True
 
     def shutdown(self) -> None:
-        """Send everyone away."""
+        """Accept no requests, and unload every partition."""
         self._is_running = False
         self.runtime.close()
 

@@ -1,4 +1,4 @@
-"""What clients are told when a coordinator's log refuses or fails."""
+"""The errors for clients when a coordinator's log refuses or fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group coordinator: takes the operations of handlers to the machine of the right partition.
+"""The group coordinator: passes requests of handlers to the machine of the right partition.
 
 Which partition of `__consumer_offsets` a group belongs to is a matter of its id (`placement`);
 which broker coordinates it, of who leads that partition.
@@ -121,12 +121,12 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     def _write_with_ticket(
         self, shard: Shard[GroupMachine], operation: Callable[..., Any], *arguments: Any
     ) -> Answer:
-        """Ask what is answered when the machine says so, not when its records are committed."""
+        """Perform an operation that the machine answers later, through a ticket."""
         ticket: asyncio.Future[Any] = self._loop.create_future()
         try:
             stored = shard.write(operation, *arguments, ticket)
         except ApiError:
-            if not ticket.done():  # else the machine has said it in its own way
+            if not ticket.done():  # else the machine has answered it
                 raise
             return ticket
         if isinstance(stored, asyncio.Future):
@@ -273,7 +273,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return counts
 
     def count_rebalances(self) -> dict[GroupType, int]:
-        """How often groups were assigned anew since this broker has coordinated them."""
+        """How many rebalances there were since this broker has coordinated the groups."""
         counts = dict.fromkeys(GroupType, 0)
         for machine in self.runtime.machines():
             for kind, count in machine.state.rebalances.items():
@@ -294,7 +294,7 @@ def _requester(context: RequestContext) -> Requester:
 
 
 def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> None:
-    """The records of a operation were lost; whoever the machine did not answer has to know."""
+    """The records of an operation were not committed: fail a request that is not answered yet."""
     if stored.cancelled():
         return
     error = stored.exception()

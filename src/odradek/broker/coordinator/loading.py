@@ -1,4 +1,4 @@
-"""Replays the log of a partition into its machine, without keeping others waiting."""
+"""Replays the log of a partition into its machine, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ class Loader:
         for offset, key, value in iterate_fields(batch):
             self._records += 1
             if self._records % RECORDS_PER_LOOK == 0:
-                await self._breathe()
+                await self._yield_to_loop()
             if quick is not None and quick(offset, producer_id, key, value):
                 continue
             decoded = decode(key, value, machine.messages)
             if decoded is not None:
                 machine.replay(offset, producer_id, batch.producer_epoch, decoded)
 
-    async def _breathe(self) -> None:
+    async def _yield_to_loop(self) -> None:
         if self._clock.monotonic_ms() >= self._slice_end_ms:
             await asyncio.sleep(0)
             self._slice_end_ms = self._clock.monotonic_ms() + SLICE_MS

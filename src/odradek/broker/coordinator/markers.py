@@ -129,7 +129,7 @@ class MarkerWriter:
 
 
 def error_of_marker(error: ApiError) -> ErrorCode:
-    """What a transaction coordinator is told."""
+    """The error for the transaction coordinator."""
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_READY else error.code
 
 

@@ -22,9 +22,9 @@ log = logging.getLogger("odradek.producer_ids")
 PREFETCH_AT = 0.9
 """The part of a block after which the next one is asked for."""
 BACKOFF_MS = 50
-"""How long to leave the controller alone after it refused."""
+"""How long to wait before the next request after the controller refused one."""
 WAIT_S = 1.0
-"""How long a producer may wait for the controller before it is told to ask again."""
+"""How long a producer may wait for the controller before it has to retry."""
 PRODUCER_ID_MAX = 2**63 - 1
 
 
@@ -52,7 +52,7 @@ class ProducerIds:
         self._not_before_ms = 0
 
     def take(self) -> int | None:
-        """A producer id that nobody has had; None if there is none at hand."""
+        """A producer id that was never given out; None if there is none."""
         if self._next >= self._block.stop:
             if self._next_block is None:
                 return None
@@ -65,7 +65,7 @@ class ProducerIds:
         return producer_id
 
     @property
-    def is_at_hand(self) -> bool:
+    def is_available(self) -> bool:
         """Whether `take` has one to give."""
         return self._next < self._block.stop or self._next_block is not None
 
@@ -85,14 +85,14 @@ class ProducerIds:
         return producer_id
 
     async def wait(self) -> None:
-        """Give the controller some time to hand out a block, unless there is an id at hand."""
-        if not self.is_at_hand:
+        """Wait some time for a block from the controller, unless an id is available."""
+        if not self.is_available:
             self._prefetch()
             if self._request is not None:
                 await asyncio.wait((self._request,), timeout=WAIT_S)
 
     async def allocate(self) -> int:
-        """A producer id that nobody has had, waiting for the controller if need be.
+        """A producer id that was never given out, waiting for the controller if necessary.
 
         Raises:
             ApiError: see `take_now`.

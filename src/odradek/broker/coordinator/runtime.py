@@ -1,4 +1,4 @@
-"""All shards of one coordinator: elections bring them, operations are passed to them."""
+"""All shards of one coordinator: elections load them, and operations are passed to them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         on_error: Callable[[ApiError], None],
         operation: Callable[[MachineT], CoordinatorResult[Any]],
     ) -> None:
-        """Ask every active shard where nobody waits for a response."""
+        """Perform an operation in every active shard; no client waits for a response."""
         for shard in self.active():
             shard.write_internal(on_error, operation, shard.machine)
 
@@ -111,7 +111,7 @@ class CoordinatorRuntime(Generic[MachineT]):
             load.cancel()
         shard = self._shards.pop(partition)
         shard.close()
-        log.info("%s is coordinated elsewhere", shard.name)
+        log.info("%s is unloaded: this broker no longer coordinates it", shard.name)
 
     def _begin_load(self, partition: int) -> None:
         name = f"{self._topic_name}-{partition}"
@@ -173,6 +173,6 @@ class CoordinatorRuntime(Generic[MachineT]):
             machine.on_metadata(delta, image)
 
     def close(self) -> None:
-        """Shut-down: send everyone away."""
+        """Shut down: unload every partition."""
         for partition in list(self._epochs):
             self.unload(partition)

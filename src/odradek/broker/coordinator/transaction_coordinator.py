@@ -1,5 +1,5 @@
-"""The transaction coordinator: takes operations to the machine of the right partition, and the
-markers that machines order to the partitions of the transaction.
+"""The transaction coordinator: passes requests to the machine of the right partition, and
+writes the markers that machines order.
 
 Which partition of `__transaction_state` a transactional id belongs to is a matter of the id
 (`placement`); which broker coordinates it, of who leads that partition.
@@ -93,9 +93,9 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         return super()._shard(transactional_id)
 
     def initialize(self, request: InitProducerIdRequest) -> Answer:
-        """InitProducerId with a transactional id; a coroutine if no producer id is at hand."""
+        """InitProducerId with a transactional id; a coroutine if no producer id is available."""
         validate(request, self._config)
-        if not self._producer_ids.is_at_hand:
+        if not self._producer_ids.is_available:
             return self._initialize_later(request)
         return self._initialize(request)
 
@@ -161,7 +161,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         try:
             shard = self.runtime.shard(partition)
         except ApiError:
-            return  # it is loaded elsewhere, or again; whoever does so orders them anew
+            return  # not loaded here any more; the next coordinator orders the markers again
         completion = shard.machine.completion
         epoch = self.runtime.epoch(partition)
         for order in completion.take_orders():

@@ -196,11 +196,11 @@ class MetadataLog:
         self._log.high_watermark = offset
 
     def failed(self, error: OSError) -> Exception:
-        """A flush failed; the exception to tell of it."""
+        """A flush failed; the exception that reports it."""
         return self._log.partition_directory.fail("flush", error)
 
     def close(self) -> None:
-        """Flush and let go of the files.
+        """Flush and close the files.
 
         Raises:
             LogDirectoryOffline: the disk failed.

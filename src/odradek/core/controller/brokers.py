@@ -1,12 +1,16 @@
-"""Brokers join the cluster, are fenced and unfenced, and leave.
+"""Brokers are registered, fenced, unfenced and unregistered.
 
 A broker's epoch is the offset at which the decision to register it begins. Until it is unfenced
-it is given nothing to lead and clients are not sent to it.
+it leads no partition, and clients are not sent to it.
 """
 
 from __future__ import annotations
 
-from odradek.core.controller.partition_updates import arrive, leave, lose
+from odradek.core.controller.partition_updates import (
+    broker_fenced,
+    broker_unfenced,
+    unclean_shutdown,
+)
 from odradek.core.controller.state import ControllerState, Decision
 from odradek.core.metadata.registrations import BrokerRegistration, Endpoint, VersionRange
 from odradek.core.metadata.snapshot import broker_record
@@ -61,7 +65,7 @@ def register_broker(
     is_new = before is None or before.incarnation_id != request.incarnation_id
     if is_new and before is not None:
         is_clean = before.epoch == request.previous_broker_epoch
-        records += (leave if is_clean else lose)(state, request.broker_id)
+        records += (broker_fenced if is_clean else unclean_shutdown)(state, request.broker_id)
     registration = _registration(state, request, None if is_new else before)
     records.append(broker_record(registration, state.level))
     return Decision(records, BrokerRegistrationResponse(broker_epoch=registration.epoch))
@@ -160,7 +164,7 @@ def broker_heartbeat(
                 broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE
             )
         )
-        records += arrive(state, broker.id)
+        records += broker_unfenced(state, broker.id)
     response = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up,
         is_fenced=fenced,
@@ -170,9 +174,9 @@ def broker_heartbeat(
 
 
 def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Message]:
-    """The records that take everything from a broker and fence it."""
+    """The records that fence a broker and remove it from ISRs and leaderships."""
     return [
-        *leave(state, broker.id),
+        *broker_fenced(state, broker.id),
         BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE
         ),
@@ -182,7 +186,7 @@ def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Mes
 def unregister_broker(
     state: ControllerState, request: UnregisterBrokerRequest, version: int
 ) -> Decision[UnregisterBrokerResponse]:
-    """Forget a broker that will not come back.
+    """Unregister a broker that will not return.
 
     Raises:
         ApiError: BROKER_ID_NOT_REGISTERED.
@@ -194,7 +198,7 @@ def unregister_broker(
             f"Broker ID {request.broker_id} is not currently registered",
         )
     records: list[Message] = [
-        *leave(state, broker.id),
+        *broker_fenced(state, broker.id),
         UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch),
     ]
     return Decision(records, UnregisterBrokerResponse(error_message=None))

@@ -164,7 +164,7 @@ def _changes(
         ApiError: its settings cannot become these.
     """
     current = state.image.configs.of(*resource)
-    # A broker reloads what it is told again, such as a key store of the same name (KAFKA-14136).
+    # An unchanged value is written too: a broker reloads its key store then (KAFKA-14136).
     always = resource.type == ResourceType.BROKER
     changed = {name: value for name, value in given.items() if always or current.get(name) != value}
     changed.update(removed)

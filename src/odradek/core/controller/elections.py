@@ -1,4 +1,4 @@
-"""Elections that somebody asks for (KIP-460)."""
+"""Elections of leaders on request (KIP-460)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def elect_leaders(
                 records.append(_elect(state, topic, index, request.election_type))
                 outcomes.append(PartitionResult(partition_id=index, error_message=None))
             except ApiError as error:
-                # Of all partitions, those that have their leader already are not told.
+                # Of all partitions, those that have this leader already are left out.
                 if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                     continue
                 outcomes.append(

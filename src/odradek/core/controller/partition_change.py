@@ -130,7 +130,7 @@ class PartitionChange:
         return NO_LEADER, False
 
     def _can_elect_last_known(self) -> bool:
-        """Nobody is in sync or eligible: who led last is the best there is."""
+        """No replica is in sync or eligible: the last known leader is the best choice."""
         last_known = self._before.last_known_elr
         return (
             self._state.elr_enabled

@@ -1,4 +1,4 @@
-"""What becomes of many partitions when a broker comes or goes."""
+"""The partition changes when a broker is fenced, shut down uncleanly or unfenced."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def all_partitions(state: ControllerState) -> Iterator[Located]:
             yield Located(topic.name, topic.id, index, partition)
 
 
-def leave(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The broker is fenced or stops: others lead what it led, and the ISRs go on without it.
+def broker_fenced(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
+    """The broker is fenced or shuts down: it is removed from ISRs, and others become leaders.
 
-    A partition that lives on this broker alone stays as it is: nobody can take it over, and it
-    is complete when the broker comes back (Apache Kafka writes "no leader" and back again).
+    A partition whose only replica is on this broker does not change: no other broker can lead it,
+    and its log is complete when the broker returns. (Apache Kafka removes its leader meanwhile.)
     """
     yield from _changes(
         state,
@@ -41,11 +41,12 @@ def leave(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRec
     )
 
 
-def lose(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The broker stopped uncleanly: it may lack records that it had, and is not to be trusted.
+def unclean_shutdown(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
+    """The broker was shut down uncleanly: it may have lost records.
 
-    With ELR it is neither in sync nor eligible any more (KIP-966). A partition that lives on
-    this broker alone gets a new leader epoch, so that consumers notice if its end was lost.
+    With ELR it is removed from the ISR and the eligible leader replicas (KIP-966). A partition
+    whose only replica is on this broker gets a new leader epoch, so that consumers notice if the
+    end of its log was lost.
     """
     for each in _held_by(state, broker_id):
         if each.partition.replicas == (broker_id,) and each.partition.leader == broker_id:
@@ -57,12 +58,12 @@ def lose(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeReco
         (each for each in _held_by(state, broker_id) if each.partition.replicas != (broker_id,)),
         lambda replica: replica != broker_id and state.is_active(replica),
         removed=broker_id,
-        lost=broker_id if state.elr_enabled else NO_LEADER,
+        unclean=broker_id if state.elr_enabled else NO_LEADER,
     )
 
 
-def arrive(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The broker is there again: it leads what has no leader, if it may."""
+def broker_unfenced(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
+    """The broker is unfenced: it becomes the leader of partitions without one, if it may."""
     yield from _changes(
         state,
         (each for each in all_partitions(state) if each.partition.leader == NO_LEADER),
@@ -81,15 +82,15 @@ def _changes(
     partitions: Iterable[Located],
     may_lead: Callable[[int], bool],
     removed: int = NO_LEADER,
-    lost: int = NO_LEADER,
+    unclean: int = NO_LEADER,
 ) -> Iterator[PartitionChangeRecord]:
     for topic, topic_id, index, partition in partitions:
         change = PartitionChange(state, topic, topic_id, index, partition, may_lead)
         if state.unclean_election_enabled(topic):
             change.election = Election.UNCLEAN
         change.isr = without(partition.isr, removed)
-        if lost != NO_LEADER:
-            change.unclean_shutdown = (lost,)
+        if unclean != NO_LEADER:
+            change.unclean_shutdown = (unclean,)
         record = change.record()
         if record is not None:
             yield record

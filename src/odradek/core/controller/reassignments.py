@@ -1,4 +1,4 @@
-"""Reassignments of partitions to brokers that somebody asks for (KIP-455, KIP-860)."""
+"""Reassignments of partitions on request (KIP-455, KIP-860)."""
 
 from __future__ import annotations
 

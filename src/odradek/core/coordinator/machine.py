@@ -1,4 +1,4 @@
-"""The face that a coordinator's machine shows the runtime, and what it asks the runtime to do."""
+"""The interface between a coordinator's machine and the runtime."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ What was not is decoded, and given to `replay`."""
 
 
 class Answer(NamedTuple):
-    """An answer for someone who was kept waiting. `ticket` is what came with the question."""
+    """An answer to a request that was kept waiting. `ticket` came with the operation."""
 
     ticket: Any
     response: Any
 
 
 class Task(NamedTuple):
-    """Work that takes too long for the loop. `work` may touch no state; it runs in a thread.
+    """Work that takes too long for the event loop. `work` runs in a thread and may use no state.
 
     Its outcome, or the exception that it raised, is handed to `done`, which decides on records.
-    One task of a key at a time: another one is dropped.
+    One task of a key runs at a time; another one of the same key is dropped.
     """
 
     key: Any
@@ -38,7 +38,7 @@ class Task(NamedTuple):
 
 
 class Effects:
-    """What the runtime has to do after each question, in this order; it empties the lists."""
+    """What the runtime has to do after each operation, in this order; it takes the entries."""
 
     __slots__ = ("answers", "tasks")
 
@@ -58,13 +58,13 @@ class Effects:
         return taken
 
     def answer(self, ticket: Any, response: Any) -> None:
-        """Answer someone who waits; a ticket of None is nobody."""
+        """Answer a request that waits; a ticket of None stands for none."""
         if ticket is not None:
             self.answers.append(Answer(ticket, response))
 
 
 class CoordinatorMachine(Protocol):
-    """The state of one partition of a coordinator's topic. Questions are its other methods."""
+    """The state of one partition of a coordinator's topic. Operations are its other methods."""
 
     journal: Journal
     timers: TimerTable
@@ -83,15 +83,15 @@ class CoordinatorMachine(Protocol):
     def replay_end_of_transaction(
         self, producer_id: int, producer_epoch: int, committed: bool
     ) -> None:
-        """What the producer wrote in a transaction counts now, or never."""
+        """The producer's transaction is committed or aborted."""
         ...
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """The log is replayed; questions follow. Schedule what time shall bring."""
+        """The log is replayed; operations follow. Schedule timers."""
         ...
 
     def on_unloaded(self) -> None:
-        """Another broker coordinates now. Answer everyone who waits."""
+        """Another broker coordinates now. Answer all requests that wait."""
         ...
 
     def update_config(self, config: BrokerConfig) -> None:

@@ -49,4 +49,4 @@ given the offset of the first. The answer is that all is well."""
 
 
 NOTHING: CoordinatorResult[None] = CoordinatorResult(NO_RECORDS, None)
-"""No records, and nobody who waits for an answer here."""
+"""No records and no response."""

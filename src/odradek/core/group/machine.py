@@ -148,7 +148,7 @@ class GroupMachine:
     # -- what the runtime tells ---------------------------------------------------------------
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """See `CoordinatorMachine`. Members of the last generation have to show themselves."""
+        """See `CoordinatorMachine`. Members of the last generation have to send heartbeats."""
         self.state.update_image(image)
         self._quick.forget()
         for group in list(self.state.groups.values()):

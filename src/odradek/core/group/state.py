@@ -47,7 +47,7 @@ class GroupState:
         self.groups: dict[str, Group] = {}
         self.image: MetadataImage = EMPTY_IMAGE
         self.rebalances = dict.fromkeys(GroupType, 0)
-        """How often groups were assigned anew since this machine was made."""
+        """How many rebalances there were since this machine was made."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Use these settings from now on."""

@@ -1,4 +1,4 @@
-"""What time brings: transactions that take too long are aborted, ids that nobody uses forgotten.
+"""Periodic work: transactions that exceed their timeout are aborted, unused ids are removed.
 
 Both are looked for now and then, at the intervals of the settings, not on the dot: a transaction
 may live longer than its timeout by one interval (as in Apache Kafka).

@@ -134,10 +134,10 @@ class Completion:
         transaction = progress.transaction
         for leader, partitions in self._by_leader(progress):
             if leader is None:
-                progress.left.difference_update(partitions)  # deleted: nobody will ask for it
+                progress.left.difference_update(partitions)  # deleted: it needs no marker
                 continue
             if leader < 0:
-                continue  # nobody leads it just now
+                continue  # it has no leader at present
             progress.ordered.update(partitions)
             self._orders.append(
                 Order(
@@ -185,7 +185,7 @@ class Completion:
         """What became of an order; a partition that `results` leaves out was not written."""
         progress = self._progress.get(order.transactional_id)
         if progress is None or progress.transaction.producer_epoch != order.producer_epoch:
-            return NOTHING  # somebody else's
+            return NOTHING  # an order of an earlier transaction
         for name in order.partitions:
             progress.ordered.discard(name)
             if results.get(name) in _WRITTEN:

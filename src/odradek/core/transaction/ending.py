@@ -69,7 +69,7 @@ class Ending:
         Raises:
             ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
                 CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, or COORDINATOR_LOAD_IN_PROGRESS while
-                a new producer id is needed and none at hand.
+                a new producer id is needed and none is available.
         """
         before = self._state.find(transactional_id)
         if client_version < EPOCH_BUMP_VERSION:
@@ -167,7 +167,7 @@ class Ending:
         """The open transaction aborted, under an epoch above that of its producer.
 
         Raises:
-            ApiError: COORDINATOR_LOAD_IN_PROGRESS: no new producer id is at hand.
+            ApiError: COORDINATOR_LOAD_IN_PROGRESS: no new producer id is available.
         """
         assert before.phase is Phase.ONGOING
         if self._state.level >= EPOCH_BUMP_VERSION:
@@ -186,7 +186,7 @@ class Ending:
     def fence(
         self, transactional_id: str, before: Transaction, response: ResponseT
     ) -> CoordinatorResult[ResponseT]:
-        """Abort the open transaction for somebody who wants to take over.
+        """Abort the open transaction for another producer that takes over.
 
         Raises:
             ApiError: see `fenced`.

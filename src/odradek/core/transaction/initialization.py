@@ -67,7 +67,7 @@ class Initialization:
 
         Raises:
             ApiError: CONCURRENT_TRANSACTIONS, PRODUCER_FENCED, and COORDINATOR_LOAD_IN_PROGRESS
-                while there is no producer id at hand.
+                while no producer id is available.
         """
         transactional_id = request.transactional_id
         assert transactional_id is not None

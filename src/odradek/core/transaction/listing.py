@@ -37,7 +37,7 @@ class Listing:
         self._completion = completion
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """One transactional id; TRANSACTIONAL_ID_NOT_FOUND if nobody uses it."""
+        """One transactional id; TRANSACTIONAL_ID_NOT_FOUND if it is not known."""
         transaction = self._state.transactions.get(transactional_id)
         if transaction is None:
             return DescribedTransaction(

@@ -22,7 +22,7 @@ from odradek.wire.generated.transaction_log_value import TransactionLogValue
 
 
 class TransactionMachine:
-    """See the package. Its parts are asked directly; what the runtime tells comes in here."""
+    """See the package. Operations are methods of its parts; the runtime calls the methods here."""
 
     def __init__(self, state: TransactionState) -> None:
         self.state = state
@@ -64,7 +64,7 @@ class TransactionMachine:
         self._chores.schedule()
 
     def on_unloaded(self) -> None:
-        """See `CoordinatorMachine`. Nobody waits: every question is answered with its records."""
+        """See `CoordinatorMachine`. No request waits: every response is given with its records."""
         self.completion.close()
 
     def update_config(self, config: BrokerConfig) -> None:

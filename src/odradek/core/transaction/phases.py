@@ -23,7 +23,7 @@ from typing import Self
 
 
 class Phase(Enum):
-    """A phase; `value` is what records say, `label` what clients are told."""
+    """A phase; `value` is its number in records, `label` its name for clients."""
 
     label: str
 

@@ -40,7 +40,7 @@ class TransactionState:
         new_producer_id: Callable[[], int],
         note: Note = no_note,
     ) -> None:
-        """`new_producer_id` raises COORDINATOR_LOAD_IN_PROGRESS while there is none at hand."""
+        """`new_producer_id` raises COORDINATOR_LOAD_IN_PROGRESS while none is available."""
         self.config = config
         self.clock = clock
         self.new_producer_id = new_producer_id
@@ -96,7 +96,7 @@ class TransactionState:
         return transaction
 
     def last_epoch(self, transactional_id: str) -> int:
-        """See `last_epochs`; -1 for nobody."""
+        """See `last_epochs`; -1: there is none."""
         return self.last_epochs.get(transactional_id, NO_EPOCH)
 
     def remember_epoch(self, transactional_id: str, epoch: int) -> None:

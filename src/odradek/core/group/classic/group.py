@@ -166,7 +166,7 @@ class ClassicGroup(Group):
         return None
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """See `Group`. Everyone may look."""
+        """See `Group`. Reading needs no member."""
         if self.state is _DEAD:
             raise self._dead()
 
@@ -297,7 +297,7 @@ class ClassicGroup(Group):
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether nobody is missing from the rebalance."""
+        """Whether all members have joined the rebalance."""
         return len(self.members) == self.awaiting_join and not self.pending_join
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> None:
@@ -335,7 +335,7 @@ class ClassicGroup(Group):
         self._count_protocols(member, 1)
 
     def remove(self, member_id: str) -> None:
-        """A member, or one that was about to join, is gone. If it led, another one does."""
+        """Remove a member, or a pending one. If it was the leader, another member becomes it."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -366,7 +366,7 @@ class ClassicGroup(Group):
     def replace_static(
         self, group_instance_id: str, old_id: str, new_id: str, effects: Effects
     ) -> ClassicMember:
-        """The instance comes back under a new member id; whoever waits under the old is fenced."""
+        """The instance returns with a new member id; requests of the old id are fenced."""
         old = self.members.pop(old_id)
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self.answer_join(old, join_failed(fenced, old_id), effects)
@@ -404,7 +404,7 @@ class ClassicGroup(Group):
     # -- answers ------------------------------------------------------------------------------
 
     def set_join_ticket(self, member: ClassicMember, ticket: Any) -> None:
-        """Who waits for the join of a member; nobody for None."""
+        """Set the ticket of a member's JoinGroup; None: there is none."""
         self.awaiting_join += (ticket is not None) - (member.join_ticket is not None)
         member.join_ticket = ticket
 
@@ -431,7 +431,7 @@ class ClassicGroup(Group):
         return True
 
     def join_response(self, member_id: str, *, with_members: bool) -> JoinGroupResponse:
-        """What a member of this generation is told; only the leader needs all members."""
+        """The JoinGroup response for a member; only the leader gets the list of members."""
         return JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
@@ -485,5 +485,5 @@ class ClassicGroup(Group):
         return {each.member_id: each.assignment for each in self.members.values()}
 
     def cancel_session(self, member_id: str, timers: TimerTable) -> None:
-        """The member is gone: nobody waits for its heartbeats."""
+        """The member is removed: its session timer ends."""
         timers.cancel(keys.session(self.group_id, member_id))

@@ -1,7 +1,7 @@
 """JoinGroup: who may become a member, and when its answer comes.
 
 Some answers are given at once: refusals, the member id to come back with, or the generation
-that the member is in already. All others wait until the rebalance has gathered everyone.
+that the member is in already. All others wait until all members have joined.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.join_group_request import JoinGroupRequest
 
 KNOWN_MEMBER_ID_VERSION = 4
-"""From here on a new member comes twice, so that a lost answer leaves no ghost (KIP-394)."""
+"""From this version on, a new member joins a second time, with its new member id (KIP-394)."""
 SKIP_ASSIGNMENT_VERSION = 9
-"""From here on a returning static leader can be told that it need not assign (KIP-814)."""
+"""From this version on, a returning static leader can be told to skip the assignment (KIP-814)."""
 NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a first JoinGroup may wait before it counts as forsaken (as Apache Kafka)."""
+"""How long a first JoinGroup may wait before its member is removed (as in Apache Kafka)."""
 
 
 class Joining:
@@ -97,7 +97,7 @@ class Join:
         else:
             result = self._join_existing(group, joining)
         if is_new_group and result is NOTHING:
-            # The group exists from here on; whoever takes over has to know it.
+            # The group exists from here on, also for the next coordinator.
             timestamp_ms = group.state_timestamp_ms or -1
             record = group_metadata(group_id, state_timestamp_ms=timestamp_ms)
             return CoordinatorResult(
@@ -117,7 +117,7 @@ class Join:
             self._refuse(joining, error.code)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """During a rebalance whoever came first stays (the limit may have been lowered)."""
+        """During a rebalance those who joined first stay (the limit may have been lowered)."""
         limit = self._state.config.group_max_size
         if group.state in (EMPTY, DEAD):
             return True
@@ -224,10 +224,10 @@ class Join:
             response = group.join_response(member_id, with_members=False)
             self._state.effects.answer(joining.ticket, response)
             return NOTHING
-        # It may have given up on an earlier request, and nobody reads that answer any more.
+        # The client may have timed out on an earlier request; its answer is not read any more.
         abandoned = join_failed(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
         group.answer_join(member, abandoned, self._state.effects)
-        # In a stable group a leader joins again because it wants to assign anew.
+        # In a stable group a leader joins again to compute a new assignment.
         group.update(
             member,
             joining.protocols,
@@ -301,7 +301,7 @@ class Join:
             response = group.join_response(member.member_id, with_members=is_leader)
             response.skip_assignment = is_leader
         else:
-            # With the old leader's id nobody thinks it has to assign.
+            # With the old leader's id the member does not compute an assignment.
             response = group.join_response(member.member_id, with_members=False)
             response.leader = replaced.old_leader or ""
         group.answer_join(member, response, effects)

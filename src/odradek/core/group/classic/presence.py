@@ -79,7 +79,7 @@ class Presence:
         )
 
     def _leave_one(self, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
-        """An empty member id stands for whoever has the instance id."""
+        """An empty member id stands for the member with the instance id."""
         member_id = identity.member_id
         instance_id = identity.group_instance_id
         if not member_id:

@@ -68,7 +68,7 @@ class Rebalance:
         return NOTHING
 
     def dismiss(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member; its unanswered JoinGroup tells it to start again."""
+        """Remove a member; its waiting JoinGroup is answered with UNKNOWN_MEMBER_ID."""
         response = join_failed(ErrorCode.UNKNOWN_MEMBER_ID)
         group.answer_join(member, response, self._state.effects)
         group.remove(member.member_id)
@@ -136,7 +136,7 @@ class Rebalance:
     # -- members have joined ------------------------------------------------------------------
 
     def complete_if_all_joined(self, group: ClassicGroup) -> Result:
-        """End the joining if nobody is missing; an initial delay runs its time."""
+        """Complete the join phase if all members have joined; an initial delay is not shortened."""
         if (
             group.state is not PREPARING
             or group.previous_state is EMPTY
@@ -151,7 +151,7 @@ class Rebalance:
         return NOTHING if group is None else self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> Result:
-        """Leave behind who has not joined, and begin the next generation with the others.
+        """Remove the members that have not joined, and begin the next generation with the others.
 
         Static members may be absent: they stay until their session ends.
         """
@@ -203,7 +203,7 @@ class Rebalance:
     # -- members fetch their assignment -------------------------------------------------------
 
     def forget_pending_sync(self, group: ClassicGroup) -> None:
-        """Nobody is waited for any more."""
+        """The sync phase is over."""
         group.pending_sync.clear()
         self._state.timers.cancel(keys.sync(group.group_id))
 
@@ -214,7 +214,7 @@ class Rebalance:
             self._state.timers.cancel(keys.sync(group.group_id))
 
     def end_sync(self, group_id: str, generation_id: int) -> Result:
-        """Leave behind who has not asked for an assignment within the rebalance timeout."""
+        """Remove the members that have not sent SyncGroup within the rebalance timeout."""
         group = self.find(group_id)
         if group is None or group.generation_id != generation_id:
             return NOTHING
@@ -227,7 +227,7 @@ class Rebalance:
         return self.prepare(group, f"did not ask for an assignment: {', '.join(missing)}")
 
     def reset_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """The generation fails: whoever waits for its assignment has to join again."""
+        """The generation fails: members that wait for its assignment have to join again."""
         assert group.state is COMPLETING, f"{group} has no assignment under way"
         for member in group.members.values():
             member.assignment = NO_ASSIGNMENT
@@ -250,7 +250,7 @@ class Rebalance:
     # -- the end ------------------------------------------------------------------------------
 
     def unload(self, group: ClassicGroup) -> None:
-        """The group is coordinated elsewhere now: send everyone there."""
+        """Another broker coordinates the group now: answer what waits with NOT_COORDINATOR."""
         group.move_to(DEAD, self._state.clock.now_ms())
         error = ErrorCode.NOT_COORDINATOR
         effects = self._state.effects

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in the assignment, everyone gets their part of it."""
+"""SyncGroup: the leader sends the assignment, and each member gets its part."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Sync:
         assert group.state is COMPLETING, f"{group} has members"
         member = group.members[member_id]
         if member.sync_ticket is not None:
-            # It asks again; whoever waited for the first answer is gone.
+            # The client repeats its request; it does not read the first answer any more.
             self._state.effects.answer(
                 member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
             )

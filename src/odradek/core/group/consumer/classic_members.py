@@ -157,7 +157,7 @@ class ClassicMembers(Decider):
     # -- SyncGroup --------------------------------------------------------------------------------
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, ticket: Any) -> Result:
-        """The answer goes to `ticket`, when all that it tells is committed.
+        """The answer goes to `ticket`, when everything in it is committed.
 
         Raises:
             ApiError: the member is not one, is of another epoch, or has to join again.
@@ -315,7 +315,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 
 
 def _leaver(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-    """An empty member id stands for whoever has the instance id."""
+    """An empty member id stands for the member with the instance id."""
     if identity.group_instance_id is None:
         return group.member(identity.member_id)
     if identity.member_id:

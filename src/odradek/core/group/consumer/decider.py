@@ -11,7 +11,7 @@ from odradek.core.group.state import GroupState
 
 
 class Decider:
-    """Has the parts at hand; see the package."""
+    """Holds the parts; see the package."""
 
     def __init__(
         self,

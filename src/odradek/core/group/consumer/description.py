@@ -19,7 +19,7 @@ CONSUMER_MEMBER = 1
 
 
 def describe(group: ConsumerGroup, default_assignor: str, topics: TopicsImage) -> DescribedGroup:
-    """State, epochs, and what each member has and shall have."""
+    """State, epochs, and each member's current and target assignment."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,

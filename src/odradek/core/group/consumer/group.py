@@ -63,7 +63,7 @@ class ConsumerGroup(Group):
         self.group_id = group_id
         self._journal = journal
         self.group_epoch = 1
-        """Grows whenever there is something to assign anew."""
+        """Increases whenever the assignment has to be computed again."""
         self.metadata_hash = 0
         """Of the subscribed topics: ids, partitions, racks."""
         self.assignment_epoch = 1
@@ -146,7 +146,7 @@ class ConsumerGroup(Group):
         return validate
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """See `Group`. Members have to be of their epoch; from outside everyone may look."""
+        """See `Group`. A member must name its epoch; requests without a member need none."""
         if member_id is None and member_epoch < 0:
             return
         member = self.member(member_id or "")
@@ -175,7 +175,7 @@ class ConsumerGroup(Group):
             keys.cancel_all(timers, self.group_id, member_id)
 
     def offset_expiry_base(self) -> ExpiryBase | None:
-        """See `Group`. Offsets of topics that nobody reads count from their commit."""
+        """See `Group`. Offsets of topics without subscribers expire from their commit on."""
         return since_commit
 
     # -- looking ------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class ConsumerGroup(Group):
         return NO_ASSIGNMENT if former is None else self.target(former)
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
-        """The member epoch of whoever holds a partition; -1 if nobody does."""
+        """The member epoch of the owner of a partition; -1 if it has none."""
         return self._owner_epochs.get(topic_id, {}).get(partition, NO_OWNER)
 
     def subscribed_topics(self, member: ConsumerMember) -> frozenset[str]:
@@ -234,7 +234,7 @@ class ConsumerGroup(Group):
         return list(dict.fromkeys((*larger, *smaller)))
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether a partition that the member shall have is still held by someone."""
+        """Whether a partition of the member's target is still owned by another member."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -360,11 +360,11 @@ class ConsumerGroup(Group):
         self._journal.assign(self, "has_partition_metadata", has)
 
     def set_target(self, member_id: str, target: Assignment) -> None:
-        """A member shall have something else."""
+        """The target assignment of a member changes."""
         self._journal.put(self.targets, member_id, target)
 
     def remove_target(self, member_id: str) -> None:
-        """A member shall have nothing."""
+        """The target assignment of a member is removed."""
         self._journal.remove(self.targets, member_id)
 
     def update_member(self, member: ConsumerMember) -> None:
@@ -401,7 +401,7 @@ class ConsumerGroup(Group):
             self._journal.remove(self.static_members, member.instance_id)
 
     def set_resolved_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """The topics of a pattern; None: nobody subscribes to it."""
+        """The topics of a pattern; None: no member subscribes to it."""
         before = self._journal.remove(self.resolved_regexes, regex)
         if before is not None:
             self._count_topics(before.topics, regexes=-1)
@@ -450,7 +450,7 @@ class ConsumerGroup(Group):
                 self._journal.put(owners, partition, epoch)
 
     def _release(self, held: HeldPartitions, epoch: int) -> None:
-        """Whoever holds a partition in another epoch keeps it."""
+        """An owner of the partition in another epoch keeps it."""
         for topic_id, partitions in held.items():
             owners = self._owner_epochs.get(topic_id)
             if owners is None:

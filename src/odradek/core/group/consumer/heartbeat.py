@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member joins, shows itself, follows its target, leaves."""
+"""ConsumerGroupHeartbeat: a member joins, sends heartbeats, follows its target and leaves."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _or(said: str | None, before: str | None) -> str | None:
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member says everything: it joins, or is not sure what it was told."""
+    """Whether the member sends all fields: it joins, or may have missed a response."""
     if request.member_epoch == JOIN_EPOCH:
         return True
     subscribes = (

@@ -22,11 +22,11 @@ from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 
 METADATA_REFRESH_MS = 2**31 - 1
-"""When to look at topics again that have not changed, as far as we have heard."""
+"""When to hash topics again although no change was reported."""
 
 
 class Change(NamedTuple):
-    """What a member's wish changes."""
+    """What a changed subscription of a member changes."""
 
     group_epoch: int
     is_homogeneous: bool
@@ -98,7 +98,7 @@ class Joining:
         member: ConsumerMember,
         log: list[CoordinatorRecord],
     ) -> None:
-        """The instance goes on under another id. Timers of the former one find nobody."""
+        """The instance continues with another member id. Timers of the former id have no effect."""
         group_id = group.group_id
         self._state.note(group_id, f"{member.member_id} takes the place of {former.member_id}")
         target = group.target(former.member_id)
@@ -126,7 +126,7 @@ class Joining:
         have_names_changed = after.topic_names != before.topic_names
         regex = self._patterns.update(group, before, after, log)
         has_changed = have_names_changed or regex is not RegexChange.NONE
-        # While a new pattern is not resolved, there is nothing to assign anew yet.
+        # Until a new pattern is resolved, there is nothing new to assign.
         counts = (
             has_changed
             if after.uses_classic_protocol
@@ -147,7 +147,7 @@ class Joining:
         counts: bool,
         log: list[CoordinatorRecord],
     ) -> tuple[int, bool]:
-        """Look at the subscribed topics; another epoch if they or the wishes have changed."""
+        """Check the subscribed topics; a new group epoch if they or a subscription have changed."""
         topics = group.topic_counts_with(before, after)
         metadata_hash = self._topics.group_hash(topics)
         group_epoch = group.group_epoch
@@ -169,7 +169,7 @@ class Joining:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Iterable[OwnedTopic] | None) -> None:
-    """Refuse who has missed something. The epoch before is excused if its answer may be lost.
+    """Fence a member of another epoch. The previous epoch is accepted if its response may be lost.
 
     Raises:
         ApiError: FENCED_MEMBER_EPOCH.

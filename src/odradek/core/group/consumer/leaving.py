@@ -56,7 +56,7 @@ class Leaving:
     def remove(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember], response: ResponseT
     ) -> CoordinatorResult[ResponseT]:
-        """Remove members; what they had is assigned anew.
+        """Remove members; their partitions are assigned to others.
 
         If only members of the classic protocol stay behind, the group becomes a classic one.
         """
@@ -100,7 +100,7 @@ def static_owner(group: ConsumerGroup, instance_id: str, member_id: str) -> Cons
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """A static member that keeps its place: whoever comes back has its partitions since epoch 0."""
+    """A static member that leaves for a while; its instance may return and keep the partitions."""
     assigned = {
         topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()
     }
@@ -110,7 +110,7 @@ def _away(member: ConsumerMember) -> ConsumerMember:
 
 
 def _abandoned_regexes(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> list[str]:
-    """Patterns to which nobody but these members subscribes."""
+    """Patterns to which only these members subscribe."""
     counts: dict[str, int] = {}
     for member in members:
         if member.topic_regex:

@@ -133,7 +133,7 @@ class Patterns:
         has_changed = False
         for regex, topics in matches.items():
             if regex not in group.regex_counts:
-                continue  # nobody subscribes to it any more
+                continue  # no member subscribes to it any more
             known = group.resolved_regexes.get(regex, UNRESOLVED).topics
             if known != topics:
                 has_changed = True

@@ -62,7 +62,7 @@ class Progress:
     # -- deadlines ------------------------------------------------------------------------------
 
     def on_loaded(self, group: ConsumerGroup) -> None:
-        """Members have to show themselves here now."""
+        """Members have to send heartbeats to this coordinator now."""
         for member in group.members.values():
             self.expect_heartbeat(group.group_id, member.member_id)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -104,7 +104,7 @@ class Progress:
         )
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
-        """A classic member was told to join again; it has its rebalance timeout for that."""
+        """A classic member must join again within its rebalance timeout."""
         key = keys.join(group_id, member.member_id)
         if key not in self._state.timers:
             self._state.timers.schedule(

@@ -36,7 +36,7 @@ class ConsumerProtocol:
         self.replay = Replay(state)
 
     def on_loaded(self) -> None:
-        """The log is replayed; members have to show themselves."""
+        """The log is replayed; members have to send heartbeats."""
         self._topics.on_loaded()
         for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup):

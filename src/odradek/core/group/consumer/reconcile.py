@@ -138,7 +138,7 @@ class Reconciliation:
         )
 
     def _is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Whether nobody holds the partition, or this member does and is to give it up."""
+        """Whether the partition has no owner, or this member owns it and must revoke it."""
         if self._group.owner_epoch(topic_id, partition) == NO_OWNER:
             return True
         return partition in self._member.pending_revocation.get(topic_id, {})

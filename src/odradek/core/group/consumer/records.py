@@ -69,7 +69,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def target_assignment(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
-    """What a member shall have; the order of topics and partitions is kept."""
+    """A member's target assignment; the order of topics and partitions is kept."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TopicPartition(topic_id=topic_id, partitions=list(partitions))
@@ -132,7 +132,7 @@ def group_epoch_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """A record of before Kafka 4.1, which nobody needs."""
+    """A record of versions before Kafka 4.1, which is not needed."""
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
@@ -160,7 +160,7 @@ def member_metadata_tombstone(group_id: str, member_id: str) -> CoordinatorRecor
 
 
 def resolved_regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
-    """Nobody subscribes to the pattern."""
+    """No member subscribes to the pattern."""
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
     return CoordinatorRecord(key, None)
 

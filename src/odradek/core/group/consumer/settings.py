@@ -16,7 +16,7 @@ def session_timeout_ms(state: GroupState, group_id: str) -> int:
 
 
 def heartbeat_interval_ms(state: GroupState, group_id: str) -> int:
-    """How often members shall show themselves."""
+    """The interval of the members' heartbeats."""
     own = _own(state, group_id)
     if own is None:
         return state.config.group_consumer_heartbeat_interval_ms

@@ -29,7 +29,7 @@ TopicCounts = Mapping[str, TopicCount]
 
 
 def adjusted(count: TopicCount | None, names: int = 0, regexes: int = 0) -> TopicCount | None:
-    """The count after a change; None if nobody subscribes any more."""
+    """The count after a change; None if there is no subscriber any more."""
     before = count or NO_COUNT
     after = TopicCount(max(before.names + names, 0), max(before.regexes + regexes, 0))
     return None if after == NO_COUNT else after

@@ -1,4 +1,4 @@
-"""Target assignments: what members shall have, computed when the group has changed."""
+"""Target assignments, computed when the group has changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.core.group.java_order import java_hash_order, timeline_order
 from odradek.core.group.state import GroupState
 
 Target = tuple[int, Assignment]
-"""The group epoch of a target, and what the member shall have in it."""
+"""The group epoch of a target, and the member's assignment in it."""
 
 
 class Targets:
@@ -44,7 +44,7 @@ class Targets:
         is_homogeneous: bool,
         log: list[CoordinatorRecord],
     ) -> Target:
-        """The member's target, computed anew (records go to `log`) if it is outdated.
+        """The member's target, computed again (records go to `log`) if it is outdated.
 
         `after` takes the place of `before`, and that of the static member of the same instance.
         """

@@ -48,7 +48,7 @@ class Topics:
         self.newest_version = self.version
 
     def forget(self) -> None:
-        """Nobody asks for hashes here."""
+        """Drop all hashes: they are not needed any more."""
         self._hashes.clear()
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> frozenset[str]:

@@ -21,7 +21,7 @@ from odradek.wire.generated.offset_delete_response import (
 
 EXPIRY_KEY = "expiry"
 SLICE_OFFSETS = 5_000
-"""Offsets looked at in one go while expiring, so that nobody waits long."""
+"""Offsets that one step of expiration checks, so that others do not wait long."""
 
 
 class Deletion:

@@ -87,7 +87,7 @@ class QuickCommits:
         try:
             known = OffsetCommitKey.decode(key, 0, _KIND.size)
         except MalformedMessage:
-            return None  # said by whoever goes the long way
+            return None  # reported by the general way
         place = self._find_place(known.group, known.topic)
         self._places[key[: -_PARTITION.size]] = place
         return place
