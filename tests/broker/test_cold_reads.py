@@ -16,8 +16,8 @@ from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.env.clock import SystemClock
 from odradek.env.executor import Executor, InlineExecutor, Pool
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.env.file_system import ImpatientFileSystem, OsFileSystem
-from odradek.env.page_cache import NotAtHand
+from odradek.env.file_system import NonBlockingFileSystem, OsFileSystem
+from odradek.env.page_cache import ReadWouldBlock
 from odradek.env.randomness import system_random_bytes
 from odradek.log.storage import Storage
 from odradek.testing import Broker
@@ -320,7 +320,7 @@ def test_what_tells_where_records_are_is_never_waited_for_on_the_loop(monkeypatc
         if piece in brought:
             return os.pread(descriptor, length, position)
         brought.add(piece)
-        raise NotAtHand([(os.dup(descriptor), length, position)])
+        raise ReadWouldBlock([(os.dup(descriptor), length, position)])
 
     def waiting(descriptor: int, length: int, position: int) -> bytes:
         name = os.readlink(f"/proc/self/fd/{descriptor}")
@@ -339,7 +339,7 @@ def test_what_tells_where_records_are_is_never_waited_for_on_the_loop(monkeypatc
             value = str(number // 3).encode() * 3000
             producer.produce("old", value, partition=number % 3, timestamp=1000 + number // 3)
         assert producer.flush(20) == 0
-        monkeypatch.setattr(ImpatientFileSystem, "pread", staticmethod(forgetful))
+        monkeypatch.setattr(NonBlockingFileSystem, "pread", staticmethod(forgetful))
         monkeypatch.setattr(OsFileSystem, "pread", staticmethod(waiting))
         consumer = Consumer({**address, "group.id": "cold", "max.partition.fetch.bytes": 99_000})
         wanted = [TopicPartition("old", each, 1000 + COUNT // 2) for each in range(3)]
@@ -373,12 +373,12 @@ def test_a_search_on_a_failing_disk_meets_the_failure_itself(descriptor, loop):
     def look(_files) -> bytes:
         if len(tried) < 2:
             tried.append(1)
-            raise NotAtHand([(os.open("/", os.O_RDONLY), 10, 0)])  # EISDIR
+            raise ReadWouldBlock([(os.open("/", os.O_RDONLY), 10, 0)])  # EISDIR
         return b"the failure"
 
     tried = [1]
     reads = ColdReads(storage_of(OsFileSystem()), loop)
-    with pytest.raises(NotAtHand) as missing:
+    with pytest.raises(ReadWouldBlock) as missing:
         reads.look(look)
     assert loop.run_until_complete(reads.look_again(look, missing.value)) == b"the failure"
 
@@ -387,20 +387,20 @@ def test_a_read_takes_what_is_in_memory_and_no_more(tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(CONTENT)
     files = OsFileSystem()
-    impatient = files.impatient()
+    non_blocking = files.non_blocking()
     with path.open("rb") as file:
         descriptor = file.fileno()
         end = len(CONTENT)
-        assert impatient.pread(descriptor, 10_000, 4000) == CONTENT[4000:14_000]
-        assert impatient.pread(descriptor, 100, end - 40) == CONTENT[-40:]
-        assert impatient.pread(descriptor, 100, end) == b""
+        assert non_blocking.pread(descriptor, 10_000, 4000) == CONTENT[4000:14_000]
+        assert non_blocking.pread(descriptor, 100, end - 40) == CONTENT[-40:]
+        assert non_blocking.pread(descriptor, 100, end) == b""
         assert files.is_resident(descriptor, 0, end)
         if not drop_from_page_cache(path):
             pytest.skip("this file system keeps its pages")
-        with pytest.raises(NotAtHand) as missing:
-            impatient.pread(descriptor, 10_000, 4000)
-        missing.value.bring()
-        assert impatient.pread(descriptor, 10_000, 4000) == CONTENT[4000:14_000]
+        with pytest.raises(ReadWouldBlock) as missing:
+            non_blocking.pread(descriptor, 10_000, 4000)
+        missing.value.read()
+        assert non_blocking.pread(descriptor, 10_000, 4000) == CONTENT[4000:14_000]
         assert files.is_resident(descriptor, 4000, 10_000)
         assert not files.is_resident(descriptor, 0, end)
         assert not files.is_resident(descriptor, 0, end), "asking has brought it"
@@ -408,9 +408,9 @@ def test_a_read_takes_what_is_in_memory_and_no_more(tmp_path):
 
 def test_reads_that_nobody_waits_for_leave_no_descriptor(descriptor):
     held = [os.dup(descriptor) for _ in range(3)]
-    whole = NotAtHand.all_of(NotAtHand([(each, 1, 0)]) for each in held[:2])
-    whole.bring()
-    NotAtHand([(held[2], 1, 0)])
+    whole = ReadWouldBlock.all_of(ReadWouldBlock([(each, 1, 0)]) for each in held[:2])
+    whole.read()
+    ReadWouldBlock([(held[2], 1, 0)])
     for each in held:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(each)

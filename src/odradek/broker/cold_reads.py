@@ -26,7 +26,7 @@ from typing import TypeVar
 
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.env.file_system import DIRECT_STEP, FileSystem, aligned_memory
-from odradek.env.page_cache import NotAtHand
+from odradek.env.page_cache import ReadWouldBlock
 from odradek.log.storage import Storage
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
@@ -66,7 +66,7 @@ class ColdReads:
     def __init__(
         self, storage: Storage, loop: asyncio.AbstractEventLoop, buffers: int = BUFFERS
     ) -> None:
-        self._impatient = storage.impatient
+        self._non_blocking = storage.non_blocking
         self._file_system = storage.file_system
         self._missing_bytes = storage.file_system.missing_bytes
         self._background = storage.background
@@ -82,33 +82,33 @@ class ColdReads:
         self.bytes = 0
 
     def look(self, look: Callable[[FileSystem], T]) -> T:
-        """What `look` returns; it searches logs by way of a file system that does not wait.
+        """Call `look`, which searches logs, with a file system that does not wait.
 
         Raises:
-            NotAtHand: it would have had to wait for the device; see `look_again`.
+            ReadWouldBlock: it would have had to wait for the device; see `look_again`.
         """
-        return look(self._impatient)
+        return look(self._non_blocking)
 
-    async def look_again(self, look: Callable[[FileSystem], T], missing: NotAtHand) -> T:
-        """What `look` returns, once a thread has brought what it was missing."""
+    async def look_again(self, look: Callable[[FileSystem], T], missing: ReadWouldBlock) -> T:
+        """What `look` returns, once a thread has read what it was missing."""
         for _ in range(SEARCHES):
-            if await self._bring(missing) is not None:
-                break  # the device fails: the search will meet that, and the log take note
+            if await self._read_missing(missing) is not None:
+                break  # the device fails: the search fails too, and the log handles that
             try:
-                return look(self._impatient)
-            except NotAtHand as another:
+                return look(self._non_blocking)
+            except ReadWouldBlock as another:
                 missing = another
         return look(self._file_system)
 
-    def _bring(self, missing: NotAtHand) -> asyncio.Future[BaseException | None]:
-        brought: asyncio.Future[BaseException | None] = self._loop.create_future()
+    def _read_missing(self, missing: ReadWouldBlock) -> asyncio.Future[BaseException | None]:
+        ended: asyncio.Future[BaseException | None] = self._loop.create_future()
 
         def done(error: BaseException | None) -> None:
-            if not brought.done():  # the node may be ending
-                brought.set_result(error)
+            if not ended.done():  # the node may be ending
+                ended.set_result(error)
 
-        self._background(missing.bring, done)
-        return brought
+        self._background(missing.read, done)
+        return ended
 
     def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
         """The response, at once if all of its records are in memory."""

@@ -156,8 +156,8 @@ class FileSystem(Protocol):
         """Have a range of the file in the page cache, if there is one; waits for the device."""
         ...
 
-    def impatient(self) -> FileSystem:
-        """The same files; a `pread` that would wait for the device raises `NotAtHand`, if that can
+    def non_blocking(self) -> FileSystem:
+        """The same files; a `pread` that would wait for the device raises `ReadWouldBlock`, if that can
         be told."""
         ...
 
@@ -258,17 +258,17 @@ class OsFileSystem:
         """See `FileSystem`."""
         page_cache.load(descriptor, position, length)
 
-    def impatient(self) -> FileSystem:
+    def non_blocking(self) -> FileSystem:
         """See `FileSystem`."""
-        return ImpatientFileSystem()
+        return NonBlockingFileSystem()
 
 
-class ImpatientFileSystem(OsFileSystem):
-    """See `FileSystem.impatient`."""
+class NonBlockingFileSystem(OsFileSystem):
+    """See `FileSystem.non_blocking`."""
 
     __slots__ = ()
 
-    pread = staticmethod(page_cache.read_at_hand)
+    pread = staticmethod(page_cache.read_without_blocking)
 
 
 def aligned_memory(length: int) -> memoryview:

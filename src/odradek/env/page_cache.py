@@ -1,12 +1,12 @@
-"""What of a file is in memory, and reads that take only that.
+"""Tells what of a file is in the page cache, and reads without waiting for the device.
 
 Linux tells it in two ways. `cachestat` counts the pages of a range that are in the page cache and
-changes nothing. A read with `RWF_NOWAIT` takes what is there, and ends with EAGAIN instead of
-waiting; the kernel has then begun to read the page, so that asking so for a page here and there
-would make a range look as if it were all there when it is asked for again.
+changes nothing. A read with `RWF_NOWAIT` returns what is cached, and fails with EAGAIN instead of
+waiting; the kernel has then begun to read the page, so that a look at some pages would make a range
+seem to be cached when it is looked at again.
 
-Elsewhere, and on file systems with a cache of their own, everything counts as at hand: reads then
-wait where they are.
+Elsewhere, and on file systems with a cache of their own, everything counts as cached: reads then wait
+for the device.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _system_call() -> Callable[..., int] | None:
 _syscall = _system_call()
 
 
-class NotAtHand(Exception):
-    """Reads that would have waited for the device; `bring` does the waiting, in a thread."""
+class ReadWouldBlock(Exception):
+    """Reads that would have waited for the device; `read` does them, in a thread."""
 
     def __init__(self, reads: Iterable[tuple[int, int, int]]) -> None:
         """`reads`: descriptors that are now this object's own, lengths, and positions."""
@@ -54,7 +54,7 @@ class NotAtHand(Exception):
         self._reads = list(reads)
 
     @classmethod
-    def all_of(cls, several: Iterable[NotAtHand]) -> NotAtHand:
+    def all_of(cls, several: Iterable[ReadWouldBlock]) -> ReadWouldBlock:
         """The reads of all of them, which have none afterwards."""
         whole = cls(())
         for each in several:
@@ -62,8 +62,8 @@ class NotAtHand(Exception):
             each._reads = []
         return whole
 
-    def bring(self) -> None:
-        """Have the bytes in the page cache.
+    def read(self) -> None:
+        """Read the bytes into the page cache.
 
         Raises:
             OSError: the device failed.
@@ -80,11 +80,11 @@ class NotAtHand(Exception):
             os.close(descriptor)
 
 
-def read_at_hand(descriptor: int, length: int, position: int) -> bytes:
-    """`os.pread` of what is in memory.
+def read_without_blocking(descriptor: int, length: int, position: int) -> bytes:
+    """`os.pread` if all of the range is in the page cache.
 
     Raises:
-        NotAtHand: some of it is not.
+        ReadWouldBlock: some of it is not.
         OSError: the device failed.
     """
     if _NOWAIT is None:
@@ -107,7 +107,7 @@ def read_at_hand(descriptor: int, length: int, position: int) -> bytes:
         own = os.dup(descriptor)
     except OSError:  # no descriptor left: nobody else can read it
         return os.pread(descriptor, length, position)
-    raise NotAtHand([(own, len(free), at)])
+    raise ReadWouldBlock([(own, len(free), at)])
 
 
 class _Probe:

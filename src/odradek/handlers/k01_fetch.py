@@ -24,7 +24,7 @@ from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition, FetchPlan, PartitionKey
 from odradek.env.file_system import FileSystem
-from odradek.env.page_cache import NotAtHand
+from odradek.env.page_cache import ReadWouldBlock
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.fetch_request import FetchRequest
 from odradek.wire.generated.fetch_response import (
@@ -55,7 +55,7 @@ def handle(
 
     try:
         result = broker.cold_reads.look(look)
-    except NotAtHand as missing:
+    except ReadWouldBlock as missing:
         found = broker.cold_reads.look_again(look, missing)
         return _answer_later(broker, fetch, wait_ms, found)
     return _answer(broker, fetch, wait_ms, result)
@@ -106,7 +106,7 @@ class _Fetch:
         """The answer, or (unless `final`) the bytes that are missing for one.
 
         Raises:
-            NotAtHand: `files` would have had to wait; with what all partitions lack.
+            ReadWouldBlock: `files` would have had to wait; with what all partitions lack.
         """
         read = reading.read
         find = self._find
@@ -114,7 +114,7 @@ class _Fetch:
         found: list[_Found] = []
         immediate = final
         any_bytes = False
-        missing: list[NotAtHand] = []
+        missing: list[ReadWouldBlock] = []
         for wanted in self._plan.partitions:
             partition = find(wanted.key)
             if isinstance(partition, PartitionData):
@@ -125,7 +125,7 @@ class _Fetch:
                 answer = read(
                     partition, wanted, self._isolation, max(0, left), not any_bytes, files
                 )
-            except NotAtHand as part:
+            except ReadWouldBlock as part:
                 missing.append(part)
                 continue
             size = len(answer.records) if answer.records is not None else 0
@@ -136,7 +136,7 @@ class _Fetch:
                 immediate = True
             found.append((wanted, answer, partition))
         if missing:
-            raise NotAtHand.all_of(missing)
+            raise ReadWouldBlock.all_of(missing)
         missing_bytes = self._min_bytes - (self._max_bytes - left)
         if missing_bytes > 0 and not immediate and found:
             self.waits_for = [partition for _, _, partition in found if partition is not None]

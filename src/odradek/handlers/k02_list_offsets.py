@@ -19,7 +19,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.partition import Partition
 from odradek.env.file_system import FileSystem
-from odradek.env.page_cache import NotAtHand
+from odradek.env.page_cache import ReadWouldBlock
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -48,14 +48,14 @@ def handle(
 
     try:
         return broker.cold_reads.look(look)
-    except NotAtHand as missing:
+    except ReadWouldBlock as missing:
         return broker.cold_reads.look_again(look, missing)
 
 
 def _answer(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest, files: FileSystem
 ) -> ListOffsetsResponse:
-    missing: list[NotAtHand] = []
+    missing: list[ReadWouldBlock] = []
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     response = ListOffsetsResponse()
     for topic in request.topics:
@@ -71,14 +71,14 @@ def _answer(
                 answer = _look_up(partition, wanted, request, files)
             except ApiError as error:
                 answer = ListOffsetsPartitionResponse(error_code=error.code)
-            except NotAtHand as part:
+            except ReadWouldBlock as part:
                 missing.append(part)
                 continue
             answer.partition_index = wanted.partition_index
             result.partitions.append(answer)
         response.topics.append(result)
     if missing:
-        raise NotAtHand.all_of(missing)
+        raise ReadWouldBlock.all_of(missing)
     return response
 
 

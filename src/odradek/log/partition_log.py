@@ -180,13 +180,13 @@ class PartitionLog:
         `max_bytes`, the last batch perhaps cut; with `whole_first` the first one is whole even
         if it is larger, without it there is no data then. None: there is nothing to send.
 
-        A search reads by way of `files`, which may be `Storage.impatient`.
+        A search reads by way of `files`, which may be `Storage.non_blocking`.
 
         Raises:
             OffsetOutOfRange: `offset` is before the log's start or after its end.
             LogDamaged: there is something else than batches in the file.
             LogDirectoryOffline: the disk failed.
-            NotAtHand: `files` would have had to wait for the device.
+            ReadWouldBlock: `files` would have had to wait for the device.
         """
         segment = self.segments.active
         position = segment.positions.get(offset)
@@ -266,7 +266,7 @@ class PartitionLog:
         Raises:
             LogDamaged: a batch that has to be read is damaged.
             LogDirectoryOffline: the disk failed.
-            NotAtHand: `files` would have had to wait for the device.
+            ReadWouldBlock: `files` would have had to wait for the device.
         """
         self.partition_directory.check_online()
         start, epochs = self.log_start_offset, self.leader_epochs

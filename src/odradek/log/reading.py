@@ -26,7 +26,7 @@ def read(
     """See `PartitionLog.read`; `end_offset` is where the log ends.
 
     Raises:
-        NotAtHand: as `files` does.
+        ReadWouldBlock: as `files` does.
         DamagedFile: there is something else than batches.
         OSError: the device failed.
     """
@@ -92,7 +92,7 @@ def collect_aborted(
     last stable offset has reached `upper`, no later marker can concern it.
 
     Raises:
-        NotAtHand: as `files` does.
+        ReadWouldBlock: as `files` does.
         DamagedFile: an index is damaged.
         OSError: the device failed.
     """

@@ -8,8 +8,8 @@ time through the headers of the batches behind it.
 `positions` and `older_positions` hold where the last batches of the active segment begin, so that a
 consumer at the tail is served without a search.
 
-Searches take the file system that they read with as their last argument: an impatient one raises
-`NotAtHand` instead of waiting for the device.
+Searches take the file system that they read with as their last argument: a non-blocking one raises
+`ReadWouldBlock` instead of waiting for the device.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class Storage:
         "descriptors",
         "executor",
         "file_system",
-        "impatient",
         "lower_recovery_points",
+        "non_blocking",
         "producer_expiration_ms",
         "random_bytes",
         "remove_later",
@@ -56,8 +56,8 @@ class Storage:
         verify_transactions: bool = True,
     ) -> None:
         self.file_system = file_system
-        self.impatient = file_system.impatient()
-        """For searches that must not wait for the device: its reads raise `NotAtHand` instead."""
+        self.non_blocking = file_system.non_blocking()
+        """For searches that must not wait for the device: its reads raise `ReadWouldBlock` instead."""
         self.clock = clock
         self.random_bytes = random_bytes
         self.executor = executor or InlineExecutor()

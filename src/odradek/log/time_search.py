@@ -28,7 +28,7 @@ def find_by_time(
     largest timestamp.
 
     Raises:
-        NotAtHand: as `files` does.
+        ReadWouldBlock: as `files` does.
         DamagedFile: a batch that has to be read is damaged.
         OSError: the device failed.
     """

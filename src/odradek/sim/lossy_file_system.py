@@ -381,7 +381,7 @@ class LossyFileSystem:
         """See `FileSystem`."""
         return 1 << 40, 1 << 39
 
-    def impatient(self) -> LossyFileSystem:
+    def non_blocking(self) -> LossyFileSystem:
         """See `FileSystem`: everything is in memory."""
         return self
 
