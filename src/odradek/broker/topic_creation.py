@@ -1,8 +1,7 @@
-"""Topics that are created automatically on request: by name in Metadata, or because a
-coordinator needs its log.
+"""Topics that are created automatically: on Metadata requests, and for the logs of coordinators.
 
-Requests for one topic that come while it is being created share that one creation. Who asks by
-name is told to ask again, as Apache Kafka tells them; who looks for a coordinator may wait.
+Requests for a topic that is being created share that creation. A Metadata request is answered so
+that the client retries, as in Apache Kafka; a request for a coordinator may wait.
 """
 
 from __future__ import annotations

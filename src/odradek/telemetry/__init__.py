@@ -1,6 +1,5 @@
 """Numbers about the node: counted where things happen, collected on a scrape.
 
-A counter is a plain attribute that its owner increments; `Histogram` is the one class that the
-hot path touches. Exporters (`node/metrics.py`) read them all on a scrape, so what nobody reads
-costs an addition.
+A counter is a plain attribute that its owner increments; `Histogram` is the only class that the
+hot path uses. The exporter (`node/metrics.py`) reads all of them on a scrape.
 """

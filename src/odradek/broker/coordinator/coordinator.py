@@ -1,7 +1,7 @@
 """What the coordinators of groups and of transactions have in common.
 
 A coordinator belongs to a topic. Keys (group ids, transactional ids) belong to its partitions by
-their hash (`placement`); which broker coordinates a key is a matter of who leads that partition.
+their hash (`placement`); the leader of that partition coordinates the key.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Coordinator(ABC, Generic[MachineT]):
         context: ShardContext,
         load_buffer_bytes: int,
     ) -> None:
-        """`partition_count` counts until the topic is there."""
+        """`partition_count` is used until the topic exists."""
         self._topic_name = topic_name
         self._partition_count = partition_count
         self._config = config
@@ -77,7 +77,7 @@ class Coordinator(ABC, Generic[MachineT]):
         self.runtime.load(partition, leader_epoch)
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """It does so no longer: since `leader_epoch`, or because the replica is gone (None)."""
+        """It no longer does: since `leader_epoch`, or because the replica was removed (None)."""
         self.runtime.unload(partition, leader_epoch)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -94,7 +94,7 @@ class Coordinator(ABC, Generic[MachineT]):
         return partition_for(key, self._partition_count)
 
     def _shard(self, key: str) -> Shard[MachineT]:
-        """The shard that answers for a key.
+        """The shard of a key's partition.
 
         Raises:
             ApiError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR.
@@ -119,7 +119,7 @@ class Coordinator(ABC, Generic[MachineT]):
             listed = look(shard.machine)
             if listed:
                 found += await settled(shard.read(listed))
-                await asyncio.sleep(0)  # thousands of keys take a while: let others in between
+                await asyncio.sleep(0)  # thousands of keys take a while: yield to the loop
         return found
 
 

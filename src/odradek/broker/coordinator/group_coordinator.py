@@ -1,7 +1,7 @@
 """The group coordinator: passes requests of handlers to the machine of the right partition.
 
-Which partition of `__consumer_offsets` a group belongs to is a matter of its id (`placement`);
-which broker coordinates it, of who leads that partition.
+Which partition of `__consumer_offsets` a group belongs to depends on its id (`placement`);
+the leader of that partition coordinates it.
 """
 
 from __future__ import annotations

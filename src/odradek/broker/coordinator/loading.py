@@ -14,7 +14,7 @@ from odradek.records.control import read_end_of_transaction
 from odradek.records.record import iterate_fields
 
 SLICE_MS = 2
-"""After so much work others get their turn of the loop."""
+"""After so much work the loader yields to the event loop."""
 RECORDS_PER_LOOK = 100
 """Records between two looks at the clock."""
 

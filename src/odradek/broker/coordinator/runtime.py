@@ -45,13 +45,13 @@ class CoordinatorRuntime(Generic[MachineT]):
         """The leader epoch of each partition for which there is a shard."""
         self._loads: dict[int, asyncio.Task[None]] = {}
         self._load_turn = asyncio.Lock()
-        """One partition is loaded after the other: together they took many slices of each turn."""
+        """Partitions are loaded one after the other: many at a time would take long turns."""
         self._image: MetadataImage = EMPTY_IMAGE
 
     # -- operations ----------------------------------------------------------------------------
 
     def shard(self, partition: int) -> Shard[MachineT]:
-        """The shard that answers for a partition.
+        """The shard of a partition.
 
         Raises:
             ApiError: COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR.
@@ -68,7 +68,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         return self._epochs[partition]
 
     def active(self) -> list[Shard[MachineT]]:
-        """The shards that can be asked."""
+        """The active shards."""
         return [each for each in self._shards.values() if each.state is ShardState.ACTIVE]
 
     @property
@@ -101,7 +101,7 @@ class CoordinatorRuntime(Generic[MachineT]):
             self._begin_load(partition)
 
     def unload(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This broker no longer leads the partition, since `leader_epoch`, or has lost it."""
+        """This broker no longer leads the partition, since `leader_epoch` if it is given."""
         known = self._epochs.get(partition)
         if known is None or (leader_epoch is not None and leader_epoch <= known):
             return
@@ -160,14 +160,14 @@ class CoordinatorRuntime(Generic[MachineT]):
         shard.machine.on_loaded(self._image)
 
     def _reload(self, partition: int) -> None:
-        """The log is not where the shard believed: begin again from what is in it."""
+        """The log ends elsewhere than the machine: load it again."""
         self._shards[partition].close(ShardState.FAILED)
         self._begin_load(partition)
 
     # -- the rest of life ---------------------------------------------------------------------
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Tell all machines that the cluster has changed."""
+        """Give the new image to all machines."""
         self._image = image
         for machine in self.machines():
             machine.on_metadata(delta, image)

@@ -1,8 +1,8 @@
 """The transaction coordinator: passes requests to the machine of the right partition, and
 writes the markers that machines order.
 
-Which partition of `__transaction_state` a transactional id belongs to is a matter of the id
-(`placement`); which broker coordinates it, of who leads that partition.
+Which partition of `__transaction_state` a transactional id belongs to depends on the id
+(`placement`); the leader of that partition coordinates it.
 """
 
 from __future__ import annotations

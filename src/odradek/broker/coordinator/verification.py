@@ -1,4 +1,4 @@
-"""Nothing is written in a transaction that its coordinator does not know of (KIP-890).
+"""Verifies that a partition belongs to the transaction before it is written to (KIP-890).
 
 Before the first batch of a transaction is appended to a partition, the partition's leader asks
 the coordinator whether the partition was added to the transaction, or, where the producer leaves
@@ -23,7 +23,7 @@ from odradek.model.topic_partition import TopicPartition
 
 
 class Protocol(Enum):
-    """What a client's request expects of the broker, by its version."""
+    """What the broker does for a request, by its version."""
 
     VERIFY_QUIETLY = "the client knows no TRANSACTION_ABORTABLE"
     VERIFY = "the partition was added before"
@@ -50,7 +50,7 @@ def protocol_of_offset_commit(api_version: int) -> Protocol:
 
 
 class Writer:
-    """Who writes: one producer, in its transaction."""
+    """A producer in its transaction."""
 
     __slots__ = ("producer_epoch", "producer_id", "protocol", "transactional_id")
 
@@ -66,7 +66,7 @@ class Writer:
 Errors = dict[TopicPartition, ErrorCode]
 Guards = dict[TopicPartition, int]
 Asked = Errors | asyncio.Future[Any]
-"""What the coordinator refuses, or a future of its answer."""
+"""The partitions that the coordinator refuses, or a future of its response."""
 
 
 class Turn:
@@ -93,7 +93,7 @@ class Turn:
 
 
 class Verification:
-    """Asks the coordinator. Lives on the loop's thread."""
+    """Requests verification from the coordinator. Lives on the loop's thread."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ def _all_refused(error: ApiError, writer: Writer, guards: Guards) -> Errors:
 
 
 def _for_producers(code: ErrorCode, protocol: Protocol) -> ErrorCode:
-    """The coordinator's error as those who write know it."""
+    """The coordinator's error as producers know it."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and protocol is Protocol.VERIFY_QUIETLY:

@@ -1,8 +1,8 @@
 """The cluster as clients of one listener see it.
 
-A broker is named to a client by the endpoint of the listener that the client came in by. Where
-this node's own endpoint has no address that a client could use, because it listens on all
-addresses and `advertised.listeners` is not set, the client is told the address that it dialled.
+A client gets the endpoints of the listener that it is connected to. If this node listens on all
+addresses and `advertised.listeners` is not set, its own endpoint has no address that a client could
+use: then the client gets the address that it connected to.
 """
 
 from __future__ import annotations

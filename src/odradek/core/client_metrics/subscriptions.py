@@ -1,10 +1,10 @@
-"""Which metrics each client is asked to push, and whether a push is welcome (KIP-714).
+"""Which metrics each client is asked to push, and which pushes are accepted (KIP-714).
 
 Subscriptions are the configurations of `client-metrics` resources: metric name prefixes, an
 interval, and patterns that choose clients. For each client instance the machine derives one
 subscription from all that match: the union of their metrics, the shortest interval, and an id
-that changes when they do. A client asks for it, then pushes at that interval; whoever comes too
-early, with an old id, or after saying goodbye, is refused with Kafka's own error
+that changes when they do. A client requests it, then pushes at that interval. A push that is too
+early, has an old id, or follows a terminating push is refused with Kafka's error
 (`ClientMetricsManager` in Apache Kafka).
 """
 

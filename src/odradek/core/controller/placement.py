@@ -1,12 +1,11 @@
-"""Where the replicas of new partitions go.
+"""Placement of the replicas of new partitions (Kafka's StripedReplicaPlacer).
 
-Racks stand in a row, and in each rack its brokers. Partition after partition takes its replicas
-from consecutive racks, and the next partition starts one rack further; within a rack the
-brokers take turns in the same way. So replicas of one partition are on different racks as long
-as there are enough, and leaders are spread over brokers (the stripes of Kafka's
-StripedReplicaPlacer). Where the row begins is drawn by lot, so that many small topics are spread
-too, and it is shuffled when every broker has had its turn. Brokers that are fenced come last,
-and never lead.
+Racks are in a list, and in each rack its brokers. The replicas of a partition are on brokers of
+consecutive racks, and those of the next partition start one rack further; within a rack the brokers
+take turns in the same way. So the replicas of one partition are on different racks as long as there
+are enough, and leaders are spread over brokers. The start of the list is random, so that many small
+topics are spread too, and it is shuffled when every broker has had its turn. Fenced brokers come
+last, and never lead.
 """
 
 from __future__ import annotations

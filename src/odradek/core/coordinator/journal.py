@@ -1,9 +1,8 @@
-"""Takes changes back that were made before their records were safe in the log.
+"""Rolls back changes whose records could not be written to the log.
 
-State is changed when records are appended to a batch, so that the next question sees it; the
-batch is written a moment later. Until then every change of durable state leaves here what was
-there before. When the write succeeds the notes are dropped, when it fails they are played
-backwards.
+State is changed when records are added to a batch, so that the next operation sees it; the batch
+is written later. Until then the journal keeps the former value of every change of durable state.
+When the write succeeds the notes are dropped; when it fails they are applied in reverse order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What is due when. A machine schedules; its runtime asks for the next deadline and runs it.
+"""Deadlines and their operations. A machine schedules; its runtime asks for the next deadline and
+runs what is due.
 
-Deadlines are mostly pushed back (every heartbeat does), so pushing back must cost little: it
-changes the entry and leaves its old place in the heap, where it is put right once that comes up.
+Most deadlines are postponed, by every heartbeat, so that must be cheap: it changes the entry and
+leaves its old place in the heap, which is corrected when that place comes to the top.
 """
 
 from __future__ import annotations

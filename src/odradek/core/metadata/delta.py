@@ -1,8 +1,8 @@
-"""Records over an image: what they change, and the image after them.
+"""The changes that records make to an image, and the image after them.
 
-`replay` takes the records of a log in their order. Readers are told through the deltas of each
-subject what changed; they may look at them as long as they like, but not change them. Where the
-records are a whole snapshot, `finish_snapshot` removes what it did not mention.
+`replay` takes the records of a log in their order. For each subject, the delta lists what changed;
+readers may keep it but not change it. If the records are a whole snapshot, `finish_snapshot`
+removes what the snapshot does not contain.
 """
 
 from __future__ import annotations

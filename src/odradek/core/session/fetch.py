@@ -1,4 +1,4 @@
-"""Fetch sessions: what a fetcher asked for before need not be said again (KIP-227).
+"""Fetch sessions: a fetcher need not repeat partitions that it has named before (KIP-227).
 
 A fetcher opens a session with a full request (epoch 0); the answer names its id. Follow-ups
 carry epochs 1, 2, ... and only what changed: partitions added, moved or forgotten; answers carry

@@ -1,12 +1,12 @@
-"""Markers: a transaction whose end is decided is told to its partitions, then it is complete.
+"""Completion: when the end of a transaction is decided, its partitions get markers.
 
-Each partition gets a marker from its leader; a partition whose topic has been deleted needs none.
-What could not be written is tried again until it can be, by this coordinator or by the next one:
-from here there is no way back. When no partition is left, one record makes the transaction
-complete, and the producer may begin the next one.
+The leader of each partition writes a marker; a partition whose topic has been deleted needs none.
+A marker that could not be written is tried again until it is, by this coordinator or the next one:
+the decision cannot be undone. When no partition is left, one record completes the transaction, and
+the producer may begin the next one.
 
-The machine does not send. It puts an `Order` for each leader into `orders` and calls `wake`;
-whoever sends asks `on_written` with the outcome.
+The machine does not send. It makes an `Order` for each leader and reports that there are orders
+(`listen`); the caller takes them (`take_orders`) and reports the outcome (`on_written`).
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""InitProducerId with a transactional id: the producer gets an epoch that fences all before it.
+"""InitProducerId with a transactional id: the producer gets an epoch that fences earlier producers.
 
-A producer that names the id and epoch it has continues; everyone else takes over. Either way:
+A producer that names its present id and epoch continues; any other one takes the id over. Then:
 
-- no transaction is open: the epoch is raised by one; when the last one is used up, the id of the
-  producer is a new one, with epoch 0;
-- a transaction is open: it is aborted first, under an epoch that nobody is given, and the
-  producer is told CONCURRENT_TRANSACTIONS, to ask again;
-- a transaction is ending: CONCURRENT_TRANSACTIONS likewise.
+- if no transaction is open, the epoch is bumped; if the last epoch is used up, the producer gets a
+  new producer id with epoch 0;
+- if a transaction is open, it is aborted first, under an epoch that no producer gets, and the
+  response is CONCURRENT_TRANSACTIONS, so that the producer retries;
+- if a transaction is ending, the response is CONCURRENT_TRANSACTIONS likewise.
 
-Whoever names the epoch before the present one has missed the answer to the same question
-(KIP-360) and gets that answer again. Sources: KIP-98, KIP-360, KIP-890, KIP-939.
+A producer that names the epoch before the present one has missed the response to the same request
+(KIP-360) and gets that response again. Sources: KIP-98, KIP-360, KIP-890, KIP-939.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Classic groups: the members agree on a protocol and elect a leader, the leader assigns.
+"""Classic groups: members agree on a protocol, and a leader among them assigns.
 
               first member joins            all have joined, or time is up
     Empty ──────────────────> PreparingRebalance ──────────> CompletingRebalance
@@ -8,9 +8,8 @@
                                           └── joins, leaves, is lost ── Stable
     any ──> Dead: deleted, or coordinated elsewhere
 
-`group` is the state, `rebalance` drives it around the circle, `join`, `sync` and `presence`
-(heartbeats and departures) are what members ask. Who is member changes outside of the log; a
-record of the whole group is written when an assignment is stored, so that a coordinator that
-takes over knows the members of the last generation (KIP-62, KIP-345, KIP-394, KIP-559,
-KIP-814).
+`group` is the state, `rebalance` moves it from state to state; `join`, `sync` and `presence`
+(heartbeats and departures) are the members' requests. Membership changes are not written to the
+log. A record of the whole group is written when an assignment is stored, so that the next
+coordinator knows the members of the last generation (KIP-62, KIP-345, KIP-394, KIP-559, KIP-814).
 """

@@ -1,8 +1,8 @@
-"""Members of a consumer group that speak the classic protocol, while others no longer do.
+"""Members of a consumer group that use the classic protocol, beside members that do not.
 
-JoinGroup is a heartbeat that says everything and is answered at once: with an epoch in place of a
-generation. SyncGroup tells the assignment. Heartbeat says when to join again: when there is a new
-target, when something has to be given up, or when what others held has become free.
+JoinGroup is a full heartbeat that is answered at once, with the member epoch as generation.
+SyncGroup returns the assignment. Heartbeat asks the member to join again when there is a new
+target, when partitions have to be revoked, or when partitions of its target have become free.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Members follow their targets, and are given up if they do not show themselves or do not follow.
+"""Timers of consumer groups' members: those that send no heartbeats, or do not follow their target
+in time, are fenced.
 
-All timers of consumer groups' members are here. What they ask finds out by itself whether the
-member is still there.
+A timer's operation checks by itself whether the member still exists.
 """
 
 from __future__ import annotations
