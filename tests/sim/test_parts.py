@@ -1,0 +1,281 @@
+"""Time, loops, networks and executors of a simulation, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from odradek.env.executor import Pool, call
+from odradek.sim.executor import SimExecutor
+from odradek.sim.loop import SimLoop, new_loop
+from odradek.sim.lossy_file_system import LossyFileSystem, PowerLoss
+from odradek.sim.network import CAPACITY_BYTES, SimHost, SimNetwork
+from odradek.sim.world import SimClock, World
+
+PORT = 9092
+
+
+def run(world: World, loop: SimLoop, coroutine) -> object:
+    """The result of a coroutine of a process."""
+    tasks: list[asyncio.Task] = []
+    loop.call_soon(lambda: tasks.append(loop.create_task(coroutine)))
+    world.run_until(lambda: bool(tasks) and tasks[0].done())
+    return tasks[0].result()
+
+
+# -- time and loops ---------------------------------------------------------------------------
+
+
+def test_events_run_in_the_order_of_their_time_and_then_of_their_scheduling() -> None:
+    world, seen = World(1), []
+    for name, when_ns in (("late", 2_000_000), ("first", 5), ("second", 5), ("past", -7)):
+        world.at(when_ns, lambda name=name: seen.append((name, world.now_ns)))
+    world.run_until(lambda: len(seen) == 4)
+    assert [name for name, _ in seen] == ["past", "first", "second", "late"]
+    assert [when for _, when in seen] == sorted(when for _, when in seen)
+    with pytest.raises(RuntimeError, match="nothing is scheduled"):
+        world.run_until(lambda: False)
+
+
+def test_sleeping_takes_virtual_time_only() -> None:
+    world = World(1)
+    loop = new_loop(world, "process")
+
+    async def sleep() -> float:
+        async with asyncio.timeout(4000):
+            await asyncio.sleep(3600)
+        return asyncio.get_running_loop().time()
+
+    assert 3600 <= run(world, loop, sleep()) < 3601
+
+
+def test_a_stopped_process_does_nothing_any_more_and_is_unwound_at_once() -> None:
+    world, seen = World(1), []
+    loop = new_loop(world, "process")
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(1)
+            seen.append("worked")
+        finally:
+            seen.append("unwound")
+            loop.call_soon(seen.append, "scheduled by what is unwound")
+
+    loop.call_soon(lambda: loop.create_task(work()))
+    loop.call_later(2, seen.append, "called")
+    world.at(500_000_000, loop.close)
+    world.at(3_000_000_000, lambda: seen.append("end"))
+    world.run_until(lambda: "end" in seen)
+    assert seen == ["unwound", "end"]
+    assert world.failures == []
+
+
+def test_an_exception_that_nobody_handles_is_a_failure_of_the_run() -> None:
+    world = World(1)
+    loop = new_loop(world, "process")
+    loop.call_soon(lambda: 1 // 0)
+    world.after(1_000, lambda: None)
+    world.run_until(lambda: world.now_ns > 1_000)
+    assert len(world.failures) == 1
+    assert "ZeroDivisionError" in world.failures[0]
+
+
+# -- the network ------------------------------------------------------------------------------
+
+
+class Ends:
+    """Two processes on two machines, the second of which listens."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.world = World(seed)
+        self.network = SimNetwork(self.world)
+        self.client_loop = new_loop(self.world, "client")
+        self.client: SimHost = self.network.host("client", self.client_loop)
+        self.start_server()
+
+    def start_server(self) -> None:
+        self.server_loop = new_loop(self.world, "server")
+        self.server: SimHost = self.network.host("server", self.server_loop)
+        self.listener = self.server.bind("", PORT)
+        self.listener.listen(10)
+
+    async def connect(self):
+        return await self.client.connect("server", PORT, 1000)
+
+    def run(self, coroutine) -> object:
+        return run(self.world, self.client_loop, coroutine)
+
+
+async def received(transport, count: int) -> bytes:
+    """So many bytes, or fewer if the stream ends."""
+    data, buffer = bytearray(), bytearray(10_000)
+    while len(data) < count:
+        try:
+            got = transport.recv_into(buffer)
+        except BlockingIOError:
+            await asyncio.sleep(0.001)
+            continue
+        if not got:
+            break
+        data += buffer[:got]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bytes_arrive_in_their_order_and_no_more_than_fit_are_taken(seed: int) -> None:
+    ends = Ends(seed)
+    content = bytes(range(256)) * 2000
+
+    async def scenario() -> bytes:
+        ours = await ends.connect()
+        theirs = ends.listener.accept()
+        sent = 0
+        got = b""
+        while sent < len(content):
+            try:
+                sent += ours.send(memoryview(content)[sent : sent + 30_000])
+            except BlockingIOError:
+                assert sent - len(got) == CAPACITY_BYTES
+                got += await received(theirs, 1)
+        ours.close()
+        return got + await received(theirs, len(content))
+
+    assert ends.run(scenario()) == content
+
+
+def test_readiness_is_a_state() -> None:
+    ends = Ends()
+    calls = []
+
+    async def scenario() -> None:
+        ours = await ends.connect()
+        theirs = ends.listener.accept()
+        theirs.watch_readable(lambda: calls.append("readable"))
+        await asyncio.sleep(1)
+        assert calls == []
+        ours.send(b"x")
+        await asyncio.sleep(0.01)
+        assert len(calls) > 2, "on every turn, as long as nobody reads"
+        assert await received(theirs, 1) == b"x"
+        calls.clear()
+        await asyncio.sleep(1)
+        assert len(calls) <= 1
+        theirs.unwatch_readable()
+
+    ends.run(scenario())
+
+
+def test_nobody_listens() -> None:
+    ends = Ends()
+    with pytest.raises(ConnectionRefusedError):
+        ends.run(ends.client.connect("server", 1, 1000))
+    ends.server.stop(tell=False)
+    with pytest.raises(TimeoutError):
+        ends.run(ends.client.connect("server", PORT, 1000))
+
+
+def test_the_connections_of_a_process_that_ended_are_reset() -> None:
+    ends = Ends()
+
+    async def scenario() -> None:
+        ours = await ends.connect()
+        ends.server.stop(tell=True)
+        await asyncio.sleep(0.1)
+        with pytest.raises(ConnectionResetError):
+            ours.recv_into(bytearray(1))
+
+    ends.run(scenario())
+
+
+def test_a_machine_without_power_is_silent_until_its_next_process_resets_the_connection() -> None:
+    ends = Ends()
+
+    async def scenario() -> None:
+        ours = await ends.connect()
+        ends.server.stop(tell=False)
+        ours.send(b"lost")
+        await asyncio.sleep(1)
+        with pytest.raises(BlockingIOError):
+            ours.recv_into(bytearray(1))
+        ends.start_server()
+        ours.send(b"unknown")
+        await asyncio.sleep(1)
+        with pytest.raises(ConnectionResetError):
+            ours.recv_into(bytearray(1))
+
+    ends.run(scenario())
+
+
+# -- threads ----------------------------------------------------------------------------------
+
+
+def executor(world: World, loop: SimLoop) -> SimExecutor:
+    return SimExecutor(loop, world.random("threads"), LossyFileSystem(), SimClock(world))
+
+
+def test_works_of_one_thread_run_in_their_order_and_close_waits_for_them() -> None:
+    world, seen = World(1), []
+    loop = new_loop(world, "process")
+
+    async def scenario() -> None:
+        threads = executor(world, loop)
+        for number in range(20):
+            threads.submit(
+                lambda number=number: seen.append(("work", number)),
+                lambda error, number=number: seen.append(("done", number)),
+                Pool.METADATA,
+            )
+        assert seen == []
+        await threads.close()
+
+    run(world, loop, scenario())
+    assert seen == [(what, number) for number in range(20) for what in ("work", "done")]
+
+
+def test_any_exception_of_a_work_is_reported() -> None:
+    world = World(1)
+    loop = new_loop(world, "process")
+
+    async def scenario() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await call(executor(world, loop), lambda: 1 // 0)
+
+    run(world, loop, scenario())
+
+
+def test_a_process_may_end_between_the_effect_of_a_work_and_its_report() -> None:
+    world, seen = World(1), []
+    loop = new_loop(world, "process")
+    threads = executor(world, loop)
+    loop.call_soon(
+        lambda: threads.submit(lambda: seen.append("effect"), lambda _: seen.append("reported"))
+    )
+    world.run_until(lambda: "effect" in seen)
+    loop.stop()
+    world.after(10_000_000_000, lambda: seen.append("end"))
+    world.run_until(lambda: "end" in seen)
+    assert seen == ["effect", "end"]
+
+
+# -- the disk ---------------------------------------------------------------------------------
+
+
+def test_a_disk_that_is_switched_off_does_nothing() -> None:
+    disk = LossyFileSystem()
+    descriptor = disk.open("/file", 66)
+    disk.pwrite(descriptor, b"before", 0)
+    disk.switch_off()
+    for attempt in (
+        lambda: disk.pwrite(descriptor, b"after", 0),
+        lambda: disk.pread(descriptor, 1, 0),
+        lambda: disk.fsync(descriptor),
+        lambda: disk.status("/file"),
+        lambda: disk.scan("/"),
+        lambda: disk.open("/file", 0),
+    ):
+        with pytest.raises(PowerLoss):
+            attempt()
+    disk.close(descriptor)
+    after = LossyFileSystem(disk.root)
+    assert after.pread(after.open("/file", 0), 100, 0) == b"before"
