@@ -1,13 +1,13 @@
-"""A client of Kafka's protocol on a simulated network: one request at a time."""
+"""A client of Kafka's protocol on a simulated network."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from odradek.env.network import Address, Buffer, Transport
+from odradek.env.network import Address, Transport
 from odradek.sim.network import SimHost
 from odradek.sim.world import World
 from odradek.wire.api import BY_KEY
@@ -46,19 +46,33 @@ class Client:
             OSError: the connection broke or no answer came in time. Nobody knows whether the
                 request was served.
         """
+        (response,) = await self.ask_all([request], version, response_class)
+        return response
+
+    async def ask_all(
+        self, requests: Sequence[Message], version: int, response_class: type[ResponseT]
+    ) -> list[ResponseT]:
+        """The responses to requests of one API that are all sent before the first is answered.
+
+        Raises:
+            OSError: as `ask`; some of the requests may have been served.
+        """
         try:
             async with asyncio.timeout(TIMEOUT_MS / 1000):
-                return await self._ask(request, version, response_class)
+                if self._transport is None:
+                    self._transport = await self._host.connect(*self._server, timeout_ms=TIMEOUT_MS)
+                ids = [await self._send(self._transport, each, version) for each in requests]
+                return [
+                    await self._receive(self._transport, each, version, response_class)
+                    for each in ids
+                ]
         except OSError as error:
-            self._world.note(self.name, f"{type(request).__name__} failed: {type(error).__name__}")
+            self._world.note(self.name, f"{response_class.__name__} failed: {type(error).__name__}")
             self.disconnect()
             raise
 
-    async def _ask(
-        self, request: Message, version: int, response_class: type[ResponseT]
-    ) -> ResponseT:
-        if self._transport is None:
-            self._transport = await self._host.connect(*self._server, timeout_ms=TIMEOUT_MS)
+    async def _send(self, transport: Transport, request: Message, version: int) -> int:
+        """Send a request; its correlation id."""
         assert request.API_KEY is not None
         api = BY_KEY[request.API_KEY]
         self._correlation_id += 1
@@ -73,25 +87,32 @@ class Client:
         request.ENCODERS[version](request, parts.append)
         frame = b"".join(parts)
         self._world.note(self.name, f"{api.name} {frame.hex()}")
-        await self._send(self._transport, _length.pack(len(frame)) + frame)
-        answer = await self._receive(self._transport)
-        self._world.note(self.name, f"answer {answer.hex()}")
-        (correlation_id,) = _length.unpack_from(answer)
-        assert correlation_id == self._correlation_id
-        position = 4
-        if api.response_header_version(version):
-            position = skip_tagged_fields(memoryview(answer), 5, answer[4]) if answer[4] else 5
-        return response_class.decode(memoryview(answer), version, position)
-
-    async def _send(self, transport: Transport, data: Buffer) -> None:
-        view = memoryview(data)
+        view = memoryview(_length.pack(len(frame)) + frame)
         while view:
             try:
                 view = view[transport.send(view) :]
             except BlockingIOError:
                 await _ready(transport.watch_writable, transport.unwatch_writable)
+        return self._correlation_id
 
-    async def _receive(self, transport: Transport) -> bytes:
+    async def _receive(
+        self,
+        transport: Transport,
+        correlation_id: int,
+        version: int,
+        response_class: type[ResponseT],
+    ) -> ResponseT:
+        """The response to the request of that correlation id, which is the next."""
+        frame = await self._receive_frame(transport)
+        self._world.note(self.name, f"answer {frame.hex()}")
+        assert _length.unpack_from(frame) == (correlation_id,)
+        assert response_class.API_KEY is not None
+        position = 4
+        if BY_KEY[response_class.API_KEY].response_header_version(version):
+            position = skip_tagged_fields(memoryview(frame), 5, frame[4]) if frame[4] else 5
+        return response_class.decode(memoryview(frame), version, position)
+
+    async def _receive_frame(self, transport: Transport) -> bytes:
         received = self._received
         while len(received) < 4 or len(received) < 4 + _length.unpack_from(received)[0]:
             try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from odradek.client.consumer_protocol import (
     decode_assignment,
@@ -75,8 +75,12 @@ FENCED = frozenset({
 })  # fmt: skip
 """The transaction cannot go on: its producer asks for a new epoch."""
 REJOIN = frozenset({E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID})
+IN_FLIGHT_MAX = 4
+"""A broker remembers the last five batches of a producer."""
 TRANSACTION_TIMEOUT_MS = 20_000
 SESSION_TIMEOUT_MS = 6_000
+REJOIN_SHARE = 0.05
+"""Of the turns of a member: it joins again, and the group is rebalanced."""
 GROUP_PARTITION = TopicPartition("input", 0)
 """What the offsets that transactions commit are of."""
 
@@ -136,13 +140,7 @@ class Actor:
         self, partition: TopicPartition, batch: bytearray, transactional_id: str | None = None
     ) -> tuple[int, int]:
         """Produce until there is an outcome: error code and base offset."""
-        data = PartitionProduceData(index=partition.partition, records=batch)
-        request = ProduceRequest(
-            transactional_id=transactional_id,
-            acks=-1,
-            timeout_ms=3000,
-            topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])],
-        )
+        request = _produce_request(partition, batch, transactional_id)
         while True:
             response = await self.ask(request, 12, ProduceResponse)
             if response is None:
@@ -161,8 +159,28 @@ class Actor:
         return builder.build()
 
 
+def _produce_request(
+    partition: TopicPartition, batch: bytearray, transactional_id: str | None = None
+) -> ProduceRequest:
+    data = PartitionProduceData(index=partition.partition, records=batch)
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=3000,
+        topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])],
+    )
+
+
+class _Unacknowledged(NamedTuple):
+    """A batch that is on its way."""
+
+    partition: TopicPartition
+    batch: bytearray
+    values: list[str]
+
+
 class IdempotentProducer(Actor):
-    """Sends numbered records; each is acknowledged before the next batch of the partition."""
+    """Sends numbered records, up to `IN_FLIGHT_MAX` batches before the first is acknowledged."""
 
     def __init__(
         self, world: World, client: Client, facts: Facts, partitions: list[TopicPartition]
@@ -176,28 +194,52 @@ class IdempotentProducer(Actor):
         sequences = dict.fromkeys(self._partitions, 0)
         number = 0
         while not self.is_stopping:
-            partition = self.random.choice(self._partitions)
-            count = self.random.choice((1, 1, 2, 5))
-            values = [f"{self.name} {number + each}" for each in range(count)]
-            number += count
-            batch = self.batch(
-                values,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                base_sequence=sequences[partition],
-            )
-            sent = self.facts.sent.setdefault(partition, {}).setdefault(self.name, [])
-            sent += values
-            code, offset = await self.produce(partition, batch)
-            if code and code != E.DUPLICATE_SEQUENCE_NUMBER:
-                self.unexpected("Produce", code)
-                return
-            sequences[partition] += count
-            self.facts.count("produced")
-            acknowledged = self.facts.acknowledged.setdefault(partition, {})
-            for index, value in enumerate(values):
-                acknowledged[value] = -1 if code or offset < 0 else offset + index
+            batches = []
+            for _ in range(self.random.randint(1, IN_FLIGHT_MAX)):
+                partition = self.random.choice(self._partitions)
+                count = self.random.choice((1, 1, 2, 5))
+                values = [f"{self.name} {number + each}" for each in range(count)]
+                number += count
+                batch = self.batch(
+                    values,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    base_sequence=sequences[partition],
+                )
+                sequences[partition] += count
+                self.facts.sent.setdefault(partition, {}).setdefault(self.name, []).extend(values)
+                batches.append(_Unacknowledged(partition, batch, values))
+            while batches:
+                batches = await self._send(batches)
             await self.pause(0.1)
+
+    async def _send(self, batches: list[_Unacknowledged]) -> list[_Unacknowledged]:
+        """Send them all; those that were not acknowledged."""
+        requests = [_produce_request(each.partition, each.batch) for each in batches]
+        try:
+            responses = await self.client.ask_all(requests, 12, ProduceResponse)
+        except OSError:
+            self.facts.count("produce repeated")
+            await self.pause()
+            return batches
+        refused: list[_Unacknowledged] = []
+        for each, response in zip(batches, responses, strict=True):
+            answer = response.responses[0].partition_responses[0]
+            code = answer.error_code
+            follows_refused = any(earlier.partition == each.partition for earlier in refused)
+            if code in (E.NONE, E.DUPLICATE_SEQUENCE_NUMBER):
+                self.facts.count("produced")
+                acknowledged = self.facts.acknowledged.setdefault(each.partition, {})
+                for index, value in enumerate(each.values):
+                    has_offset = not code and answer.base_offset >= 0
+                    acknowledged[value] = answer.base_offset + index if has_offset else -1
+            elif code in NOT_NOW or (code == E.OUT_OF_ORDER_SEQUENCE_NUMBER and follows_refused):
+                refused.append(each)
+            else:
+                self.unexpected("Produce", code)
+        if refused:
+            await self.pause()
+        return refused
 
 
 class TransactionalProducer(Actor):
@@ -433,6 +475,8 @@ class GroupMember(Actor):
         while not self.is_stopping:
             turns += 1
             if turns % 3 == 0 and not await self._is_member():
+                return
+            if self.random.random() < REJOIN_SHARE:  # as after a change of what it subscribes to
                 return
             for partition, position in self._positions.items():
                 try:
