@@ -71,7 +71,7 @@ class ClientTelemetry:
             payload = decompress(request.compression_type, request.metrics, limit)
             points = otlp.points(bytes(payload))
         except (InvalidRecords, otlp.MalformedTelemetry) as error:
-            instance.last_error = ErrorCode.INVALID_RECORD
+            self.machine.refuse(instance, ErrorCode.INVALID_RECORD)
             raise ApiError(
                 ErrorCode.INVALID_RECORD, f"telemetry cannot be read: {error}"
             ) from error

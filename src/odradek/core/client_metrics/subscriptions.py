@@ -167,6 +167,10 @@ class ClientMetrics:
             raise ApiError(error)
         return instance
 
+    def refuse(self, instance: Instance, error: ErrorCode) -> None:
+        """The push that was accepted last could not be read after all."""
+        instance.last_error = error
+
     def _refusal(
         self,
         instance: Instance,
