@@ -150,3 +150,12 @@ def test_a_callback_may_append_and_wait_again(tmp_path: Path, answers):
     assert answers.told == [("1", 0)]
     flushes.succeed()
     assert answers.told == [("1", 0), ("2", 0)]
+
+
+def test_the_high_watermark_only_advances_and_not_past_the_end_of_the_log(tmp_path: Path):
+    log = partition_of(tmp_path, flushes=Flushes(), **FLUSHED_BEFORE_ACK).log
+    log.append_as_leader(batch(b"1", b"2", b"3"), 0)
+    assert log.high_watermark == 0
+    moves = [log.advance_high_watermark(offset) for offset in (2, 1, 2, 9, 9)]
+    assert moves == [True, False, False, True, False]
+    assert log.high_watermark == 3

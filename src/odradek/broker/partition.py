@@ -139,12 +139,13 @@ class Partition:
             records, self._leader_epoch, verification_guard=verification_guard
         )
         size = len(records)
-        self.records_in += info.last_offset - info.base_offset + 1
+        end = info.last_offset + 1
+        self.records_in += end - info.base_offset
         self.bytes_in += size
         if log.is_flushed_before_ack:
             self._flush(log.log_end_offset, size)
         else:
-            self._advance_high_watermark(log.log_end_offset, size)
+            self._advance_high_watermark(end, size)
         return info
 
     def append_marker(
@@ -241,9 +242,7 @@ class Partition:
             committed(error)
 
     def _advance_high_watermark(self, offset: int, appended_bytes: int) -> None:
-        log = self.log
-        if log.high_watermark < offset:
-            log.high_watermark = offset
+        if self.log.advance_high_watermark(offset):
             if self.waiters:
                 self._wake(self, appended_bytes)
             if self._uncommitted:

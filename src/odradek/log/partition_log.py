@@ -312,6 +312,17 @@ class PartitionLog:
         if self.producers.unreplicated:
             self.producers.on_high_watermark(offset)
 
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Move the high watermark up to `offset`, at most to the log's end; whether it moved."""
+        if offset > self._appender.log_end_offset:
+            offset = self._appender.log_end_offset
+        if offset <= self._high_watermark:
+            return False
+        self._high_watermark = offset
+        if self.producers.unreplicated:
+            self.producers.on_high_watermark(offset)
+        return True
+
     @property
     def last_stable_offset(self) -> int:
         """Below it every transaction has ended: where consumers of committed records stop."""
