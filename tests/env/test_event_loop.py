@@ -1,4 +1,4 @@
-"""Turns of the loop are short, everybody has a turn, and nobody is served who has left."""
+"""Turns of the loop are short, every ready socket has its turn, and closed ones are not served."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_turn_serves_a_few_and_the_next_turns_the_rest() -> None:
         _close(pairs)
 
 
-def test_who_was_held_back_and_left_is_not_served() -> None:
+def test_a_socket_that_is_closed_before_its_turn_is_not_served() -> None:
     selector = MeasuredSelector()
     pairs = _pairs(TURN_EVENTS_MAX + 3)
     try:
@@ -58,7 +58,7 @@ def test_who_was_held_back_and_left_is_not_served() -> None:
         _close(pairs)
 
 
-def test_an_empty_wait_for_nobody() -> None:
+def test_a_wait_without_sockets_is_measured() -> None:
     selector = MeasuredSelector()
     try:
         assert selector.select(0) == []

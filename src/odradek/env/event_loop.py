@@ -2,9 +2,9 @@
 
 Everything that serves clients runs on one thread. A turn of the loop serves the sockets that are
 ready, then timers and what was scheduled meanwhile: acknowledgements that wait for a flush,
-answers of the controller, the end of a long poll. With hundreds of busy clients a turn over all
-of them would let these wait, so `MeasuredSelector` hands out a few sockets at a time, each in its
-turn. It also notes the longest turn: nothing else happens in the node as long as that.
+answers of the controller, the end of a long poll. With hundreds of busy clients these would wait
+for a turn that serves all of them, so `MeasuredSelector` returns a few ready sockets at a time, in
+order. It also records the longest turn: nothing else can happen in the node meanwhile.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class MeasuredSelector(selectors.DefaultSelector):
         return ready
 
     def _still_held(self) -> _Ready:
-        """What was held back, but for sockets that are closed or waited for otherwise by now.
+        """What was held back, without sockets that have been closed or registered anew since.
 
-        Of those the next look tells again: readiness is a state here, not an event.
+        The next call of the base class reports those: readiness is a state here, not an event.
         """
         held, self._held = self._held, []
         registered = self.get_map()
         return [(key, events) for key, events in held if registered.get(key.fd) is key]
 
     def forget_pauses(self) -> None:
-        """Measure from now on: nobody was served before."""
+        """Measure from now on: nothing was served before."""
         self.pause_seconds_max = 0.0
         self._returned = perf_counter()
 
