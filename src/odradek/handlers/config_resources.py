@@ -1,4 +1,4 @@
-"""What AlterConfigs (33) and IncrementalAlterConfigs (44) share: who decides about a resource."""
+"""What AlterConfigs (33) and IncrementalAlterConfigs (44) share: which node changes a resource."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """From a frame to its handler, and from the handler's answer to the bytes of a response.
 
-One dispatcher serves the listeners of one kind (broker or controller). Per request it reads
-three numbers, looks up the entry of the API, decodes, calls, encodes. What cannot be answered in
-Kafka's way closes the connection, as Apache Kafka does: an unknown API, a version that is not
-served, bytes that are not the message they claim to be. Each is counted and logged.
+One dispatcher serves the listeners of one kind (broker or controller). For each request
+it reads three numbers, looks up the entry of the API, decodes, calls and encodes. An unknown API, a
+version that is not served, or a malformed message closes the connection, as in Apache Kafka. Each
+is counted and logged.
 """
 
 from __future__ import annotations

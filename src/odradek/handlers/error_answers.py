@@ -1,4 +1,4 @@
-"""The answer that says: this whole request failed, for one reason.
+"""Responses to requests that failed as a whole, with one error code.
 
 Most responses have an error code of their own. The others carry one per topic, partition, group
 or resource that was asked for; for them `_SHAPES` tells which array of the response mirrors

@@ -1,4 +1,4 @@
-"""Metadata (3), versions 0-13: brokers, topics, and who leads the partitions.
+"""Metadata (3), versions 0-13: brokers, topics, and the leaders of partitions.
 
 - All topics: an empty list in version 0, null from version 1 on, where an empty list is none.
 - A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION; if it may be created automatically,
@@ -8,7 +8,7 @@
 - A partition without a leader is LEADER_NOT_AVAILABLE; one whose leader lacks the listener that
   the client came in by is LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE. Version 0
   leaves out replicas that are gone and says REPLICA_NOT_AVAILABLE.
-- The controller is any broker that is alive: brokers pass on what is the controller's.
+- The controller is any broker that is alive: brokers forward requests for the controller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OffsetCommit (8), versions 2-10: a group stores how far it has read.
+"""OffsetCommit (8), versions 2-10: a group commits offsets.
 
 - Topics are named by id from version 10 on; an unknown one is UNKNOWN_TOPIC_ID. Otherwise an
   unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION; the others are committed.

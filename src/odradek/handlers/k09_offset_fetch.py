@@ -1,4 +1,4 @@
-"""OffsetFetch (9), versions 1-10: what groups have committed.
+"""OffsetFetch (9), versions 1-10: the committed offsets of groups.
 
 - One group before version 8, many from then on; null topics (version 2 and up) ask for all.
 - Nothing committed is offset -1, without an error, also where the group does not exist.

@@ -1,4 +1,4 @@
-"""FindCoordinator (10), versions 0-6: who coordinates a group or a transactional id.
+"""FindCoordinator (10), versions 0-6: the coordinator of a group or a transactional id.
 
 - Many keys from version 4 on, one before.
 - While the coordinator's topic does not exist, it is created, and the answer waits for it up to

@@ -1,4 +1,4 @@
-"""JoinGroup (11), versions 0-9: a member joins a classic group; waits until all have.
+"""JoinGroup (11), versions 0-9: a member joins a classic group and waits until all have.
 
 - A session timeout outside group.min/max.session.timeout.ms is INVALID_SESSION_TIMEOUT.
 - From version 4 on a new member gets MEMBER_ID_REQUIRED and its id, and joins again with it.

@@ -1,4 +1,4 @@
-"""SyncGroup (14), versions 0-5: the leader hands in the assignment, members fetch theirs.
+"""SyncGroup (14), versions 0-5: the leader sends the assignment, and members get theirs.
 
 - Waits until the leader's assignment is stored; REBALANCE_IN_PROGRESS if that does not happen.
 - From version 5 on protocol type and name are required, and INCONSISTENT_GROUP_PROTOCOL if they

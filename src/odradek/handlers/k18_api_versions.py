@@ -7,7 +7,7 @@
 - Produce is listed from version 0, though 0-2 are refused: librdkafka would send uncompressed
   records otherwise (KAFKA-18659).
 - The telemetry APIs are listed only while there is a subscription for client metrics, so that
-  clients do not ask in vain (Apache Kafka: only with a receiver).
+  clients do not request it without need (Apache Kafka: only with a receiver).
 - Supported features whose lowest level is 0 are left out before version 4 (KAFKA-17011).
 """
 

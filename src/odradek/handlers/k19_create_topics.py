@@ -1,10 +1,10 @@
 """CreateTopics (19), versions 2-7: decided by the controller.
 
 - Counts of -1 stand for the broker's defaults, in all versions that are served. Replicas may be
-  assigned by hand. `validate_only` answers what would be, and changes nothing.
+  assigned by hand. `validate_only` returns the same response and changes nothing.
 - A topic named twice, or the cluster's own, is INVALID_REQUEST. Names that differ from an existing
   one only in '.' and '_' are refused.
-- The settings that the topic has are told from version 5 on, its id from version 7 on.
+- The topic's settings are in the response from version 5 on, its id from version 7 on.
 - Requests for more than 100 000 partitions are POLICY_VIOLATION (Apache Kafka stops at 10 000).
 """
 

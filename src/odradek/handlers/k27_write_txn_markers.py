@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (27), versions 1-2: a transaction has ended, say so in its partitions.
+"""WriteTxnMarkers (27), versions 1-2: write the markers that end a transaction.
 
 Transaction coordinators of other brokers ask for it, and administrators who abort a transaction
 that hangs. The coordinator of this broker takes the same way without a request.

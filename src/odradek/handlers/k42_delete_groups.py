@@ -1,7 +1,7 @@
-"""DeleteGroups (42), versions 0-3: groups without members are forgotten, with their offsets.
+"""DeleteGroups (42), versions 0-3: groups without members are deleted, with their offsets.
 
 - NON_EMPTY_GROUP while there are members, GROUP_ID_NOT_FOUND where there is no such group.
-- Version 3 (Apache Kafka 4.4) says more in words.
+- Version 3 (Apache Kafka 4.4) adds error messages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ListPartitionReassignments (46), version 0: the moves under way (KIP-455).
+"""ListPartitionReassignments (46), version 0: the reassignments in progress (KIP-455).
 
-- Answered by the controller. Null topics mean all. What does not exist or does not move is left
-  out, without an error.
+- Answered by the controller. Null topics mean all. Partitions that do not exist or are not
+  reassigned are left out, without an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OffsetDelete (47), version 0: a group forgets offsets of topics that it does not read.
+"""OffsetDelete (47), version 0: deletes a group's offsets of topics that it does not read.
 
 - Offsets of a topic that members read are GROUP_SUBSCRIBED_TO_TOPIC.
 - An unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION; the others are deleted.

@@ -2,7 +2,7 @@
 
 - Answered by the controller. Any other partition than that of the metadata log is
   UNKNOWN_TOPIC_OR_PARTITION.
-- Version 2 adds directory ids and where the voters are reached.
+- Version 2 adds directory ids and the endpoints of voters.
 """
 
 from __future__ import annotations

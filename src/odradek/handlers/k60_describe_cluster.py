@@ -1,8 +1,8 @@
 """DescribeCluster (60), versions 0-2: the cluster's id and brokers.
 
-- This listener knows brokers; asked for controllers it says MISMATCHED_ENDPOINT_TYPE, in version
-  0 INVALID_REQUEST. Gap: a controller listener, which would tell controllers (KIP-919).
-- Fenced brokers are told only from version 2 on, and only if asked for.
+- A broker listener returns brokers; a request for controllers gets MISMATCHED_ENDPOINT_TYPE, in
+  version 0 INVALID_REQUEST. Gap: controller listeners, which return controllers (KIP-919).
+- Fenced brokers are included from version 2 on, if asked for.
 """
 
 from __future__ import annotations

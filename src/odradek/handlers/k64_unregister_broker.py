@@ -1,4 +1,4 @@
-"""UnregisterBroker (64), version 0: the cluster forgets a broker that will not come back.
+"""UnregisterBroker (64), version 0: removes a broker that will not return.
 
 - Decided by the controller. A broker that is not registered is BROKER_ID_NOT_REGISTERED.
 """

@@ -1,4 +1,4 @@
-"""DescribeTransactions (65), version 0: what is known of transactional ids (KIP-664)."""
+"""DescribeTransactions (65), version 0: the state of transactional ids (KIP-664)."""
 
 from __future__ import annotations
 
