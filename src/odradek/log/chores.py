@@ -16,7 +16,6 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 from odradek.env.executor import Done
 from odradek.env.file_system import remove_tree
@@ -24,11 +23,9 @@ from odradek.log import names
 from odradek.log.checkpoint_file import CheckpointFile
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DiskFull, LogDirectoryOffline
+from odradek.log.logs import Logs
+from odradek.log.partition_log import PartitionLog
 from odradek.model.topic_partition import TopicPartition
-
-if TYPE_CHECKING:
-    from odradek.log.log_manager import LogManager
-    from odradek.log.partition_log import PartitionLog
 
 logger = logging.getLogger("odradek.log")
 
@@ -42,7 +39,7 @@ _NEVER_MS = 2**62
 class Chores:
     """See the module. All on the loop's thread."""
 
-    def __init__(self, manager: LogManager) -> None:
+    def __init__(self, manager: Logs) -> None:
         self._manager = manager
         self._storage = manager.storage
         self._removals: list[tuple[int, int, Sequence[str], bool]] = []

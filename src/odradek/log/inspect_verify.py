@@ -8,7 +8,7 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -62,6 +62,14 @@ class SegmentSeen:
     """What its transaction index has to hold."""
     bad_indexes: set[str] = field(default_factory=set)
     """The kinds of its indexes that do not hold."""
+
+    def is_good_to(self, position: int) -> None:
+        """Everything before the position is good."""
+        self.valid_bytes = position
+
+    def add_aborted(self, found: Iterable[AbortedTransaction]) -> None:
+        """The transaction index has these entries."""
+        self.aborted = sorted({*found, *self.aborted}, key=lambda each: each.last_offset)
 
     @property
     def end_offset(self) -> int:
@@ -157,7 +165,7 @@ def look_at_segment(
         if batch is None:
             break
         if is_good:
-            seen.valid_bytes = place.position + batch.size
+            seen.is_good_to(place.position + batch.size)
         base_offset = batch.base_offset
         seen.batches.append(
             BatchSeen(
@@ -284,7 +292,7 @@ def _check_transaction_index(file_system: FileSystem, seen: SegmentSeen) -> None
             text = f"there is no marker at offset {entry.last_offset}"
             _bad(seen, names.TRANSACTION_INDEX, Problem(path, text))
             return
-    seen.aborted = sorted({*found, *seen.aborted}, key=lambda each: each.last_offset)
+    seen.add_aborted(found)
 
 
 def _bad(seen: SegmentSeen, kind: str, problem: Problem) -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from odradek.log import names
 from odradek.log.checkpoint_file import CheckpointFile
@@ -42,11 +41,9 @@ from odradek.log.cleaner.work import (
 )
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile, LogDirectoryOffline
+from odradek.log.logs import Logs
+from odradek.log.partition_log import PartitionLog
 from odradek.model.topic_partition import TopicPartition
-
-if TYPE_CHECKING:
-    from odradek.log.log_manager import LogManager
-    from odradek.log.partition_log import PartitionLog
 
 logger = logging.getLogger("odradek.log.cleaner")
 
@@ -72,6 +69,10 @@ class Job:
         """Segments that were not replaced yet, oldest first."""
         self.is_stopped = False
 
+    def stop(self) -> None:
+        """The worker is told to give it up."""
+        self.is_stopped = True
+
     @property
     def is_valid(self) -> bool:
         """Whether the log still is what the item says."""
@@ -94,11 +95,31 @@ class Slot:
         self.job: Job | None = None
         self.idle_since_ms = 0
 
+    def start(self, child: Child) -> None:
+        """There is a worker."""
+        self.child = child
+
+    def end(self) -> None:
+        """There is no worker any more."""
+        self.child = None
+
+    def begin(self, job: Job) -> None:
+        """The worker is given work."""
+        self.job = job
+
+    def finish(self) -> None:
+        """The worker has no work any more."""
+        self.job = None
+
+    def idle_from(self, now_ms: int) -> None:
+        """The worker has been without work since then."""
+        self.idle_since_ms = now_ms
+
 
 class LogCleaner:
     """See the module. Made by `LogManager`; `start_child` makes a worker."""
 
-    def __init__(self, manager: LogManager, start_child: StartChild) -> None:
+    def __init__(self, manager: Logs, start_child: StartChild) -> None:
         self._manager = manager
         self._start_child = start_child
         self._schedule = Schedule()
@@ -138,10 +159,10 @@ class LogCleaner:
         for slot in self._slots:
             if slot.child is not None:
                 slot.child.kill()
-                slot.child = None
+                slot.end()
             if slot.job is not None:
                 self._give_up(slot.job)
-                slot.job = None
+                slot.finish()
 
     @property
     def uncleanable(self) -> dict[str, int]:
@@ -270,21 +291,23 @@ class LogCleaner:
         if found is None:
             return
         log, cleanable = found
-        if slot.child is None or not slot.child.is_alive:
+        child = slot.child
+        if child is None or not child.is_alive:
             try:
-                slot.child = self._start_child()
+                child = self._start_child()
             except OSError as error:
                 logger.error("could not start a process for compaction: %s", error)
                 self._schedule.begin()
                 self._next_look_ms = now_ms + self._manager.config.log_cleaner_backoff_ms
                 self._has_cleaned = False
                 return
+            slot.start(child)
         self._number += 1
         item = work_item(log, cleanable, self._manager.config, self._number, self._share())
-        slot.job = Job(log, item)
+        slot.begin(Job(log, item))
         log.cleaning.begin()
-        self.statistics.max_compaction_delay_ms = cleanable.overdue_ms
-        slot.child.send(encode_item(item))
+        self.statistics.begun(cleanable.overdue_ms)
+        child.send(encode_item(item))
 
     def _serve(self, slot: Slot, now_ms: int) -> bool:
         """Take in what a worker says; whether it said something."""
@@ -297,17 +320,17 @@ class LogCleaner:
         job = slot.job
         if job is None:
             if messages:
-                slot.idle_since_ms = now_ms
+                slot.idle_from(now_ms)
             elif now_ms - slot.idle_since_ms > IDLE_MAX_MS:
                 child.kill()
         elif not child.is_alive:
-            slot.job = None
+            slot.finish()
             self._on_death(job)
         elif not job.is_valid and not job.is_stopped:
-            job.is_stopped = True
+            job.stop()
             child.send(encode_stop(job.item.number))
         if not child.is_alive:
-            slot.child = None
+            slot.end()
         return bool(messages)
 
     def _take_in(self, slot: Slot, message: Message) -> None:
@@ -318,10 +341,10 @@ class LogCleaner:
             case Replaced():
                 self._replace(job, message)
             case Done():
-                slot.job = None
+                slot.finish()
                 self._finish(job, message)
             case Failed():
-                slot.job = None
+                slot.finish()
                 self._on_failure(job, message)
 
     def _replace(self, job: Job, message: Replaced) -> None:
@@ -384,7 +407,7 @@ class LogCleaner:
     def _on_death(self, job: Job) -> None:
         partition = job.log.topic_partition
         logger.warning("the process that compacted %s has died", partition)
-        self.statistics.deaths += 1
+        self.statistics.died()
         was_valid = job.is_valid
         self._give_up(job)
         if was_valid and self._schedule.died(partition, job.log.directory.path):

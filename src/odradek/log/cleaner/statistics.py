@@ -41,6 +41,14 @@ class CleanerStatistics:
         self.last_look_ms = now_ms
         self.max_dirty_ratio = max_dirty_ratio
 
+    def begun(self, overdue_ms: int) -> None:
+        """A round over a log begins."""
+        self.max_compaction_delay_ms = overdue_ms
+
+    def died(self) -> None:
+        """A worker has died."""
+        self.deaths += 1
+
     def cleaned(self, done: Done) -> None:
         """A round over a log is done."""
         self.rounds += 1

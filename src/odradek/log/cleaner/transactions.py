@@ -23,6 +23,9 @@ class _Aborted:
         self.transaction = transaction
         self.has_batches = False
 
+    def on_batch(self) -> None:
+        self.has_batches = True
+
 
 class Transactions:
     """See the module. `aborted` are all that concern the offsets to come."""
@@ -47,7 +50,7 @@ class Transactions:
         if aborted is None:
             self._committed.add(batch.producer_id)
             return False
-        aborted.has_batches = True
+        aborted.on_batch()
         return True
 
     def on_control(self, batch: RecordBatch) -> bool:

@@ -115,10 +115,9 @@ def encode_stop(number: int) -> bytes:
 
 def decode_item(fields: dict[str, Any]) -> WorkItem:
     """The work of a line."""
-    item = WorkItem(**fields)
-    item.segments = [(base, size) for base, size in item.segments]
-    item.producers = [(producer, offset, epoch) for producer, offset, epoch in item.producers]
-    return item
+    pairs = [(base, size) for base, size in fields["segments"]]
+    producers = [(producer, offset, epoch) for producer, offset, epoch in fields["producers"]]
+    return WorkItem(**{**fields, "segments": pairs, "producers": producers})
 
 
 def _line(document: dict[str, Any]) -> bytes:

@@ -1,0 +1,46 @@
+"""What housekeeping needs of `LogManager`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Protocol
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.log.directory import LogDirectory
+from odradek.log.partition_log import PartitionLog
+from odradek.log.storage import Storage
+from odradek.model.topic_partition import TopicPartition
+
+
+class Logs(Protocol):
+    """All logs of a node, and its log directories."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings."""
+        ...
+
+    @property
+    def storage(self) -> Storage:
+        """What the logs share."""
+        ...
+
+    @property
+    def directories(self) -> Sequence[LogDirectory]:
+        """The log directories."""
+        ...
+
+    @property
+    def online_directories(self) -> Sequence[LogDirectory]:
+        """Those whose disk works."""
+        ...
+
+    def logs_in(self, directory: LogDirectory) -> Collection[PartitionLog]:
+        """The logs of a directory."""
+        ...
+
+    def get(self, partition: TopicPartition) -> PartitionLog | None:
+        """The log of a partition, if it is here."""
+        ...
+
+    def __iter__(self) -> Iterator[PartitionLog]: ...
