@@ -74,7 +74,7 @@ class NodeStorage:
         """
         identity = self.formatter.ensure(cluster_id)
         for directory in self.logs.directories:
-            directory.id = identity.directory_ids.get(directory.path)
+            directory.set_id(identity.directory_ids.get(directory.path))
         return identity
 
     def open_metadata_log(self) -> MetadataLog:
