@@ -33,7 +33,7 @@ from odradek.sim.workload import (
     TransactionalProducer,
     committed_offset,
 )
-from odradek.sim.world import World
+from odradek.sim.world import NoEnd, World
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
@@ -136,12 +136,17 @@ class Scenario:
         self.machine.start()
         ended: list[asyncio.Task[None]] = []
         self.loop.call_soon(lambda: ended.append(self.loop.create_task(self._direct())))
-        self.world.run_until(lambda: bool(ended) and ended[0].done())
+        try:
+            self.world.run_until(lambda: bool(ended) and ended[0].done())
+        except NoEnd as error:
+            self._violations += [*self.facts.violations, f"the clients have not finished: {error}"]
         if self.machine.is_running:
             self.machine.kill()
         for host in self.network.hosts.values():
             host.loop.close()
-        ended[0].result()
+        self.loop.close()
+        if ended[0].done():
+            ended[0].result()
 
     def outcome(self) -> Outcome:
         """What the run has shown."""

@@ -75,8 +75,6 @@ FENCED = frozenset({
 })  # fmt: skip
 """The transaction cannot go on: its producer asks for a new epoch."""
 REJOIN = frozenset({E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID})
-IN_FLIGHT_MAX = 4
-"""A broker remembers the last five batches of a producer."""
 TRANSACTION_TIMEOUT_MS = 20_000
 SESSION_TIMEOUT_MS = 6_000
 REJOIN_SHARE = 0.05
@@ -180,7 +178,12 @@ class _Unacknowledged(NamedTuple):
 
 
 class IdempotentProducer(Actor):
-    """Sends numbered records, up to `IN_FLIGHT_MAX` batches before the first is acknowledged."""
+    """Sends numbered records, to several partitions before the first is acknowledged.
+
+    Of one partition there is one batch at a time: a broker that has restarted knows only the last
+    batch of a producer (its snapshots hold no more, as those of Apache Kafka), and refuses an older
+    one that is repeated with OUT_OF_ORDER_SEQUENCE_NUMBER.
+    """
 
     def __init__(
         self, world: World, client: Client, facts: Facts, partitions: list[TopicPartition]
@@ -195,8 +198,8 @@ class IdempotentProducer(Actor):
         number = 0
         while not self.is_stopping:
             batches = []
-            for _ in range(self.random.randint(1, IN_FLIGHT_MAX)):
-                partition = self.random.choice(self._partitions)
+            count = self.random.randint(1, len(self._partitions))
+            for partition in self.random.sample(self._partitions, count):
                 count = self.random.choice((1, 1, 2, 5))
                 values = [f"{self.name} {number + each}" for each in range(count)]
                 number += count
@@ -226,14 +229,13 @@ class IdempotentProducer(Actor):
         for each, response in zip(batches, responses, strict=True):
             answer = response.responses[0].partition_responses[0]
             code = answer.error_code
-            follows_refused = any(earlier.partition == each.partition for earlier in refused)
             if code in (E.NONE, E.DUPLICATE_SEQUENCE_NUMBER):
                 self.facts.count("produced")
                 acknowledged = self.facts.acknowledged.setdefault(each.partition, {})
                 for index, value in enumerate(each.values):
                     has_offset = not code and answer.base_offset >= 0
                     acknowledged[value] = answer.base_offset + index if has_offset else -1
-            elif code in NOT_NOW or (code == E.OUT_OF_ORDER_SEQUENCE_NUMBER and follows_refused):
+            elif code in NOT_NOW:
                 refused.append(each)
             else:
                 self.unexpected("Produce", code)
