@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Of `make test`; 0: the tests run in one process.
+WORKERS ?= 0
 
-.PHONY: help env demo test test-compiled check bench compat format lock clean sim
+.PHONY: help env demo test test-compiled lint check bench compat proofs format lock clean sim
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -26,7 +28,7 @@ demo: $(VENV)/.demo  ## real data through the broker and Spark, reconciled
 	$(BIN)/odradek demo
 
 test: $(VENV)/.dev  ## the tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 # A second environment that has the wheel, and everything else from the first one.
 COMPILED := build/compiled
@@ -42,11 +44,13 @@ $(COMPILED)/.made: $(VENV)/.dev hatch_build.py pyproject.toml $(shell find src -
 test-compiled: $(COMPILED)/.made  ## the tests against the compiled wheel
 	ODRADEK_REQUIRE="$${ODRADEK_REQUIRE:+$$ODRADEK_REQUIRE,}compiled" $(COMPILED)/venv/bin/python -m pytest $(ARGS)
 
-check: $(VENV)/.dev  ## format, lint, types, who imports whom, sizes
+lint: $(VENV)/.dev  ## format, lint, types, who imports whom
 	$(BIN)/ruff format --check src tests bench compat
 	$(BIN)/ruff check src tests bench compat
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+check: lint  ## the same, and the tests of the code's form (make test runs them too)
 	$(BIN)/python -m pytest -q tests/tidy
 
 format: $(VENV)/.dev  ## format the code
@@ -58,6 +62,9 @@ compat: $(VENV)/.dev  ## other people's clients against a node
 
 sim: $(VENV)/.dev  ## a node in simulation: 200 seeds, each twice
 	$(BIN)/python -m tests.sim $(ARGS)
+
+proofs: $(VENV)/.dev  ## the long tests at full size, each stored in bench/proofs/results
+	$(BIN)/python -m bench.proofs $(ARGS)
 
 bench: $(VENV)/.dev  ## side by side with Apache Kafka
 	$(BIN)/python -m bench $(ARGS)

@@ -13,6 +13,8 @@ import psutil
 from compat.lab.toolchain import ROOT
 
 PATH_OPTIONS = ("--output", "--keep", "--directory")
+_BUT_RESULTS = (":!bench/results", ":!bench/proofs/results")
+"""What earlier runs stored does not change what is measured."""
 
 
 def facts() -> dict[str, object]:
@@ -53,7 +55,8 @@ def without_paths(words: Sequence[str]) -> list[str]:
 def commit() -> str:
     """The commit that is measured, with a `+` when files differ from it."""
     told = _git("rev-parse", "--short", "HEAD") or "unknown"
-    return f"{told}+" if _git("status", "--porcelain", "--untracked-files=no") else told
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *_BUT_RESULTS)
+    return f"{told}+" if changed else told
 
 
 def _git(*words: str) -> str:

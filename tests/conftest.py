@@ -1,10 +1,16 @@
-"""What holds for all tests: one seed for each run, and how a failure is repeated."""
+"""What holds for all tests: one seed for each run, how a failure is repeated, and who shares a worker.
+
+With `-n 2 --dist loadgroup` (`make test`) the tests of a file stay together, because they share
+what is expensive to start; some files stay together for the same reason.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +23,17 @@ settings.load_profile("odradek")
 FIGURES = "figures"
 """The property of a test's report that the summary of the run shows."""
 
+SHARED = ("tests/spark", "tests/oracle/test_java")
+"""Files with these beginnings share a worker: a Spark session, a process of Java."""
+FIRST = (
+    "tests/spark",
+    "tests/oracle/group_histories",
+    "tests/crash",
+    "tests/oracle/transactions",
+    "tests/compat",
+)
+"""What takes longest begins first, so that no worker is left alone with it in the end."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +41,28 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = run_seed()
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(seed)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_rank)
+
+
+def _path(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _group(item: pytest.Item) -> str:
+    path = _path(item)
+    name = next((each for each in SHARED if path.startswith(each)), path)
+    return str(PurePosixPath(name)).replace("/", ".")
+
+
+def _rank(item: pytest.Item) -> int:
+    path = _path(item)
+    ranks = (number for number, each in enumerate(FIRST) if path.startswith(each))
+    return next(ranks, len(FIRST))
 
 
 def pytest_report_header() -> str:
@@ -36,7 +75,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     shown = [
         (each.nodeid, text)
         for each in reports
-        if getattr(each, "when", None) == "call"
+        if getattr(each, "when", None) == "teardown"  # when the fixture ends
         for name, text in each.user_properties
         if name == FIGURES
     ]
@@ -58,7 +97,8 @@ def repeat_command(nodeid: str) -> str:
     run_seed()
     given = {name: each for name, each in os.environ.items() if name.startswith("ODRADEK_")}
     words = [f"{name}={shlex.quote(each)}" for name, each in sorted(given.items())]
-    return " ".join([*words, "python -m pytest", shlex.quote(nodeid)])
+    plain = re.sub(r"@[\w.]+$", "", nodeid)  # xdist appends the group
+    return " ".join([*words, "python -m pytest", shlex.quote(plain)])
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """`kill -9` under load: every acknowledged record is there afterwards, in order, once.
 
-A few kills by default; for the full run, and to be told what it did,
-`ODRADEK_KILLS=100 pytest tests/crash/test_kill_nine.py --log-cli-level=INFO`. The seed of the
+A few kills by default; `ODRADEK_KILLS=100 pytest tests/crash/test_kill_nine.py` for the full run. The seed of the
 moments at which the node dies is printed when something is wrong; ODRADEK_SEED sets it.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -19,25 +17,25 @@ from tests.support.run_seed import run_seed
 KILLS = int(os.environ.get("ODRADEK_KILLS", "4"))
 SEED = run_seed()
 
-logger = logging.getLogger(__name__)
 
-
-def play(loop: KillLoop) -> None:
+def play(loop: KillLoop, figures: list[str]) -> None:
     books = loop.run(KILLS)
     assert not books.complaints, f"seed {SEED}: {books.complaints[:10]}"
     assert books.acknowledged_count() == sum(books.sent) > KILLS * 300
-    logger.info("%d kills, %d records acknowledged, none lost", KILLS, books.acknowledged_count())
+    figures.append(f"{KILLS} kills, {books.acknowledged_count()} records acknowledged, none lost")
 
 
 @pytest.mark.timeout(120 + 20 * KILLS)
-def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    play(KillLoop(tmp_path, SEED))
+def test_nothing_acknowledged_is_lost(tmp_path: Path, figures: list[str]) -> None:
+    play(KillLoop(tmp_path, SEED), figures)
 
 
 @pytest.mark.timeout(120 + 20 * KILLS)
-def test_nothing_is_lost_or_comes_back_while_the_log_is_cleaned(tmp_path: Path) -> None:
+def test_nothing_is_lost_or_comes_back_while_the_log_is_cleaned(
+    tmp_path: Path, figures: list[str]
+) -> None:
     loop = CleaningLoop(tmp_path, SEED)
-    play(loop)
+    play(loop, figures)
     assert loop.rounds > 0
     assert loop.left_behind[".cleaned"] > 0
-    logger.info("%d rounds of cleaning; left after kills: %s", loop.rounds, loop.left_behind)
+    figures.append(f"{loop.rounds} rounds of cleaning; left after kills: {loop.left_behind}")

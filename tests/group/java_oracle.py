@@ -25,7 +25,7 @@ def ask(questions: Iterable[str]) -> list[str]:
         check=True,
         stdout=subprocess.PIPE,
         encoding="utf-8",
-        timeout=300,
+        timeout=3600,
     )
     return run.stdout.splitlines()
 

