@@ -1,0 +1,60 @@
+"""Several batches in one write, reads below the log's end, and truncations that are synced later."""
+
+from __future__ import annotations
+
+from tests.log.support import LaterExecutor, LogRoom, append, batch, values
+
+from odradek.log.log_appender import _pack_start
+from odradek.log.partition_log import reading
+from odradek.records.batch import LOG_OVERHEAD
+
+
+def given(*contents: bytes, first: int = 0) -> bytes:
+    payload = b""
+    for offset, content in enumerate(contents, first):
+        data = batch(content)
+        _pack_start(data, 0, offset, len(data) - LOG_OVERHEAD, 3)
+        payload += data
+    return payload
+
+
+def test_a_follower_writes_several_batches_at_once(room):
+    log = room.open()
+    log.append_as_follower(given(b"a"), 3)
+    writes = []
+    segment = log.active_segment
+    pwrite = segment._pwrite
+    segment._pwrite = lambda *arguments: writes.append(arguments) or pwrite(*arguments)
+    info = log.append_as_follower(given(b"b", b"c", b"d", first=1), 3)
+    assert (info.base_offset, info.last_offset, len(writes)) == (1, 3, 1)
+    assert values(log) == [b"a", b"b", b"c", b"d"]
+    assert log.leader_epoch == 3
+
+
+def test_the_tail_below_the_log_end_is_read_without_a_search(room, monkeypatch):
+    log = room.open()
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    monkeypatch.setattr(reading, "read", None)
+    data = log.read(0, 1 << 20, 2)
+    assert data.records.length == 2 * len(batch(b"a"))
+
+
+def test_an_append_waits_for_a_truncation(tmp_path):
+    works = []
+    room = LogRoom(tmp_path)
+    room.storage = room.new_storage(executor=LaterExecutor(lambda *each: works.append(each)))
+    log = room.open()
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    ended = []
+    assert log.truncate_to(1, ended.append)
+    assert log.log_end_offset == 1
+    assert (ended, len(works)) == ([], 1)
+    append(log, b"d")
+    assert ended == [None]
+    for work, done in works:
+        work()
+        done(None)
+    assert ended == [None]
+    assert values(log) == [b"a", b"d"]
