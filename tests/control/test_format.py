@@ -105,7 +105,7 @@ def properties(path, **changes):
     [
         ({"node_id": "2"}, "belongs to node 2, but node.id is 1; set node.id=2"),
         ({"version": "0"}, "version 0"),
-        ({"cluster_id": None}, "does not tell the cluster.id"),
+        ({"cluster_id": None}, "has no cluster.id"),
         ({"directory_id": None}, "no usable directory.id"),
         ({"directory_id": "short"}, "no usable directory.id"),
     ],

@@ -1,11 +1,12 @@
 """A connection from this node to another one: requests out, responses in, in order.
 
-`ClientMachine` decides; this shell connects, sends and receives by `env.Network` on the event loop.
-Requests and responses are bytes: encoding belongs to the caller. A response is handed over as a
-view into the receive buffer, so that fetched records need not be copied on their way to the log.
+`ClientMachine` decides; this module performs its decisions: it connects, sends and receives with
+`env.Network` on the event loop. Requests and responses are bytes: the caller encodes and decodes
+them. A response is passed to the caller as a view of the receive buffer, so that fetched records
+are not copied before they are appended to the log.
 
-`handshake` performs what comes before the first request: it is a generator that yields requests
-and is sent the responses, for example ApiVersions and SASL. It runs on every new connection.
+`handshake` runs on every new connection before the first request, for example for ApiVersions and
+SASL. It is a generator that yields requests and receives their responses.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _correlation = struct.Struct(">i").unpack_from
 _head = struct.Struct(">ihhi").pack
 
 HandshakeRequest = tuple[int, int, list[Buffer]]
-"""API key, version, and what follows the correlation id."""
+"""API key, API version, and the bytes after the correlation id."""
 Handshake = Callable[[], Generator[HandshakeRequest, bytes, None]]
 OnDone = Callable[[memoryview | None, RequestError | None], None]
 
@@ -91,16 +92,16 @@ class NodeClient:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests are sent at once."""
+        """Whether the connection is open, so that requests are sent immediately."""
         return self._machine.state is State.OPEN
 
     def send(
         self, api_key: int, api_version: int, parts: list[Buffer], timeout_ms: int, on_done: OnDone
     ) -> None:
-        """Send a request; `parts` follow the correlation id.
+        """Send a request; `parts` are the bytes after the correlation id.
 
-        `on_done` is called once: with what follows the response's correlation id, valid until it
-        returns, or with an error. It is not called from inside this method.
+        `on_done` is called once, never from inside this method: with the bytes after the response's
+        correlation id, valid until `on_done` returns, or with an error.
         """
         now_ms = self._now_ms()
         request = Request(api_key, api_version, parts, now_ms + timeout_ms, on_done)
@@ -109,7 +110,7 @@ class NodeClient:
     def call(
         self, api_key: int, api_version: int, parts: list[Buffer], timeout_ms: int
     ) -> asyncio.Future[bytes]:
-        """As `send`; the future has a copy of the response, or the error."""
+        """Send a request as `send` does; return a future with a copy of the response, or the error."""
         future: asyncio.Future[bytes] = self._loop.create_future()
 
         def on_done(response: memoryview | None, error: RequestError | None) -> None:
@@ -160,7 +161,7 @@ class NodeClient:
             return
         if self._timer is not None:
             if self._timer_ms <= deadline_ms:
-                return  # it looks again when it fires
+                return  # the timer checks the deadline again when it fires
             self._timer.cancel()
         self._timer_ms = deadline_ms
         delay_ms = max(0, deadline_ms - self._now_ms())
@@ -216,7 +217,7 @@ class NodeClient:
             self._link = None
 
     def on_lost(self, reason: str) -> None:
-        """The connection has ended, or cannot go on."""
+        """The connection has ended or cannot be used any more."""
         if self._connecting is not None and self._link is not None:
             self._link.fail_handshake(reason)  # `_connect` reports it
             return
@@ -224,24 +225,24 @@ class NodeClient:
         self._perform(self._machine.lost(self._now_ms(), reason))
 
     def on_response(self, correlation_id: int, response: memoryview) -> bool:
-        """A response has come; whether the connection can go on."""
+        """Process a response; return whether the connection can still be used."""
         request = self._machine.responded(correlation_id)
         if request is None:
             self.on_lost("a response came that no request waits for")
             return False
         try:
             request.on_done(response, None)
-        except Exception:  # one response may be handled wrongly, not end the others
+        except Exception:  # an error in one callback must not affect the other requests
             log.exception("the response to a request of API %d was not handled", request.api_key)
         return self.is_open
 
     def on_responses(self) -> None:
-        """Some responses have been handed over: others may be sent."""
+        """Responses were delivered, so further requests may be sent."""
         self._perform(self._machine.tick(self._now_ms()))
 
 
 class _Link:
-    """One transport of a client: frames in and out."""
+    """Sends and receives the frames of a client on one transport."""
 
     def __init__(
         self, transport: Transport, client: NodeClient, buffers: ReceiveBuffers, traffic: Traffic
@@ -256,7 +257,7 @@ class _Link:
         self._is_writing = False
         self._is_closed = False
         self._is_handing_over = False
-        """The view of a response is in use, further up the stack."""
+        """Whether a caller further up the stack still uses the view of a response."""
         self._handshake: asyncio.Future[bytes] | None = None
         transport.watch_readable(self._on_readable)
 
@@ -290,7 +291,7 @@ class _Link:
         self._output.queue([head, *parts], length + LENGTH_BYTES)
 
     def flush(self) -> None:
-        """Send what the transport takes; the rest when it takes more."""
+        """Send what the transport accepts now; the rest is sent when it accepts more."""
         if self._is_writing or self._is_closed or not self._output.parts:
             return
         try:
@@ -337,7 +338,7 @@ class _Link:
             self._client.on_responses()
 
     def _hand_over(self, view: memoryview, start: int, end: int) -> int:
-        """Hand over the complete responses; the position after them."""
+        """Deliver the complete responses; return the position after them."""
         while end - start >= LENGTH_BYTES:
             (size,) = _length(view, start)
             if not LENGTH_BYTES <= size <= RESPONSE_BYTES_MAX:

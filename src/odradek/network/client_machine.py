@@ -1,15 +1,16 @@
-"""Decides when a client connects, sends, waits and gives up. Performs no IO.
+"""Decides when a client connects, sends, retries and times out. Performs no IO.
 
 The owner reports events with the current time and performs the effects that are returned, in their
-order. Requests wait until the connection is open, are sent in the order of their submission, at
-most `in_flight_max` at a time, and are answered in that order.
+order. Requests wait until the connection is open, are sent in the order of their submission with at
+most `in_flight_max` in flight, and get their responses in that order.
 
-- A connection is made when a request waits. After a failure or a loss the next attempt waits for
-  an exponential back-off with jitter, which begins anew when a connection has been opened.
-- When a connection is lost, the requests in flight fail: nobody knows whether they were served.
-  Those that were not sent wait for the next connection.
-- When a request in flight times out, its connection is closed: responses come in order, so no later
-  one could be trusted to arrive either. A request that was not sent fails alone.
+- The client connects when a request waits. After a failed attempt or a lost connection, the next
+  attempt waits for an exponential back-off with jitter. An opened connection resets the back-off.
+- When a connection is lost, the requests in flight fail: it is unknown whether the node has
+  processed them. Requests that were not sent wait for the next connection.
+- When a request in flight times out, its connection is closed: responses come in order, so later
+  responses would not arrive either. When a request that was not sent times out, only this request
+  fails.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ JITTER = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Times of a client, named as Apache Kafka names them for its clients."""
+    """Timeouts and limits of a client; the settings are those of Apache Kafka's clients."""
 
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
@@ -42,11 +43,12 @@ class RequestError(Exception):
 
 
 class ConnectionLost(RequestError):
-    """The connection ended while the request was in flight: it may have been served or not."""
+    """The connection ended while the request was in flight: the node may or may not have processed
+    it."""
 
 
 class RequestTimedOut(RequestError):
-    """The response did not come in time: the request may have been served or not."""
+    """The response did not come in time: the node may or may not have processed the request."""
 
 
 class ClientClosed(RequestError):
@@ -69,12 +71,13 @@ class Request:
         self.api_key = api_key
         self.api_version = api_version
         self.parts = parts
-        """What follows the correlation id: the rest of the header, and the message."""
+        """The bytes after the correlation id: the rest of the header, and the message."""
         self.deadline_ms = deadline_ms
         self.on_done = on_done
-        """Is given what follows the response's correlation id, valid until it returns, or an error."""
+        """Called with the bytes after the response's correlation id, valid until it returns, or an
+        error."""
         self.correlation_id = 0
-        """Of the transmission; set when it is sent."""
+        """The correlation id, which is set when the request is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Close the connection, or stop connecting. Nothing is to be reported."""
+    """Close the connection, or stop connecting. The owner reports nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Tell whoever made the request."""
+    """Report the error to the caller of the request."""
 
     request: Request
     error: RequestError
@@ -108,7 +111,7 @@ Effect = Connect | Disconnect | Send | Fail
 
 
 class State(Enum):
-    """Of the connection."""
+    """State of the connection."""
 
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
@@ -124,7 +127,7 @@ class ClientMachine:
         self._random_bytes = random_bytes
         self.state = State.DISCONNECTED
         self._attempts = 0
-        """To connect, since a connection was open."""
+        """Attempts to connect since the last open connection."""
         self._connect_not_before_ms = 0
         self._waiting: deque[Request] = deque()
         self._in_flight: deque[Request] = deque()
@@ -133,7 +136,7 @@ class ClientMachine:
     # -- events -----------------------------------------------------------------------------
 
     def submit(self, now_ms: int, request: Request) -> list[Effect]:
-        """A request is to be sent."""
+        """Add a request, to be sent when possible."""
         if self.state is State.CLOSED:
             return [Fail(request, ClientClosed("the client is closed"))]
         self._waiting.append(request)
@@ -147,22 +150,21 @@ class ClientMachine:
         return self._go_on(now_ms)
 
     def lost(self, now_ms: int, reason: str) -> list[Effect]:
-        """Connecting failed, or the connection has ended and is closed already."""
+        """Connecting failed, or the connection has ended; it is closed already."""
         if self.state not in (State.CONNECTING, State.OPEN):
             return []
         return [*self._fail_in_flight(now_ms, reason), *self._go_on(now_ms)]
 
     def responded(self, correlation_id: int) -> Request | None:
-        """A response came: the request that it answers; None if it answers none that waits first.
-
-        The next request is sent by `tick`.
+        """Return the request of a response; None if it is not the oldest. `tick` sends the next
+        one.
         """
         if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
             return None
         return self._in_flight.popleft()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Time has passed, or a response has come."""
+        """Decide what to do after time has passed or a response has come."""
         effects: list[Effect] = []
         late = [request for request in self._in_flight if request.deadline_ms <= now_ms]
         if late:
@@ -178,7 +180,7 @@ class ClientMachine:
         return effects + self._go_on(now_ms)
 
     def close(self) -> list[Effect]:
-        """No request is served any more."""
+        """Fail all requests and accept no more."""
         if self.state is State.CLOSED:
             return []
         was_connected = self.state is not State.DISCONNECTED
@@ -190,7 +192,7 @@ class ClientMachine:
         return effects
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` has something to do; None if only another event can change anything."""
+        """When `tick` must be called next; None if there is nothing to do before another event."""
         times = [request.deadline_ms for request in (*self._in_flight, *self._waiting)]
         if self.state is State.DISCONNECTED and self._waiting:
             times.append(self._connect_not_before_ms)
@@ -221,7 +223,7 @@ class ClientMachine:
             yield Send(request)
 
     def _fail_in_flight(self, now_ms: int, reason: str) -> list[Effect]:
-        """The connection is gone."""
+        """Fail all requests in flight, because the connection is lost."""
         self.state = State.DISCONNECTED
         settings = self._settings
         delay_ms = self._exponential(
@@ -233,7 +235,7 @@ class ClientMachine:
         return effects
 
     def _exponential(self, least_ms: int, most_ms: int, after: int = 0) -> int:
-        """Doubles with each attempt after so many; up to a fifth more or less."""
+        """A time that doubles with each attempt, with a jitter of 20 %."""
         doublings = min(max(0, self._attempts - after), 30)
         middle = min(least_ms << doublings, most_ms)
         chance = int.from_bytes(self._random_bytes(4), "big") / 2**32

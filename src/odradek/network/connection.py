@@ -1,14 +1,15 @@
-"""One client's connection: frames in, responses out, in order, never more than it can hold.
+"""One client's connection: receives frames, sends responses in order, with bounded memory.
 
 `on_readable` receives into the buffer that all connections of the server share, cuts frames out of
-it, and hands each to the dispatcher as a memoryview that is valid until the dispatcher returns.
-The dispatcher answers a frame at once (`respond`), or later (`defer`, then `Slot.complete`).
+it, and hands each to the dispatcher as a memoryview that is valid until the dispatcher returns. The
+dispatcher responds immediately (`respond`), or later (`defer`, then `Slot.complete`).
 
-Each part of a connection's state has one owner: `Input` the bytes that were received and not
-processed, `ResponseOrder` the responses that wait for an earlier one, `Output` what is to be sent.
-The connection decides when frames are processed. They are not while a deferred response is
-outstanding (but see `responses.py`), while output could not be sent, and while the client is muted.
-Then a little is read ahead, and after that the client's bytes stay in the network: back-pressure.
+Each part of a connection's state has one owner: `Input` has the bytes that were received and not
+processed, `ResponseOrder` the responses that wait for an earlier one, `Output` the bytes to send.
+The connection decides when frames are processed. It processes none while a deferred response is
+outstanding (but see `responses.py`), while output cannot be sent, and while the client is muted.
+Then it reads a little ahead, and leaves the rest of the client's bytes in the network:
+back-pressure.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from odradek.network.responses import ResponseOrder, Slot
 from odradek.network.traffic import Traffic
 
 OUTPUT_BYTES_MAX = 1024 * 1024
-"""Responses collected while pipelined requests are processed; then they are sent."""
+"""Responses of pipelined requests are collected up to this limit, then sent."""
 FRAME_BYTES_MIN = 8
-"""The fixed part of the oldest request header."""
+"""The fixed part of request header version 0."""
 
 _length = struct.Struct(">i").unpack_from
 
 
 class Owner(Protocol):
-    """What a connection needs of its server; `Server` has it."""
+    """What a connection needs from its server; implemented by `Server`."""
 
     request_bytes_max: int
-    """A longer frame is refused."""
+    """The connection is closed when a longer frame is announced."""
 
     @property
     def dispatch(self) -> Callable[[Connection, memoryview], None]:
-        """Serves a frame."""
+        """Process one frame."""
         ...
 
     @property
@@ -109,18 +110,18 @@ class Connection:
         self.peer = Peer(*transport.peer_address, listener, *transport.local_address, self.close)
         self.closed = False
         self._sweeps = 0
-        """Of the server for idle connections, since the last sign of life."""
+        """Number of the server's sweeps for idle connections since this one was last active."""
         self._input = Input(owner.buffers, self._receive)
         self._order = ResponseOrder()
         self._output = Output(transport, self._traffic, self._order)
         self.respond = self._output.respond
-        """The answer to the frame being dispatched: its parts, and their length in bytes."""
+        """The response to the frame being dispatched: its parts, and their length in bytes."""
         self._is_processing = False
-        """Frames are being dispatched, further up the stack."""
+        """Whether frames are being dispatched further up the stack."""
         self._is_stopped = False
-        """No frame may be processed now."""
+        """Whether no frame may be processed now."""
         self._is_writing = False
-        """The transport did not take all output; it is watched."""
+        """Whether the transport did not accept all output and is watched."""
         self._is_muted = False
         self._muted_until = 0.0
         self._unmute_timer: asyncio.TimerHandle | None = None
@@ -192,7 +193,7 @@ class Connection:
             self._input.keep(view, position, end)
 
     def _read_ahead(self) -> None:
-        """Bytes arrived while none may be processed: hold a few, notice the end of the stream."""
+        """Read a few bytes while none may be processed, to notice the end of the stream."""
         received = self._input.read_ahead()
         if received is None:
             self._is_reading = False
@@ -204,7 +205,7 @@ class Connection:
             self._sweeps = 0
 
     def _continue(self) -> None:
-        """Process what is held, if nothing stands against it any more, then receive again."""
+        """If frames may be processed again, process the bytes that are held, then receive more."""
         if self.closed or self._is_muted or self._is_writing or self._order.blocks:
             return
         self._is_stopped = False
@@ -220,21 +221,21 @@ class Connection:
     # -- output -----------------------------------------------------------------------------
 
     def defer(self, overlap: bool = False) -> Slot:
-        """A place for the answer to the frame being dispatched, to be completed later.
+        """Return a slot for the response to the frame being dispatched, to be completed later.
 
-        With `overlap` further Produce requests may be processed meanwhile.
+        With `overlap`, further Produce requests may be processed before that.
         """
         if not overlap:
             self._is_stopped = True
         return self._order.open(overlap, self._on_slot_completed)
 
     def _on_slot_completed(self) -> None:
-        """Send the answers whose turn has come."""
+        """Send the responses that wait for no earlier one."""
         if self.closed:
             return
         self._output.queue_ready()
         if self._is_processing:
-            # Answered before the dispatcher returned.
+            # The slot was completed before the dispatcher returned.
             self._is_stopped = self._order.blocks or self._is_muted or self._is_writing
             return
         if self._output.parts:
@@ -243,7 +244,7 @@ class Connection:
             self._continue()
 
     def flush(self) -> None:
-        """Send what can be sent now; the rest when the transport takes it."""
+        """Send what the transport accepts now; the rest is sent when it accepts more."""
         if self._is_writing or self.closed:
             return
         try:
@@ -271,10 +272,10 @@ class Connection:
     # -- throttling -------------------------------------------------------------------------
 
     def mute(self, delay_ms: int) -> None:
-        """Process nothing more from this client for a while (KIP-219).
+        """Stop processing this client's requests for a while (KIP-219).
 
-        Responses are sent meanwhile, the one that tells the client of its throttling above all. Of
-        several delays the one that ends last counts.
+        Responses are still sent, among them the one with the throttle time. Of several delays, the
+        one that ends last applies.
         """
         until = self._loop.time() + delay_ms / 1000
         if self.closed or delay_ms <= 0 or (self._is_muted and until <= self._muted_until):
@@ -295,20 +296,20 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is being received, processed or sent."""
+        """Whether nothing is being received, processed or sent."""
         return not (self._output.parts or self._order.slots or self._input.memory)
 
     def count_sweep(self) -> int:
-        """One more sweep for idle connections; how many there were since the last sign of life.
+        """Count a sweep for idle connections; return the number since the last activity.
 
-        A client that waits for a response, or is muted, is not idle. One that sent half a request,
-        or takes nothing of a response, is.
+        A client that waits for a response, or is muted, is not idle. A client that sent part of a
+        request, or does not read its response, is idle.
         """
         self._sweeps = 0 if self._order.slots or self._is_muted else self._sweeps + 1
         return self._sweeps
 
     def refuse(self) -> None:
-        """Send the answers that are ready, as far as the transport takes them, and close."""
+        """Send the ready responses as far as the transport accepts them, and close."""
         self.flush()
         self.close()
 

@@ -1,10 +1,10 @@
 """The bytes that a connection has received and not processed.
 
 Usually there are none: frames are dispatched from the shared buffer that they were received into.
-Bytes stay here in two situations. The beginning of a frame waits for its rest: `receive` goes on
-with it, in place and no further than its end, or, if it is short, from the beginning of the shared
-buffer. Or the connection may not process anything now: then `read_ahead` takes a little more, so
-that the end of the stream is noticed, and no more than `READ_AHEAD_BYTES_MAX` is held.
+Bytes are held here in two situations. (1) The rest of a frame has not arrived: `receive` receives
+it behind its beginning, up to the end of the frame; a short beginning is copied to the shared
+buffer first. (2) The connection may not process anything now: `read_ahead` receives a little more,
+so that the end of the stream is noticed, and holds at most `READ_AHEAD_BYTES_MAX`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from odradek.network.receive_buffers import (
 )
 
 READ_AHEAD_BYTES_MAX = 64 * 1024
-"""Held of a client that may not be served yet; then nothing more is received."""
+"""While a client's requests may not be processed, no more than this is received and held."""
 LENGTH_BYTES = 4
-"""A frame begins with the length of the rest, as a big-endian integer."""
+"""A frame begins with the length of its rest, a big-endian integer of this many bytes."""
 _READ_AHEAD_BYTES_MIN = 1024
 
 _length = struct.Struct(">i").unpack_from
@@ -31,7 +31,7 @@ Receive = Callable[[memoryview], int]
 
 
 class Input:
-    """See the module: `memory[start:end]`, if there is memory."""
+    """See the module. The bytes are `memory[start:end]`, if there is memory."""
 
     __slots__ = ("_buffers", "_receive", "end", "memory", "start", "stop")
 
@@ -43,13 +43,13 @@ class Input:
         self.start = 0
         self.end = 0
         self.stop = 0
-        """Where in memory the first frame ends, which may be behind it; 0 while that is unknown."""
+        """Where the first frame ends in memory, possibly behind the memory's end; 0 if unknown."""
 
     def __len__(self) -> int:
         return self.end - self.start
 
     def keep(self, view: memoryview, start: int, end: int) -> None:
-        """Hold `view[start:end]`, which may be a part of what is held, and nothing else."""
+        """Hold only `view[start:end]`, which may be a part of the bytes that are held already."""
         count = end - start
         size = LENGTH_BYTES + _length(view, start)[0] if count >= LENGTH_BYTES else 0
         if view is self.memory and len(view) <= max(LENT_BYTES_MIN, GROWTH * count):
@@ -68,11 +68,11 @@ class Input:
     def receive(self) -> tuple[memoryview, int, int, int]:
         """Receive more of the frame whose beginning is held.
 
-        Returns a view and the part of it, from its second to its third item, that holds all
-        unprocessed bytes; it is valid until `keep` or `clear`. The fourth is how many bytes came.
+        Returns (view, start, end, received): `view[start:end]` are all unprocessed bytes, valid
+        until `keep` or `clear`; `received` is the number of new bytes.
 
         Raises:
-            BlockingIOError, OSError: as the transport; what is held stays.
+            BlockingIOError, OSError: as the transport; the held bytes are kept.
         """
         memory = self.memory
         assert memory is not None
@@ -94,7 +94,7 @@ class Input:
         return memory, self.start, end, received
 
     def read_ahead(self) -> int | None:
-        """Receive a little of what cannot be processed now; bytes received, None if enough is held.
+        """Receive a few bytes for later; return how many, or None if enough are held.
 
         Raises:
             BlockingIOError, OSError: as the transport.
@@ -121,7 +121,7 @@ class Input:
     def _move(
         self, view: memoryview, start: int, end: int, memory: memoryview, size: int
     ) -> memoryview:
-        """Hold a copy, whose first frame has `size` bytes, in `memory`, which is returned."""
+        """Copy the bytes, whose first frame has `size` bytes, into `memory`, and return it."""
         count = end - start
         memory[:count] = view[start:end]
         self.clear()

@@ -1,4 +1,4 @@
-"""Listeners: a name, an address, and errors that say what to do."""
+"""Listeners: their names and addresses, how they are bound, and errors that say what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HINTS = {
 
 
 class ListenError(Exception):
-    """A listener cannot be opened; says which, why, and what to do."""
+    """A listener cannot be opened; the message says which one, why, and what to do."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Endpoint:
     host: str
     """As it was configured; empty for all addresses of the machine."""
     port: int
-    """The one that was bound, if 0 was configured."""
+    """The port; if 0 was configured, the one that the system chose."""
     listener: Listener
 
 
@@ -44,12 +44,14 @@ def bind(
     option: str = "--port",
     options: StreamOptions = DEFAULT_OPTIONS,
 ) -> Endpoint:
-    """Reserve the address of a listener; port 0 takes a free one, no host is all of this machine.
+    """Bind the address of a listener.
 
-    Nobody can connect before `listen`, which is up to whoever serves it.
+    Port 0 chooses a free port; an empty host means all addresses. Clients can connect after the
+    server of the listener has called `listen`.
 
     Raises:
-        ListenError: the address cannot be had; `option` is named as what helps.
+        ListenError: the address cannot be bound; the message names `option` as the setting to
+            change.
     """
     try:
         listener = network.bind(host, port, options)
@@ -63,10 +65,10 @@ def bind(
 
 
 def listen(endpoint: Endpoint, backlog: int, option: str = "--port") -> None:
-    """Let clients connect.
+    """Accept connections in the system's backlog.
 
     Raises:
-        ListenError: another process bound the same address at the same time, and was first.
+        ListenError: another process bound the same address at the same time and listens first.
     """
     try:
         endpoint.listener.listen(backlog)

@@ -1,8 +1,8 @@
-"""What one connection has to send: responses, or a client's requests.
+"""The bytes that one connection has to send: responses, or a client's requests.
 
-A response that is ready waits behind those of earlier requests (`ResponseOrder`), then it is queued.
-`send` gives the transport as much as it takes. Runs of bytes leave together; file ranges leave
-without passing through this process, where the transport can do that.
+A ready response waits until the responses to earlier requests are queued (`ResponseOrder`); then it
+is queued. `send` passes to the transport as much as it accepts. Adjacent bytes are sent in one
+call; file ranges are sent without a copy into this process where the transport supports it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from odradek.network.responses import Part, ResponseOrder
 from odradek.network.traffic import Traffic
 
 COPIED_BYTES_PER_TURN = 256 * 1024
-"""Of ranges that are in memory; then other connections have their turn. Copying a megabyte takes
-half a millisecond, and a consumer on the same machine takes it as fast as it is sent. What the
-kernel sends from a file is not bounded: it is not copied."""
+"""Bytes of in-memory ranges sent before other connections get their turn. Copying a megabyte takes
+half a millisecond, and a consumer on the same machine reads as fast as it is sent. Bytes that the
+kernel sends from a file are not limited, because they are not copied."""
 
 
 class Output:
@@ -26,18 +26,18 @@ class Output:
     def __init__(
         self, transport: Transport, traffic: Traffic, order: ResponseOrder | None = None
     ) -> None:
-        """`order` is what `respond` needs."""
+        """`order` is needed for `respond` only."""
         self._order = order or ResponseOrder()
         self._traffic = traffic
         self._transport = transport
         self._send = transport.send
         self.parts: list[Part] = []
-        """What is to be sent, in order."""
+        """The bytes and ranges to send, in order."""
         self.queued_bytes = 0
-        """Of what was added since everything had been sent."""
+        """Bytes that were added since the queue was last empty."""
 
     def respond(self, parts: list[Part], length: int) -> None:
-        """The response to the latest request: `length` bytes in `parts`."""
+        """Add the response to the latest request: `length` bytes in `parts`."""
         if self._order.slots is not None:
             self._order.add(parts)
         else:
@@ -45,22 +45,22 @@ class Output:
             self.queued_bytes += length
 
     def queue(self, parts: list[Part], length: int) -> None:
-        """So many bytes in `parts`, behind everything that is queued."""
+        """Queue `length` bytes in `parts`."""
         self.parts += parts
         self.queued_bytes += length
 
     def queue_ready(self) -> None:
-        """Queue the responses whose turn has come."""
+        """Queue the responses that wait for no earlier one."""
         ready = self._order.take_ready()
         self.queue(ready, sum(map(len, ready)))
 
     def clear(self) -> None:
-        """Forget what was not sent."""
+        """Drop everything that was not sent."""
         self.parts.clear()
         self.queued_bytes = 0
 
     def send(self) -> bool:
-        """Send as much as the transport takes; whether that is everything.
+        """Send as much as the transport accepts; return whether everything was sent.
 
         Raises:
             OSError: the connection is lost, or a file cannot be read.
@@ -83,17 +83,17 @@ class Output:
                     self._send_file(part)
                 del parts[0]
         except BlockingIOError:
-            if parts:  # or nothing but empty ones was left
+            if parts:  # or only empty parts were left
                 return False
         self.queued_bytes = 0
         return True
 
     def _send_bytes(self, parts: list[Part]) -> bool:
-        """Send the bytes before the next range; whether all were taken."""
+        """Send the bytes before the next range; return whether all were accepted."""
         count = stop = len(parts)
         if count == 1 or isinstance(parts[1], FileRange):
             stop = 1
-            data: Buffer = parts[0]  # type: ignore[assignment]  # no range, as the caller saw
+            data: Buffer = parts[0]  # type: ignore[assignment]  # not a range
         else:
             try:
                 data = b"".join(parts)  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ class Output:
             self._advance(part, sent)
 
     def _send_memory(self, part: BufferedRange, allowed: int) -> bool:
-        """Send so many bytes of the range at most; whether that is all of it."""
+        """Send at most `size_max` bytes of the range; return whether all of it was sent."""
         end = part.position + min(part.length, allowed)
         while part.position < end:
             self._advance(part, self._send(part.memory[part.position : end]))

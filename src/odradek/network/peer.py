@@ -8,14 +8,14 @@ NULL_CLIENT_ID = b"\xff\xff"
 
 
 def nothing() -> None:
-    """What closing means without a connection."""
+    """Do nothing: the default of `Peer.close`."""
 
 
 class Peer:
     """Addresses, listener and identity of a client; one per connection.
 
-    Handlers get it in the context of a request, the quick ways get it alone: what is decided once
-    for a connection (a verdict on a topic, a quota) can be kept with it.
+    Handlers get it in the context of a request, fast paths get it directly. Decisions that are made
+    once per connection (access to a topic, a quota) can be stored with it.
 
     `software_name` and `software_version` come with ApiVersions (KIP-511); `principal` is
     `User:ANONYMOUS` until authentication exists.
@@ -53,25 +53,25 @@ class Peer:
         self.local_port = local_port
         self.principal = "User:ANONYMOUS"
         self.client_id: str | None = None
-        """That of the request that is being dispatched; most clients never change it."""
+        """The client id of the request being dispatched; most clients never change it."""
         self.client_id_on_wire = NULL_CLIENT_ID
-        """The same in the request's header: a length of two bytes, and the bytes."""
+        """The client id as encoded in the request header: a length of two bytes, and the bytes."""
         self.software_name = ""
         self.software_version = ""
         self.close = close
-        """Closes the connection, where Kafka's answer is that."""
+        """Closes the connection, for requests to which Kafka reacts in this way."""
 
     def name_software(self, name: str, version: str) -> None:
-        """Note the client library, as ApiVersions told it."""
+        """Set the name and version of the client library, from ApiVersions."""
         self.software_name = name
         self.software_version = version
 
     def on_closed(self) -> None:
-        """The connection is closed: it cannot be closed from here any more."""
+        """The connection is closed: `close` does nothing any more."""
         self.close = nothing
 
     def use_client_id(self, on_wire: bytes) -> None:
-        """A request has another client id than the one before; `on_wire` is `client_id_on_wire`."""
+        """Set the client id of the current request; `on_wire` is `client_id_on_wire`."""
         self.client_id_on_wire = on_wire
         is_null = on_wire[0] > 0x7F
         self.client_id = None if is_null else str(on_wire[2:], "utf-8", "replace")

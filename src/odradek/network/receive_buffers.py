@@ -1,30 +1,32 @@
-"""Memory that connections receive into, reused.
+"""Reusable memory that connections receive into.
 
-Fresh memory is expensive to receive into: it is cleared first, and the kernel maps every page of it
+Receiving into new memory is expensive: it is cleared first, and the kernel maps every page of it
 when it is touched. So most bytes are received into one buffer that all connections of a server
 share. It is in use only from a receive until the frames in it have been dispatched.
 
-An incomplete frame needs memory of its own until the rest has arrived. It is lent, and given back
-when the frame has been dispatched; a few spare buffers of each size are kept. How much is lent
-depends on the bytes that have arrived, not on the length that the client claims.
+An incomplete frame needs memory of its own until the rest has arrived. The connection borrows it
+(`lend`) and returns it (`give_back`) when the frame has been dispatched; a few spare buffers of
+each size are kept. The size depends on the bytes that have arrived, not on the length that the
+client claims.
 """
 
 from __future__ import annotations
 
 SHARED_BYTES = 256 * 1024
-"""Several requests fit, and the processor's cache still holds them when they are written."""
+"""Large enough for several requests, small enough to stay in the processor's cache until written.
+"""
 MARGIN_BYTES = 4096
 """Batches are often a power of two long; a request has this much more around them."""
 SIZES = tuple((1 << exponent) + MARGIN_BYTES for exponent in range(14, 21))
-"""Of the buffers that are kept, from 16 KB to 1 MB. A larger frame's buffer is not kept."""
+"""Sizes of the buffers that are kept, from 16 KB to 1 MB. Larger buffers are not kept."""
 SPARE_BYTES_MAX = 2 * 1024 * 1024
-"""Kept of each size."""
+"""Number of spare buffers of each size."""
 SMALL_BYTES_MAX = 2048
-"""The beginning of a frame is copied exactly if it is not longer."""
+"""An incomplete frame of at most this many bytes is copied into memory of exactly its size."""
 LENT_BYTES_MIN = SIZES[2]
-"""A longer beginning has a buffer for the whole frame, if the frame is not longer than this;"""
+"""A longer one gets a buffer for the whole frame, if the frame is not longer than this;"""
 GROWTH = 4
-"""otherwise the buffer has at most so many times the bytes that have arrived."""
+"""otherwise the buffer has at most this many times the bytes that have arrived."""
 
 
 class ReceiveBuffers:
@@ -38,13 +40,13 @@ class ReceiveBuffers:
 
     @property
     def spare_bytes(self) -> int:
-        """Memory that is kept and not lent."""
+        """Bytes of spare buffers that nobody has borrowed."""
         return sum(size * len(buffers) for size, buffers in self._spare.items())
 
     def lend(self, count: int, size: int) -> memoryview:
-        """Memory for a frame of `size` bytes of which `count` have arrived.
+        """Return memory for a frame of `size` bytes of which `count` have arrived.
 
-        It has room for all of them, or for more than `count`, or `count` is small.
+        It holds the whole frame, or more than `count` bytes, or `count` is small.
         """
         if count <= SMALL_BYTES_MAX:
             return memoryview(bytearray(count))
@@ -58,7 +60,7 @@ class ReceiveBuffers:
         return spare.pop() if spare else memoryview(bytearray(length))
 
     def give_back(self, memory: memoryview) -> None:
-        """Nobody uses what was lent any more."""
+        """Return a buffer from `lend` that is not used any more."""
         spare = self._spare.get(len(memory))
         if spare is not None and (len(spare) + 1) * len(memory) <= SPARE_BYTES_MAX:
             spare.append(memory)

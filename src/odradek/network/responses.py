@@ -1,9 +1,9 @@
 """The order of the responses of one connection.
 
-Responses leave in the order of the requests. A request that cannot be answered at once opens a
+Responses are sent in the order of the requests. A request whose response is not ready opens a
 `Slot`; responses to later requests wait behind it. While there are slots, no further request is
 dispatched, as in Apache Kafka, except Produce requests behind deferred Produce requests: their
-order is fixed when they are appended, and only the acknowledgement is late.
+order is fixed when they are appended, and only the response comes later.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from odradek.env.file_range import FileRange
 
 Part = bytes | bytearray | memoryview | FileRange
-"""Of a response: bytes, or a range of a file that is sent without a copy."""
+"""Part of a response: bytes, or a range of a file that is sent without a copy."""
 
 
 class Slot:
-    """The place of a response that does not exist yet."""
+    """The place of a response that is not ready."""
 
     __slots__ = ("_on_completed", "parts")
 
@@ -30,7 +30,7 @@ class Slot:
         """None until the slot is completed."""
 
     def complete(self, parts: list[Part]) -> None:
-        """Give the response; empty for a request that gets none."""
+        """Set the response; empty for a request that gets none."""
         assert self.parts is None, "a request is answered once"
         self.parts = parts
         if self._on_completed is not None:
@@ -44,9 +44,9 @@ class ResponseOrder:
 
     def __init__(self) -> None:
         self.slots: deque[Slot] | None = None
-        """None if no response has to wait."""
+        """None if no response waits."""
         self.overlaps = False
-        """Whether there are slots, all of them of Produce requests."""
+        """Whether there are slots and all belong to Produce requests."""
 
     @property
     def blocks(self) -> bool:
@@ -54,7 +54,7 @@ class ResponseOrder:
         return self.slots is not None and not self.overlaps
 
     def open(self, overlap: bool, on_completed: Callable[[], None]) -> Slot:
-        """A slot behind all others. With `overlap` Produce requests may follow.
+        """Return a new last slot. With `overlap`, Produce requests may follow.
 
         `on_completed` is called when it is completed.
         """
@@ -68,12 +68,12 @@ class ResponseOrder:
         return slot
 
     def add(self, parts: list[Part]) -> None:
-        """A response that is ready, and waits behind the slots."""
+        """Add a ready response behind the open slots."""
         assert self.slots is not None
         self.slots.append(Slot(parts=parts))
 
     def take_ready(self) -> list[Part]:
-        """The parts of the responses whose turn has come; they are forgotten here."""
+        """Remove and return the parts of the responses that wait for no earlier one."""
         ready: list[Part] = []
         slots = self.slots
         while slots and (parts := slots[0].parts) is not None:

@@ -1,7 +1,7 @@
-"""Accepts the connections of listeners, and holds them.
+"""Accepts the connections of listeners and owns them.
 
-Limits (frame size, connections in all and per address, idle time) are enforced here; each refusal is
-counted and logged with its reason.
+This module enforces the limits: frame size, number of connections (total and per address) and idle
+time. It counts each refusal and logs its reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IDLE_SWEEPS = 8
 ACCEPTS_PER_TURN = 64
 ACCEPT_RETRY_SECONDS = 1.0
 DRAIN_QUICK_TURNS = 20
-"""Turns of the loop in which most answers have left; after them it is looked less often."""
+"""Turns of the loop in which most responses are sent; after them the check is less frequent."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ Dispatch = Callable[[Connection, memoryview], None]
 
 
 class Server:
-    """The connections of a node, for the listeners that were bound for it.
+    """The connections of a node, for its bound listeners.
 
     Runs on one asyncio loop; `dispatch` gets every frame.
     """
@@ -64,7 +64,7 @@ class Server:
     ) -> None:
         self.dispatch = dispatch
         self.end_turn = end_turn
-        """Called after the requests of one wake-up were dispatched and answers were sent."""
+        """Called after the requests of one wake-up were dispatched and responses were sent."""
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
         self.buffers = ReceiveBuffers()
@@ -87,7 +87,7 @@ class Server:
         """Accept connections on all listeners.
 
         Raises:
-            ListenError: another process does on one of the addresses.
+            ListenError: another process listens on one of the addresses.
         """
         for endpoint in self.endpoints:
             listen(endpoint, self.limits.listen_backlog)
@@ -106,7 +106,7 @@ class Server:
             except BlockingIOError:
                 return
             except OSError as error:
-                # Out of descriptors: the connection stays in the backlog; look again later.
+                # Out of descriptors: the connection stays in the backlog; try again later.
                 log.warning("cannot accept a connection on %s: %s", endpoint.name, error.strerror)
                 endpoint.listener.unwatch()
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._watch, endpoint)
@@ -127,7 +127,7 @@ class Server:
         self.connections[Connection(transport, listener, self, self._loop)] = None
 
     def use_limits(self, limits: Limits) -> None:
-        """Use other limits from now on; open connections stay."""
+        """Apply other limits to new connections; open connections stay open."""
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
 
@@ -158,7 +158,7 @@ class Server:
 
     def _sweep_idle(self) -> None:
         for connection in list(self.connections):
-            # One more: the first one may come right after the last sign of life.
+            # One more sweep, because the first may come right after the last activity.
             if connection.count_sweep() > IDLE_SWEEPS:
                 connection.close()
         self._schedule_sweep()
@@ -166,7 +166,7 @@ class Server:
     # -- the end ----------------------------------------------------------------------------
 
     async def drain(self, timeout_ms: int) -> None:
-        """Accept nothing more, let answers under way leave, then close all connections."""
+        """Stop accepting, send the outstanding responses, then close all connections."""
         self._closing = True
         if self._sweep is not None:
             self._sweep.cancel()

@@ -13,9 +13,9 @@ class Traffic:
         self.bytes_out = 0
 
     def count_in(self, count: int) -> None:
-        """So many bytes were received."""
+        """Add to the number of received bytes."""
         self.bytes_in += count
 
     def count_out(self, count: int) -> None:
-        """So many bytes were sent."""
+        """Add to the number of sent bytes."""
         self.bytes_out += count

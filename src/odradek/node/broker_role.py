@@ -1,4 +1,4 @@
-"""The broker of a node: what serves clients, from its registration to its controlled shutdown."""
+"""The broker of a node: it serves clients, from its registration to its controlled shutdown."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class BrokerRole:
         endpoints: Sequence[BoundEndpoint],
         on_loaded: Callable[[int], None],
     ) -> None:
-        """The partition logs are loaded, and so is the metadata.
+        """Requires loaded partition logs and metadata, and empty `replicas`.
 
-        `replicas` is empty. `on_loaded` is called with the number of records of each partition
-        that a coordinator has loaded.
+        `on_loaded` is called with the number of records of each partition that a coordinator has
+        loaded.
         """
         loop = asyncio.get_running_loop()
         self._metadata = metadata
@@ -110,7 +110,7 @@ class BrokerRole:
         coordinators.startup()
 
     def _install_publishers(self) -> None:
-        """Follow the metadata. The coordinators hear of a change before the replicas."""
+        """Subscribe to metadata changes. The coordinators get each change before the replicas."""
         broker = self.broker
         self._storage.listen(broker.replicas.go_offline)
         loader = self._metadata.loader
@@ -123,10 +123,10 @@ class BrokerRole:
         self._settings.listen(on_config)
 
     async def register(self, advertised: Sequence[Endpoint], rack: str | None) -> None:
-        """Register the broker and unfence it, so that clients are sent to it.
+        """Register the broker and unfence it, so that clients use it.
 
         Raises:
-            ApiError: the controller refuses.
+            ApiError: the controller rejected the registration.
         """
         await self._lifecycle.register(
             advertised,
@@ -142,13 +142,13 @@ class BrokerRole:
         return self._lifecycle.epoch
 
     async def drain(self) -> None:
-        """Answer waiting requests, accept nothing more and stop the coordinators."""
+        """Respond to waiting requests, stop accepting, and stop the coordinators."""
         self.broker.replicas.expire_all()
         await self.service.drain()
         await self.stop_coordinators()
 
     async def stop_coordinators(self) -> None:
-        """Fail what waits for a coordinator, and end what runs for them."""
+        """Fail the requests that wait for a coordinator, and stop the coordinators' tasks."""
         broker = self.broker
         broker.transactions.shutdown()
         broker.groups.shutdown()
@@ -156,7 +156,7 @@ class BrokerRole:
         await broker.topic_creation.close()
 
     async def shut_down(self) -> None:
-        """Tell the controller that this broker stops."""
+        """Notify the controller that this broker shuts down."""
         try:
             await self._lifecycle.shut_down(self._metadata.loader.image.offset)
         except ApiError as error:

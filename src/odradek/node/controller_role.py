@@ -1,4 +1,4 @@
-"""The controller of a node, and the listeners that serve it."""
+"""The controller of a node, and its listeners."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ControllerRole:
         random_bytes: RandomBytes,
         metadata: NodeMetadata,
     ) -> None:
-        """The metadata is not started: the controller registers as its listener here."""
+        """Register the controller as a listener of the metadata, which is not started yet."""
         self._config = config
         self._clock = clock
         self._service: Service | None = None
@@ -50,7 +50,7 @@ class ControllerRole:
         """Accept connections on the controller's listeners, if there are any.
 
         Raises:
-            ListenError: another process was first at an address.
+            ListenError: another process listens on an address already.
         """
         if endpoints:
             dispatcher = Dispatcher(controller_table(broker), self._clock)
@@ -58,11 +58,11 @@ class ControllerRole:
             self._service.start()
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Dynamic settings have changed."""
+        """Apply changed dynamic settings."""
         if self._service is not None:
             self._service.update_config(config)
 
     async def drain(self) -> None:
-        """Accept nothing more, and wait until open requests are answered."""
+        """Stop accepting, and wait until the responses to open requests are sent."""
         if self._service is not None:
             await self._service.drain()

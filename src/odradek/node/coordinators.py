@@ -1,4 +1,4 @@
-"""The coordinators of a broker: which parts they need of each other and of the node."""
+"""The coordinators of a broker: which other parts each of them needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 
 class Coordinators(NamedTuple):
-    """Everything that coordinates, under the names that `Broker` gives it."""
+    """The coordinators, under the names that `Broker` uses."""
 
     groups: GroupCoordinator
     producer_ids: ProducerIds
@@ -31,12 +31,12 @@ class Coordinators(NamedTuple):
     verification: Verification
 
     def listen(self, replicas: ReplicaManager) -> None:
-        """Follow which partitions this broker leads."""
+        """Follow the leader elections of this broker's partitions."""
         replicas.leadership_listeners[OFFSETS_TOPIC] = self.groups
         replicas.leadership_listeners[TRANSACTION_TOPIC] = self.transactions
 
     def startup(self) -> None:
-        """Answer questions from now on."""
+        """Start to serve requests."""
         self.groups.startup()
         self.transactions.startup()
 
@@ -53,9 +53,9 @@ def compose(
     executor: Executor,
     on_loaded: Callable[[int], None],
 ) -> Coordinators:
-    """Make them.
+    """Create the coordinators.
 
-    `broker_epoch` gives the epoch of this broker's registration. `on_loaded` is called with the
+    `broker_epoch` returns the epoch of this broker's registration. `on_loaded` is called with the
     number of records of each partition that a coordinator has loaded.
     """
     groups = GroupCoordinator(

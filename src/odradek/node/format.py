@@ -1,13 +1,13 @@
-"""Formatting: what a data directory holds before the node first starts, and whose it is.
+"""Formats the data directories of a node, and checks which cluster and node they belong to.
 
 Each log directory gets `meta.properties` (cluster, node, id of the directory) and
-`bootstrap.checkpoint` (the first records of the metadata log). The metadata directory also gets
-the snapshot that names the voters, unless controller.quorum.voters does (kraft.version 0).
-`meta.properties` is written last: a directory without it is not formatted, whatever else a crash
-has left there. The files are Apache Kafka's.
+`bootstrap.checkpoint` (the first records of the metadata log). The metadata directory also gets the
+snapshot that names the voters, unless controller.quorum.voters names them (kraft.version 0).
+`meta.properties` is written last: a directory without it is not formatted, even if a crash left
+other files there. The files have Apache Kafka's formats.
 
-A node that finds its directories empty formats them by itself. One that finds them formatted for
-another cluster or node, or holding partitions without a word on whose they are, does not start.
+A node formats empty directories when it starts. It does not start if a directory is formatted for
+another cluster or node, or holds partitions but no `meta.properties`.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ DEFAULT_LEVELS: Mapping[str, int] = {
     GROUP_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
-"""Levels of a new cluster; as Apache Kafka 4.3's, but for share and streams groups."""
+"""Feature levels of a new cluster: those of Apache Kafka 4.3 without share and streams groups."""
 
 FALLBACK_ENDPOINT = VoterEndpoint("CONTROLLER", "localhost", 9093)
-"""How the voters record names this node's controller while no listener serves it."""
+"""Name of this node's controller endpoint in the voters record while no listener serves it."""
 
 
 class FormatError(Exception):
-    """The directories cannot be used; the message says what to do."""
+    """The directories cannot be used. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose directories these are."""
+    """The cluster and node that the directories belong to."""
 
     cluster_id: str
     node_id: int
     directory_ids: Mapping[str, bytes]
-    """By the path of the log directory."""
+    """The id of each log directory, by its path."""
     bootstrap: tuple[Message, ...]
-    """The first records of the metadata log, for when it is empty."""
+    """The first records of the metadata log, used if the log is empty."""
     is_new: bool
-    """Whether they were formatted just now."""
+    """Whether this start formatted the directories."""
 
 
 class Formatter:
@@ -90,7 +90,7 @@ class Formatter:
         now_ms: int,
         levels: Mapping[str, int] = DEFAULT_LEVELS,
     ) -> None:
-        """`levels` are those of a new cluster, by feature."""
+        """`levels` are the feature levels of a new cluster, by feature name."""
         self._config = config
         self._file_system = file_system
         self._random_bytes = random_bytes
@@ -106,7 +106,7 @@ class Formatter:
     # -- reading --------------------------------------------------------------------------------
 
     def read(self) -> Identity | None:
-        """Whose directories they are; None if none of them is formatted.
+        """Return the identity of the directories; None if none of them is formatted.
 
         Raises:
             FormatError: they contradict each other or the configuration.
@@ -142,7 +142,7 @@ class Formatter:
             )
         for key in ("cluster.id", "node.id"):
             if key not in content:
-                raise FormatError(f"{name} does not tell the {key}; restore it from a backup")
+                raise FormatError(f"{name} has no {key}; restore it from a backup")
         return content
 
     def _agreed(self, known: Mapping[str, Mapping[str, str]], key: str) -> str:
@@ -176,7 +176,7 @@ class Formatter:
     # -- writing --------------------------------------------------------------------------------
 
     def ensure(self, cluster_id: str | None = None) -> Identity:
-        """Whose directories they are; those that are empty are formatted first.
+        """Format the empty directories; return the identity of all.
 
         Raises:
             FormatError: they cannot be used, or belong to another cluster than `cluster_id`.
@@ -199,8 +199,7 @@ class Formatter:
         )
 
     def format(self, cluster_id: str | None = None, standalone: bool = True) -> Identity:
-        """Format all directories, none of which may be formatted; the cluster id is drawn if it
-        is not given.
+        """Format all directories; without `cluster_id`, choose a random one.
 
         `standalone`: this node is the only voter, unless controller.quorum.voters names them.
 
@@ -212,7 +211,7 @@ class Formatter:
             path = next(iter(identity.directory_ids))
             raise FormatError(
                 f"{path} is formatted already, for cluster {identity.cluster_id}; "
-                "move it away to begin anew"
+                "move it away to format a new one"
             )
         cluster_id = self._new_cluster_id() if cluster_id is None else _checked(cluster_id)
         ids = self._format(self._paths, cluster_id, standalone)
@@ -241,9 +240,10 @@ class Formatter:
         return ids
 
     def _check_empty(self, path: str) -> None:
-        """A directory that contains directories is in use, even without meta.properties.
+        """Raise FormatError if a directory contains directories:
 
-        Plain files may lie there (a configuration, a log of the process), as with Apache Kafka.
+        it is in use, even without meta.properties. It may contain plain files (a configuration, a
+        log of the process), as with Apache Kafka.
         """
         try:
             entries = self._file_system.scan(path)
@@ -265,7 +265,8 @@ class Formatter:
             )
 
     def _is_harmless(self, path: str, name: str) -> bool:
-        """Whether a directory may be there before formatting: the system's, or a broken-off start's."""
+        """Whether a directory may exist before formatting: the system or an interrupted start made
+        it."""
         if name != str(METADATA_PARTITION):
             return name == "lost+found" or name.startswith(".")
         return not any(each.name.endswith(LOG) for each in self._file_system.scan(f"{path}/{name}"))
@@ -277,7 +278,7 @@ class Formatter:
         replace_file(self._file_system, f"{path}/{BOOTSTRAP}", b"".join(batches))
 
     def _bootstrap_records(self) -> list[Message]:
-        """metadata.version first, the others by name; levels of 0 are no records."""
+        """Return the bootstrap records: metadata.version first, then by name; none for level 0."""
         others = sorted(name for name in self._levels if name != METADATA_VERSION)
         return [
             FeatureLevelRecord(name=name, feature_level=self._levels[name])
@@ -337,7 +338,7 @@ def _directory_id(path: str, content: Mapping[str, str]) -> bytes:
 
 
 def _checked(cluster_id: str) -> str:
-    """A cluster id that Apache Kafka would take too."""
+    """Return the cluster id if Apache Kafka accepts it too."""
     try:
         uuids.from_text(cluster_id)
     except ValueError:

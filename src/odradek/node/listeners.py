@@ -1,4 +1,5 @@
-"""The listeners of a node: the addresses are reserved first, and served when all is ready."""
+"""The listeners of a node: the addresses are bound first, and connections are accepted when the
+node is ready."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from odradek.network.server import Limits, Server
 
 
 def limits_of(config: BrokerConfig) -> Limits:
-    """The limits of a server's connections."""
+    """Return the limits of a server's connections."""
     return Limits(
         request_bytes_max=config.socket_request_max_bytes,
         connections_max=config.max_connections,
@@ -25,13 +26,13 @@ def limits_of(config: BrokerConfig) -> Limits:
 
 
 class BoundListeners:
-    """The reserved addresses of a node. Each group of them is served by one server."""
+    """The bound addresses of a node, grouped by the server that serves them."""
 
     def __init__(self, config: BrokerConfig, network: Network) -> None:
-        """Reserve all addresses.
+        """Bind all addresses.
 
         Raises:
-            ListenError: one cannot be had; none is reserved.
+            ListenError: one cannot be bound; then none stays bound.
         """
         self.broker: list[Endpoint] = []
         self.controller: list[Endpoint] = []
@@ -53,7 +54,7 @@ class BoundListeners:
             raise
 
     def advertised(self, config: BrokerConfig) -> Sequence[AdvertisedEndpoint]:
-        """The broker's advertised addresses; a port of 0 is the one that was bound."""
+        """The broker's advertised addresses; a port of 0 is replaced by the bound one."""
         bound: Mapping[str, int] = {endpoint.name: endpoint.port for endpoint in self.broker}
         return [
             AdvertisedEndpoint(
@@ -63,7 +64,7 @@ class BoundListeners:
         ]
 
     def release(self) -> None:
-        """Give the addresses up."""
+        """Close the addresses."""
         for endpoint in (*self.broker, *self.controller):
             endpoint.listener.close()
 
@@ -78,7 +79,7 @@ class Service:
         endpoints: Iterable[Endpoint],
         end_turn: Callable[[], None] = lambda: None,
     ) -> None:
-        """`end_turn` is called after the requests of one wake-up were served."""
+        """`end_turn` is called after the requests of one wake-up were dispatched."""
         self._config = config
         self.dispatcher = dispatcher
         self.server = Server(dispatcher, limits_of(config), endpoints, end_turn)
@@ -87,15 +88,15 @@ class Service:
         """Accept connections.
 
         Raises:
-            ListenError: another process was first at an address.
+            ListenError: another process listens on an address already.
         """
         self.server.start()
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Settings have changed."""
+        """Apply changed settings."""
         self.server.use_limits(limits_of(config))
 
     async def drain(self) -> None:
-        """Accept nothing more, and wait until open requests are answered."""
+        """Stop accepting, and wait until the responses to open requests are sent."""
         await self.server.drain(self._config.odradek_shutdown_timeout_ms)
         await self.dispatcher.drain()

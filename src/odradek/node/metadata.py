@@ -1,4 +1,4 @@
-"""The metadata of a node: the raft client, and the loader that publishes what is committed.
+"""The metadata of a node: the raft client, and the loader that publishes committed records.
 
 Every node has this part, whatever its roles. A controller registers as a listener of the raft
 client before `start`; a broker installs its publishers when the metadata is loaded.
@@ -39,7 +39,7 @@ class NodeMetadata:
         executor: Executor,
         on_failure: Callable[[], None],
     ) -> None:
-        """`local` is this node as a voter. The metadata log belongs to this part from now on.
+        """`local` describes this node as a voter. This object owns the metadata log from now on.
 
         Raises:
             QuorumError: this node cannot be part of the quorum of its log.
@@ -61,11 +61,11 @@ class NodeMetadata:
         self.raft.register(self._snapshots)
 
     def start(self) -> None:
-        """Take part in the quorum."""
+        """Join the quorum."""
         self.raft.start()
 
     async def close(self) -> None:
-        """Commit what is decided, then resign and close the metadata log."""
+        """Commit the appended records, then resign and close the metadata log."""
         self.publishers.close()
         await self._snapshots.close()
         try:
@@ -75,7 +75,7 @@ class NodeMetadata:
 
 
 def _static_voters(config: BrokerConfig) -> list[Voter]:
-    """The voters of the configuration, for a quorum of kraft.version 0."""
+    """Return the configured voters, for a quorum of kraft.version 0."""
     name = next(iter(config.controller_listener_names), "CONTROLLER")
     return [
         Voter(ReplicaKey(node_id, uuids.ZERO), (VoterEndpoint(name, host, port),))

@@ -1,9 +1,10 @@
 """The node's metrics for Prometheus.
 
-Nothing is computed before a scrape: each family of metrics is a function that walks the
-parts of the node and yields what it finds. Names are those that dashboards for Apache Kafka look
-for (its JMX names as the usual exporter rules write them), and `odradek_...` for what only we
-have. `metrics_server` asks from a thread of its own: what changes meanwhile is copied first.
+Nothing is computed before a scrape: each family of metrics is a function that reads the parts of
+the node and yields samples. Names are those that dashboards for Apache Kafka expect (its JMX names
+as converted by the usual exporter rules), and `odradek_...` for metrics that Apache Kafka does not
+have. `metrics_server` calls these functions on another thread, so they copy changing collections
+first.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class MetricSources(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One number with its labels. `suffix` tells the parts of a summary apart."""
+    """One number with its labels. `suffix` distinguishes the parts of a summary."""
 
     labels: Mapping[str, str]
     value: float
@@ -41,9 +42,10 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A metric: its name, `counter`, `gauge` or `summary`, a sentence, its numbers.
+    """A metric: its name, its type (`counter`, `gauge` or `summary`), its help text and its
+    samples.
 
-    The name of a counter gets `_total` when it is shown.
+    The exposed name of a counter ends with `_total`.
     """
 
     name: str
@@ -53,7 +55,7 @@ class Family(NamedTuple):
 
 
 def families(node: MetricSources) -> Iterator[Family]:
-    """All metrics of a node."""
+    """Yield all metrics of a node."""
     for section in (
         _topics,
         _replicas,
@@ -70,9 +72,10 @@ def families(node: MetricSources) -> Iterator[Family]:
 def _walk(
     section: Callable[[MetricSources], Iterator[Family]], node: MetricSources
 ) -> list[Family]:
-    """What a section yields, from another thread than the one that changes it.
+    """Return what a section yields, read on another thread than the one that changes the data.
 
-    A dictionary that grows while it is walked ends the walk with a RuntimeError: then once more.
+    If a dictionary grows during the iteration, a RuntimeError is raised: then the section is read
+    again.
     """
     for _ in range(WALKS_MAX - 1):
         try:

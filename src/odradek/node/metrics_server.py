@@ -1,9 +1,8 @@
 """Serves the node's metrics to Prometheus over HTTP.
 
-Connections are accepted on the event loop, one request each. The metrics are collected and written
-by the executor: with thousands of partitions that takes longer than a turn of the loop may. The
-library that writes them, `prometheus_client`, is imported there too, so the start of the node does
-not pay for it.
+Connections are accepted on the event loop, one request each. The executor collects and formats the
+metrics: with thousands of partitions this would block the loop for too long. The executor also
+imports `prometheus_client`, which formats them, so that it does not delay the start of the node.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ log = logging.getLogger("odradek.node")
 
 REQUEST_BYTES_MAX = 16 * 1024
 CONNECTIONS_MAX = 16
-"""At a time; others wait to be accepted."""
+"""Maximum number of open connections; others wait to be accepted."""
 TIMEOUT_SECONDS = 30.0
-"""Of a connection, from its acceptance to its end."""
+"""Maximum duration of a connection."""
 _BACKLOG = 16
 _OPTION = "--metrics-port"
 _END = b"\r\n\r\n"
@@ -41,10 +40,10 @@ class MetricsServer:
     """Serves the metrics, at every path, from `start` to `close`. Lives on the loop's thread."""
 
     def __init__(self, network: Network, host: str, port: int) -> None:
-        """Reserve the port; 0 takes a free one.
+        """Bind the port; 0 chooses a free one.
 
         Raises:
-            ListenError: it cannot be had.
+            ListenError: it cannot be bound.
         """
         self._endpoint = bind(network, "metrics", host, port, _OPTION)
         self.port = self._endpoint.port
@@ -53,10 +52,10 @@ class MetricsServer:
         self._exchanges: set[_Exchange] = set()
 
     def start(self, executor: Executor, collect: Collect) -> None:
-        """Answer requests; `executor` calls `collect` for each.
+        """Serve requests; `executor` calls `collect` for each.
 
         Raises:
-            ListenError: another process was first at the port.
+            ListenError: another process listens on the port already.
         """
         self._executor = executor
         self._collect = collect
@@ -88,7 +87,7 @@ class MetricsServer:
         self._accept_again()
 
     def scrape(self, target: str, headers: dict[str, str]) -> asyncio.Future[bytes]:
-        """The response to a request."""
+        """Return the response to a request."""
         assert self._executor is not None
         return call(self._executor, lambda: self._scrape(target, headers), Pool.GENERAL)
 
@@ -118,7 +117,7 @@ class MetricsServer:
 
 
 class _Exchange:
-    """One connection: a request, its response, the end."""
+    """One connection: receives a request, sends its response and closes."""
 
     def __init__(self, transport: Transport, server: MetricsServer) -> None:
         self._transport = transport
@@ -181,7 +180,7 @@ class _Exchange:
             if not self._output.send():
                 return
         except OSError as error:
-            log.debug("a client left before it had its metrics: %s", error)
+            log.debug("a client disconnected before it received its metrics: %s", error)
         self.close()
 
     def close(self) -> None:
@@ -200,10 +199,10 @@ def _response(status: str, body: bytes, *headers: str) -> bytes:
 
 
 class _Collector:
-    """What `prometheus_client` asks on a scrape."""
+    """The collector that `prometheus_client` calls on a scrape."""
 
     def __init__(self, collect: Collect, names: Container[str] | None) -> None:
-        """`names`: of the samples that are wanted; None for all."""
+        """`names`: the names of the requested samples; None for all."""
         self._collect = collect
         self._names = names
 

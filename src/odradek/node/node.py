@@ -1,15 +1,15 @@
-"""The composition of a node: it creates the parts of a process, starts and stops them in order.
+"""A node: creates the parts of the process, starts and stops them in order.
 
-Start, in this order, so that nothing is seen before it is ready:
+The steps of a start, in an order that exposes no part before it is ready:
 
-1. lock the log directories, and reserve the addresses of the listeners: a node that cannot have
-   them has changed nothing;
+1. lock the log directories, and bind the addresses of the listeners: if this fails, nothing has
+   been changed;
 2. format the directories if they are empty;
 3. open the metadata log and become its leader; all committed metadata is loaded then;
 4. load the partition logs, and recover them after a crash;
 5. register the broker with its addresses, unfence it, and accept connections.
 
-Stop, in the opposite order: wait for open requests, shut the broker down, resign, close the logs
+A stop has the opposite order: wait for open requests, shut the broker down, resign, close the logs
 and mark them as cleanly shut down.
 """
 
@@ -48,7 +48,7 @@ log = logging.getLogger("odradek.node")
 class Node:
     """A broker and a controller in one process (`process.roles=broker,controller`).
 
-    `start` and `stop` run on the loop that serves.
+    `start` and `stop` run on the event loop.
     """
 
     broker: Broker
@@ -78,7 +78,7 @@ class Node:
         self._executor = executor
         self._cluster_id = cluster_id
         self.failed: asyncio.Event = asyncio.Event()
-        """Set when the node cannot go on: its metadata log or all its log directories failed."""
+        """Set when the node must stop: its metadata log or all its log directories failed."""
         self.on_loaded: Callable[[int], None] = lambda records: None
         """Called with the number of records of each partition that a coordinator has loaded."""
         self._listeners: BoundListeners | None = None
@@ -90,12 +90,12 @@ class Node:
     # -- start ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start everything; clients are served when this returns.
+        """Start all parts; the node serves clients when this returns.
 
         Raises:
-            DirectoryInUse, FormatError, ListenError: with what to do about it.
-            LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk failed, or
-                does not hold what it should.
+            DirectoryInUse, FormatError, ListenError: the message says what to do.
+            LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk failed, or its
+                files are damaged or inconsistent.
         """
         executor = self._executor = self._executor or ThreadExecutor(asyncio.get_running_loop())
         try:
@@ -128,7 +128,7 @@ class Node:
             listeners = self._bind()
             self.identity = storage.format(self._cluster_id)
         except Exception:
-            storage.release()  # nothing works in the directories, and this process may live on
+            storage.release()  # unlock the directories, because this process may continue to run
             raise
         metadata = await self._start_metadata(executor)
         metadata.loader.install(metadata.cache)
@@ -143,7 +143,7 @@ class Node:
             self._metrics.start(executor, lambda: families(self.metric_sources()))
 
     def _bind(self) -> BoundListeners:
-        """Reserve all addresses."""
+        """Bind all addresses."""
         config = self.config
         if config.odradek_metrics_port >= 0:
             self._metrics = MetricsServer(
@@ -153,7 +153,7 @@ class Node:
         return self._listeners
 
     async def _start_metadata(self, executor: Executor) -> NodeMetadata:
-        """Open the metadata log and become its leader; what is committed is loaded then."""
+        """Open the metadata log, become its leader, and load the committed records."""
         directory_id = self.identity.directory_ids[self.config.metadata_log_dir]
         metadata = self._metadata = NodeMetadata(
             self.config,
@@ -206,12 +206,12 @@ class Node:
         return role
 
     def _report_loaded(self, records: int) -> None:
-        self.on_loaded(records)  # it may be set after the start
+        self.on_loaded(records)  # `on_loaded` may be set after the start
 
     # -- running ----------------------------------------------------------------------------
 
     def metrics_port(self) -> int:
-        """The port that metrics are served at; -1 if they are not."""
+        """The port of the metrics server; -1 if there is none."""
         return -1 if self._metrics is None else self._metrics.port
 
     def metric_sources(self) -> MetricSources:
@@ -233,7 +233,7 @@ class Node:
     # -- stop -------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Stop in good order."""
+        """Stop the parts in order."""
         if self._metrics is not None:
             self._metrics.close()
         if self._tick is not None:

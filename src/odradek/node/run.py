@@ -1,4 +1,4 @@
-"""Runs a node in the foreground: the loop, signals, and what a person sees."""
+"""Runs a node in the foreground: the event loop, signals, and console output."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ log = logging.getLogger("odradek.node")
 
 
 class StartError(Exception):
-    """The node cannot start; the message says why and what to do."""
+    """The node cannot start. The message says why and what to do."""
 
 
 FAILURES = (
     DamagedFile, DirectoryInUse, DiskFull, FormatError, ListenError, LogDirectoryOffline,
     MetadataError, QuorumError,
 )  # fmt: skip
-"""What may keep a node from starting; anything else is a defect of ours."""
+"""Expected errors of a start; any other exception is a defect of Odradek."""
 
 FREEZE_RECORDS = 10_000
-"""After a coordinator has loaded so many, they are kept from the garbage collector, which held up
-the loop for 100 ms to look through a million offsets in vain."""
+"""After a coordinator has loaded this many records, they are excluded from garbage collection,
+which blocked the loop for 100 ms to scan a million offsets and found no garbage."""
 
 
 def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
-    """Run a node until it is told to stop; the exit code of the process.
+    """Run a node until a signal stops it; return the exit code of the process.
 
-    `on_ready` is called once it serves. The first SIGINT or SIGTERM stops the node in good
-    order, the second one at once.
+    `on_ready` is called when the node serves clients. The first SIGINT or SIGTERM shuts the node
+    down cleanly, the second one ends it immediately.
 
     Raises:
-        StartError: with what to do.
+        StartError: the node cannot start.
     """
     raise_descriptor_limit()
     loop, selector = new_event_loop()
-    # It cancels what a start that failed, or was interrupted, has left, and waits for it.
+    # Cancels the tasks that a failed or interrupted start has left, and waits for them.
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(_run(Node(config, selector), on_ready))
 
@@ -62,7 +62,7 @@ def _what_to_do(error: Exception) -> str:
 async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    # Almost nothing that a start creates is garbage: collections would take a fifth of its time.
+    # Almost nothing that a start creates is garbage: collections would take 20 % of its time.
     gc.disable()
     try:
         await node.start()
@@ -78,7 +78,7 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    # What lives now lives as long as the node: the collector need not look at it again.
+    # All existing objects live as long as the node: exclude them from garbage collection.
     gc.collect()
     gc.freeze()
     node.on_loaded = _keep_from_collector
@@ -94,6 +94,6 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
 
 
 def _keep_from_collector(records: int) -> None:
-    """A coordinator has loaded so many records, which stay as long as it does."""
+    """Exclude the records that a coordinator has loaded, which live as long as it does."""
     if records >= FREEZE_RECORDS:
         gc.freeze()

@@ -1,4 +1,4 @@
-"""Which handlers a node serves, and how they are bound to its parts."""
+"""The tables of the handlers that a node serves, bound to the parts of the node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from odradek.network.peer import Peer
 Bound = Callable[[RequestContext, Any], Any]
 Quick = Callable[[Peer, memoryview, int, int, int], bytes | None]
 Table = dict[int, tuple[Handler, Bound, Quick | None]]
-"""By API key: the handler, its function of (context, request), and its quick one if it has one."""
+"""By API key: the handler, its function of (context, request), and its fast path if it has one."""
 
 
 def handlers() -> Iterator[Handler]:
@@ -30,7 +30,7 @@ def handlers() -> Iterator[Handler]:
 
 
 def broker_table(broker: Broker) -> Table:
-    """What broker listeners serve."""
+    """Return the handlers of broker listeners."""
     table: Table = {}
     for handler in _broker_handlers(broker.config):
         if handler.handle is not None:
@@ -42,7 +42,7 @@ def broker_table(broker: Broker) -> Table:
 
 
 def _broker_handlers(config: BrokerConfig) -> Iterator[Handler]:
-    """The handlers that broker listeners serve, in the versions that the configuration allows."""
+    """Return the handlers of broker listeners, with the versions that the configuration enables."""
     for handler in handlers():
         if handler.handle is None and not handler.forwarded:
             continue
@@ -59,7 +59,7 @@ def _key(handler: Handler) -> int:
 
 
 def controller_table(broker: Broker) -> Table:
-    """What controller listeners serve."""
+    """Return the handlers of controller listeners."""
     table: Table = {}
     for handler in handlers():
         if handler.controller is not None:
@@ -68,5 +68,5 @@ def controller_table(broker: Broker) -> Table:
 
 
 def served_versions(config: BrokerConfig) -> list[tuple[int, int, int]]:
-    """The answer of ApiVersions on broker listeners: (API key, lowest, highest version)."""
+    """Return the API versions of broker listeners: (API key, lowest, highest version)."""
     return sorted((_key(each), *each.versions) for each in _broker_handlers(config))

@@ -1,4 +1,4 @@
-"""What follows when settings change while the node runs."""
+"""Applies settings that change while the node runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("odradek.node")
 
 
 class TopicConfigs:
-    """The settings of topics by the newest image. A `Publisher`."""
+    """A `Publisher`: the settings of topics in the newest metadata image."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
@@ -36,17 +36,17 @@ class TopicConfigs:
         self.image = image
 
     def update_config(self, config: BrokerConfig) -> None:
-        """The broker's settings have changed; they are the defaults of topics."""
+        """Apply changed broker settings, which are the defaults of topics."""
         self.config = config
 
     def __call__(self, topic: str) -> TopicConfig:
-        """Those of one topic; the same object for all topics without settings of their own."""
+        """Return the settings of a topic; topics without own settings share one object."""
         overrides = self.image.configs.of(ResourceType.TOPIC, topic)
         return self.config.topic_config(overrides) if overrides else self.config.topic_defaults
 
 
 class SettingsPublisher:
-    """A `Publisher`: hands changed settings to those who use them. It comes after `TopicConfigs`."""
+    """A `Publisher`: passes changed settings to the parts that use them. Runs after `TopicConfigs`."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class SettingsPublisher:
         for resource, settings in delta.configs.changed.items():
             _warn_of(resource, settings or {})
             if resource.type == ResourceType.TOPIC:
-                if resource.name in self._broker.replicas.by_name:  # else it has no logs yet
+                if resource.name in self._broker.replicas.by_name:  # a new topic has no logs yet
                     topic_config = self._topic_configs(resource.name)
                     self._broker.logs.update_topic_config(resource.name, topic_config)
             elif resource.type == ResourceType.CLIENT_METRICS:
@@ -100,7 +100,7 @@ class SettingsPublisher:
                 self.configure_client_metrics(resource.name, dict(settings))
 
     def configure_client_metrics(self, name: str, settings: dict[str, str]) -> None:
-        """A subscription for client telemetry has changed."""
+        """Apply a changed subscription of client metrics."""
         try:
             self._broker.client_telemetry.machine.configure(name, settings)
         except ApiError as error:
@@ -108,7 +108,7 @@ class SettingsPublisher:
 
 
 def _warn_of(resource: ConfigResource, settings: Mapping[str, str]) -> None:
-    """Say which of a resource's settings do nothing."""
+    """Log which of a resource's settings have no effect."""
     kind = ResourceType(resource.type)
     for name, text in settings.items():
         setting = setting_of(kind, name)
@@ -119,7 +119,8 @@ def _warn_of(resource: ConfigResource, settings: Mapping[str, str]) -> None:
 
 
 class CoordinatorPublisher:
-    """A `Publisher`: tells the coordinators, before the replicas tell them of elections."""
+    """A `Publisher`: passes changes to the coordinators, before the replicas notify them of
+    elections."""
 
     def __init__(self, *coordinators: GroupCoordinator | TransactionCoordinator) -> None:
         self._coordinators = coordinators

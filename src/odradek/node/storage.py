@@ -1,4 +1,4 @@
-"""The log directories of a node: locked, formatted, loaded, and closed at the end.
+"""The log directories of a node: locks, formats, loads and closes them.
 
 The directory of the metadata log (`metadata.log.dir`) is usually one of the log directories. If it
 is not, it is locked here too.
@@ -39,7 +39,7 @@ class NodeStorage:
         topic_configs: Callable[[str], TopicConfig],
         on_failure: Callable[[], None],
     ) -> None:
-        """`on_failure` is called when the node cannot go on without what has failed."""
+        """`on_failure` is called when a failed directory requires the node to stop."""
         self._config = config
         self._file_system = file_system
         self._executor = executor
@@ -56,7 +56,7 @@ class NodeStorage:
         )
         self.formatter = Formatter(config, file_system, random_bytes, clock.now_ms())
         self._metadata_directory: LogDirectory | None = None
-        """That of the metadata log, if it is not a log directory."""
+        """The directory of the metadata log, if it is not a log directory."""
 
     def open(self) -> None:
         """Lock the log directories.
@@ -67,7 +67,7 @@ class NodeStorage:
         self.logs.open()
 
     def format(self, cluster_id: str | None) -> Identity:
-        """Format empty directories; what the directories say of the node.
+        """Format empty directories; return the identity of all.
 
         Raises:
             FormatError: they contradict each other, the configuration or `cluster_id`.
@@ -90,7 +90,8 @@ class NodeStorage:
         return MetadataLog.open(self.logs.storage, directory, self._config)
 
     async def load(self) -> None:
-        """Load the partition logs, and recover them after a crash. The metadata comes before.
+        """Load the partition logs, and recover them after a crash. The metadata must be loaded
+        before.
 
         Raises:
             LogDirectoryOffline: no directory is left.
@@ -102,7 +103,7 @@ class NodeStorage:
         return [each.id for each in self.logs.online_directories if each.id is not None]
 
     def listen(self, on_offline: OnOffline) -> None:
-        """Call `on_offline` with the logs of each directory that fails from now on."""
+        """Call `on_offline` with the logs of each directory that fails later."""
         self._on_offline = on_offline
 
     def _on_directory_failure(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:

@@ -4,13 +4,13 @@ A `World` has one virtual time, one source of randomness and one history. Machin
 each has a disk (`lossy_file_system`), an address in the network (`network`) and at most one running
 process with an event loop of its own (`loop`). The processes are `odradek.node.Node`, unmodified,
 and clients (`clients`). Nothing waits for real time, nothing runs in parallel, and every choice is
-drawn from the seed: the same seed gives the same history, byte for byte.
+derived from the seed: the same seed gives the same history, byte for byte.
 
 - `world`: time, the queue of events, randomness, the history;
 - `loop`: an asyncio event loop on that queue;
-- `executor`, `network`, `lossy_file_system`: the other seams of `odradek.env`;
-- `machine`: starts processes, kills them, takes the power away;
-- `client`, `workload`: clients and what they do;
-- `checks`: what must hold of what they saw;
+- `executor`, `network`, `lossy_file_system`: the other interfaces of `odradek.env`;
+- `machine`: starts and kills processes, and simulates power loss;
+- `client`, `workload`: clients and their workloads;
+- `checks`: the invariants of what clients observed;
 - `scenario`: one run from one seed.
 """

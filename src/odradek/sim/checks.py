@@ -1,4 +1,4 @@
-"""What must hold of the logs in the end, given what the clients were told."""
+"""Checks the logs at the end of a run against the responses that the clients got."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Contents:
 def check(
     facts: Facts, logs: Mapping[TopicPartition, Contents], offsets: Mapping[str, int]
 ) -> Iterator[str]:
-    """The violations. `offsets` are the committed ones of the transactional producers' groups."""
+    """Return the violations. `offsets` are the committed offsets of the transactional producers'
+    groups."""
     yield from facts.violations
     for partition, contents in logs.items():
         yield from _check_offsets(partition, contents)
@@ -32,7 +33,7 @@ def check(
 
 
 def _check_offsets(partition: TopicPartition, contents: Contents) -> Iterator[str]:
-    """Offsets go up, no value is there twice, and read_committed sees a part of all."""
+    """Offsets increase, no value occurs twice, and read_committed returns a subset of all."""
     places = [offset for offset, _ in contents.uncommitted]
     if places != sorted(set(places)):
         yield f"{partition}: the offsets are not in order"
@@ -47,7 +48,7 @@ def _check_offsets(partition: TopicPartition, contents: Contents) -> Iterator[st
 def _check_acknowledged(
     facts: Facts, partition: TopicPartition, contents: Contents
 ) -> Iterator[str]:
-    """What was acknowledged is there, at its offset; each producer's records are in its order."""
+    """Acknowledged records exist at their offsets; each producer's records are in its order."""
     places = {value: offset for offset, value in contents.committed}
     for value, offset in facts.acknowledged.get(partition, {}).items():
         found = places.get(value)
@@ -71,7 +72,7 @@ def _values(transactions: list[Transaction], partition: TopicPartition) -> Itera
 
 
 def _check_consumed(facts: Facts, partition: TopicPartition, contents: Contents) -> Iterator[str]:
-    """What a read_committed consumer was given is still there."""
+    """Records that a read_committed consumer received still exist."""
     places = dict(contents.committed)
     for offset, value in facts.consumed.get(partition, {}).items():
         if places.get(offset) != value:
@@ -79,7 +80,7 @@ def _check_consumed(facts: Facts, partition: TopicPartition, contents: Contents)
 
 
 def _check_transactions(facts: Facts, logs: Mapping[TopicPartition, Contents]) -> Iterator[str]:
-    """All of a committed transaction is seen, nothing of an aborted one; of others all or nothing."""
+    """Committed transactions are visible, aborted ones are not; others entirely or not at all."""
     visible = {
         partition: {value for _, value in contents.committed}
         for partition, contents in logs.items()

@@ -22,7 +22,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class Client:
-    """Sends requests to one address, over a connection that it opens when there is none.
+    """Sends requests to one address; connects when there is no connection.
 
     Every request and every response is noted in the history.
     """
@@ -40,11 +40,11 @@ class Client:
     async def ask(
         self, request: Message, version: int, response_class: type[ResponseT]
     ) -> ResponseT:
-        """The response to a request.
+        """Return the response to a request.
 
         Raises:
-            OSError: the connection broke or no answer came in time. Nobody knows whether the
-                request was served.
+            OSError: the connection failed or no response came in time. The broker may or may not
+                have processed the request.
         """
         (response,) = await self.ask_all([request], version, response_class)
         return response
@@ -52,10 +52,10 @@ class Client:
     async def ask_all(
         self, requests: Sequence[Message], version: int, response_class: type[ResponseT]
     ) -> list[ResponseT]:
-        """The responses to requests of one API that are all sent before the first is answered.
+        """Send requests of one API without waiting in between; return their responses.
 
         Raises:
-            OSError: as `ask`; some of the requests may have been served.
+            OSError: as `ask`; the broker may have processed some of the requests.
         """
         try:
             async with asyncio.timeout(TIMEOUT_MS / 1000):
@@ -72,7 +72,7 @@ class Client:
             raise
 
     async def _send(self, transport: Transport, request: Message, version: int) -> int:
-        """Send a request; its correlation id."""
+        """Send a request; return its correlation id."""
         assert request.API_KEY is not None
         api = BY_KEY[request.API_KEY]
         self._correlation_id += 1
@@ -102,7 +102,7 @@ class Client:
         version: int,
         response_class: type[ResponseT],
     ) -> ResponseT:
-        """The response to the request of that correlation id, which is the next."""
+        """Return the next response, which must have the correlation id."""
         frame = await self._receive_frame(transport)
         self._world.note(self.name, f"answer {frame.hex()}")
         assert _length.unpack_from(frame) == (correlation_id,)

@@ -1,8 +1,7 @@
 """Simulated threads: work runs on the loop's thread, later.
 
-A work begins when one of the threads of its pool is free, takes effect at one moment while it
-runs, and reports its end after that. So a machine may stop between the effect of a work and the
-report of it.
+A task begins when a thread of its pool is free, takes effect at one moment, and reports its
+completion later. So a machine may stop between the effect of a task and its report.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ResultT = TypeVar("ResultT")
 _USUAL_S = (0.000_05, 0.002)
 _SLOW_S = (0.01, 0.2)
 _SLOW_SHARE = 0.02
-"""Of the works: a device that is slow for a moment."""
+"""Fraction of the tasks that are slow, as on a device that is slow for a moment."""
 
 
 class SimExecutor:
@@ -46,7 +45,7 @@ class SimExecutor:
         """See `Executor`."""
         threads = self._free_at[pool]
         thread = threads.index(min(threads))
-        # Works of a pool begin in their order; what they do may overlap.
+        # Tasks of a pool begin in order; their execution may overlap.
         begin = max(self._loop.time(), threads[thread], self._begun_at[pool])
         self._begun_at[pool] = begin
         effect = begin + self._delay_s()
@@ -62,7 +61,7 @@ class SimExecutor:
         error: BaseException | None = None
         try:
             work()
-        except Exception as raised:  # noqa: BLE001  reported, whatever it is
+        except Exception as raised:  # noqa: BLE001  every exception is reported
             error = raised
         self._loop.call_at(end, self._finish, done, error)
 
@@ -77,7 +76,7 @@ class SimExecutor:
         return map(function, items)
 
     def start_process(self, module: str) -> ChildProcess:
-        """See `Executor`. The module has a `Worker`, as `odradek.log.cleaner.worker` has."""
+        """See `Executor`. The module must have a `Worker`, like `odradek.log.cleaner.worker`."""
         return SimChildProcess(self._loop, self._random, module, self._file_system, self._clock)
 
     async def close(self) -> None:
@@ -87,7 +86,7 @@ class SimExecutor:
 
 
 class SimChildProcess:
-    """A child process whose worker runs, a moment after it was sent something, to its end."""
+    """A simulated child process: its worker runs to completion shortly after it gets a command."""
 
     def __init__(
         self, loop: SimLoop, random: Random, module: str, file_system: FileSystem, clock: Clock

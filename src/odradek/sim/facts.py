@@ -1,4 +1,4 @@
-"""What the clients of a world know: what they sent, what was acknowledged, what they read."""
+"""Records what the clients of a world sent, what was acknowledged, and what they read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from odradek.model.topic_partition import TopicPartition
 
 
 class Fate(Enum):
-    """What has become of a transaction, as far as its producer knows."""
+    """The outcome of a transaction, as far as its producer knows."""
 
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """It is committed or aborted, in all of its partitions alike."""
+    """Committed or aborted, with the same outcome in all partitions."""
 
 
 @dataclass(slots=True)
@@ -42,25 +42,25 @@ class Facts:
     """See the module. Filled by the workload, read by the checks."""
 
     sent: dict[TopicPartition, dict[str, list[str]]] = field(default_factory=dict)
-    """By partition and producer without transactions: the values, in their order."""
+    """By partition and non-transactional producer: the values, in order."""
     acknowledged: dict[TopicPartition, dict[str, int]] = field(default_factory=dict)
-    """By partition and value: the offset, or -1 where the answer did not have it."""
+    """By partition and value: the offset, or -1 if the response did not have it."""
     transactions: list[Transaction] = field(default_factory=list)
     consumed: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
-    """By partition and offset: the value that a read_committed consumer was given."""
+    """By partition and offset: the value that a read_committed consumer received."""
     commits: dict[tuple[str, TopicPartition], list[Commit]] = field(default_factory=dict)
     """By group and partition: attempts to commit, in the order of their start."""
     violations: list[str] = field(default_factory=list)
-    """What must not happen, and did."""
+    """Violations that were found."""
     counts: dict[str, int] = field(default_factory=dict)
-    """How often things happened: a run in which nothing does proves nothing."""
+    """Counts of events: a run without events proves nothing."""
 
     def count(self, what: str) -> None:
-        """It happened once more."""
+        """Increment the count of an event."""
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def consume(self, partition: TopicPartition, offset: int, value: str) -> None:
-        """A read_committed consumer was given the value."""
+        """Record a value that a read_committed consumer received."""
         self.count("consumed")
         before = self.consumed.setdefault(partition, {}).setdefault(offset, value)
         if before != value:
@@ -71,10 +71,9 @@ class Facts:
     def found_committed(
         self, group: str, partition: TopicPartition, offset: int, start_ns: int
     ) -> None:
-        """A request that was sent at `start_ns` found this committed offset; -1: none.
-
-        It is wrong if nobody has committed it, or if another one was acknowledged after it, and
-        before the request.
+        """Check the committed offset that a request sent at `start_ns` returned; -1 means none. It
+        is wrong if no client has committed it, or if a later commit was acknowledged before the
+        request.
         """
         attempts = self.commits.get((group, partition), [])
         acknowledged = [

@@ -1,7 +1,7 @@
 """An asyncio event loop on virtual time, for one process of a simulated machine.
 
-Callbacks are events of the world. A loop that was stopped runs nothing any more, at once: what is
-scheduled on it is dropped, as it is with a process that was killed.
+Callbacks are events of the world. A stopped loop runs nothing from that moment on: scheduled
+callbacks are dropped, as in a killed process.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """asyncio tells of it; the event passes it over."""
+        """Called by asyncio; nothing to do, because the event skips cancelled timers."""
 
     def create_future(self) -> asyncio.Future[Any]:
         """See `asyncio`."""
@@ -106,7 +106,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self.is_stopped
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """A callback or a task has raised, and nobody handles it: a defect."""
+        """Record an unhandled exception of a callback or task as a defect."""
         error = context.get("exception")
         if not self.is_stopped and not isinstance(error, PowerLoss):
             self.world.failures.append(f"{self.name}: {context.get('message')}: {error!r}")
@@ -127,14 +127,14 @@ class SimLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(None)
 
     def stop(self) -> None:
-        """The process has ended: run nothing more."""
+        """End the process: run no more callbacks."""
         self.is_stopped = True
 
     def close(self) -> None:
-        """Unwind what was running, so that nothing of it is left for the garbage collector.
+        """Close the remaining coroutines, so that nothing is left for the garbage collector.
 
-        Called when nothing runs. What is unwound cannot change anything any more: its disk is
-        switched off, its connections are closed, and what it schedules is dropped.
+        Called when nothing runs. The coroutines cannot have effects any more: their disk is
+        switched off, their connections are closed, and callbacks that they schedule are dropped.
         """
         self.is_stopped = True
         running = events._get_running_loop()
@@ -145,12 +145,12 @@ class SimLoop(asyncio.AbstractEventLoop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 try:
                     task.get_coro().close()
-                except (Exception, PowerLoss):  # noqa: BLE001, S110  it is gone
+                except (Exception, PowerLoss):  # noqa: BLE001, S110  the process has ended
                     pass
         finally:
             events._set_running_loop(running)
 
 
 def new_loop(world: World, name: str) -> SimLoop:
-    """A loop for a process; what nodes do not use of asyncio's interface is left out."""
+    """Create a loop for a process, with the part of asyncio's interface that nodes use."""
     return SimLoop(world, name)  # type: ignore[abstract]

@@ -1,15 +1,14 @@
-"""A file system in memory that forgets what was not synced, and fails when it is told to.
+"""A file system in memory that loses unsynced data on a crash, and injects failures.
 
-Of a file it keeps the content that was last synced, and the writes and truncations since; of a
-directory likewise the names. `crash` makes of this what a machine may find after a power cut:
-the synced content, and of the rest a part, chosen by a seed:
+For each file it keeps the content that was last synced, and the writes and truncations since; for
+each directory likewise the names. `crash` returns a state that a machine may find after a power
+loss: the synced content and a part of the later changes, chosen by a seed:
 
-- Of a file, any subset of its later writes; a write may be torn between sectors of 512 bytes.
-- Of a directory, the first so many of its later changes, as a journal keeps them; a rename is
-  one change.
+- For a file, any subset of its later writes; a write may be torn between sectors of 512 bytes.
+- For a directory, a prefix of its later changes, as a journal keeps them; a rename is one change.
 
 A file system that is switched off, because its machine or the process that used it has stopped,
-does nothing any more: every call raises `PowerLoss`.
+performs no more operations: every call raises `PowerLoss`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class PowerLoss(BaseException):
 
 
 class File:
-    """A file's bytes: as seen now, as synced, and what happened in between."""
+    """A file's bytes: the current and the synced ones, and the changes since the sync."""
 
     def __init__(self, synced: bytes = b"") -> None:
         self.now = bytearray(synced)
@@ -55,7 +54,7 @@ class File:
         self.pending.append((length, None))
 
     def sync(self) -> None:
-        """All that was written survives."""
+        """Sync: all written bytes survive a crash."""
         for position, data in self.pending:
             if data is None:
                 _cut(self.synced, position)
@@ -64,7 +63,7 @@ class File:
         self.pending.clear()
 
     def after_crash(self, draw: random.Random) -> File:
-        """The file as it is found after a power cut."""
+        """Return the file as it is after a power loss."""
         content = bytearray(self.synced)
         for position, data in self.pending:
             if data is None:
@@ -84,7 +83,7 @@ class File:
 
 
 class Directory:
-    """A directory's names: as seen now, as synced, and the changes in between."""
+    """A directory's names: the current and the synced ones, and the changes since the sync."""
 
     def __init__(self) -> None:
         self.now: Names = {}
@@ -97,16 +96,17 @@ class Directory:
         self.pending.append(apply)
 
     def sync(self) -> None:
-        """All changes of names survive."""
+        """Sync: all changes of names survive a crash."""
         self.synced = dict(self.now)
         self.pending.clear()
 
     def after_crash(
         self, draw: random.Random, made: dict[File | Directory, File | Directory | None]
     ) -> Directory:
-        """The directory as it is found after a power cut.
+        """Return the directory as it is after a power loss.
 
-        `made` maps files and directories to what became of them: a file may have two names.
+        `made` maps files and directories to their state after it, because a file may have two
+        names.
         """
         names = dict(self.synced)
         for apply in self.pending[: draw.randint(0, len(self.pending))]:
@@ -151,15 +151,15 @@ class LossyFileSystem:
         self.next_descriptor = 1000
         self.operations = 0
         self.stop_after: int | None = None
-        """Lose power in this many changes."""
+        """Number of changes until the power loss."""
         self.fail: Callable[[str, str], OSError | None] = lambda operation, path: None
         """May return an error for (operation, path or name of the descriptor)."""
         self.now_ms: Callable[[], int] = lambda: 0
-        """Gives files their time of modification."""
+        """Returns the modification time of files."""
         self.on_change: Callable[[str, str], None] = lambda operation, path: None
         """Called before each change with the operation and the path."""
         self.on_power_loss: Callable[[], None] = lambda: None
-        """Called when `stop_after` has switched it off."""
+        """Called when `stop_after` has switched the file system off."""
         self.is_off = False
         self.paths: dict[int, str] = {}
         self.draw = random.Random(0)
@@ -167,15 +167,15 @@ class LossyFileSystem:
     # -- faults -------------------------------------------------------------------------------
 
     def crash(self, draw: random.Random) -> LossyFileSystem:
-        """The file system as the machine finds it after a power cut now."""
+        """Return the file system as it is after a power loss now."""
         return LossyFileSystem(self.root.after_crash(draw, {}))
 
     def switch_off(self) -> None:
-        """The machine or the process has stopped: nothing is done any more."""
+        """Stop the machine or process: perform no more operations."""
         self.is_off = True
 
     def _step(self, operation: str, path: str) -> None:
-        """A change is about to be made."""
+        """Called before each change."""
         self._check(operation, path)
         self.on_change(operation, path)
         self.operations += 1
@@ -237,7 +237,7 @@ class LossyFileSystem:
         return self.next_descriptor
 
     def close(self, descriptor: int) -> None:
-        """See `FileSystem`. Of one that is switched off, all files are closed."""
+        """See `FileSystem`. If the file system is switched off, all files are closed already."""
         if not self.is_off:
             del self.descriptors[descriptor]
             del self.paths[descriptor]

@@ -1,4 +1,4 @@
-"""A machine that runs a node: starts it, kills it, takes its power away."""
+"""A machine that runs a node: starts it, kills it, simulates power loss."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Machine:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process; it may not serve yet."""
+        """Whether there is a process, which may still be starting."""
         return self._loop is not None
 
     # -- starting -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the node on what the disk has."""
+        """Start the node with the contents of the disk."""
         assert self._loop is None
         self.starts += 1
         self.world.note(self.name, f"start {self.starts}")
@@ -92,7 +92,7 @@ class Machine:
     # -- ends ---------------------------------------------------------------------------------
 
     def stop(self, then: Callable[[], None]) -> None:
-        """Stop in good order, then call `then`."""
+        """Stop the node cleanly, then call `then`."""
         assert self.node is not None
         assert self._loop is not None
         self.world.note(self.name, "stop")
@@ -110,23 +110,24 @@ class Machine:
         task.add_done_callback(stopped)
 
     def kill(self) -> None:
-        """End the process; what it has written stays."""
+        """Kill the process; its written data survives."""
         self.world.note(self.name, "killed")
         self._end(tell=True)
 
     def lose_power(self) -> None:
-        """End the process; what it has not synced is lost or torn."""
+        """Lose power: the process ends, and unsynced data may be lost or torn."""
         self.world.note(self.name, "lost power")
         self._end(tell=False)
         self.disk = self.disk.crash(self._random)
 
     def lose_power_after(self, changes: int) -> None:
-        """Lose power in the middle of a change of the disk, so many from now."""
+        """Lose power during the disk change after that many further changes."""
         self.disk.stop_after = changes
         self.disk.on_power_loss = self._fail_now
 
     def _fail_now(self) -> None:
-        """The disk has lost power in a call: nothing that the process does counts any more."""
+        """The power loss happened inside a call of the disk: end the process without further
+        effects."""
         assert self._loop is not None
         assert self._host is not None
         self._loop.stop()

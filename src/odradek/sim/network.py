@@ -1,10 +1,9 @@
-"""A simulated network: machines by name, listeners, and connections that deliver later.
+"""A simulated network: machines by name, listeners, and connections with delays.
 
-What is sent arrives in order, each piece after a delay of its own; `SimNetwork.arrival_ns` is the
-one place that decides when. A connection holds a bounded number of bytes that were not received,
-then it takes no more (back-pressure). When a process ends, its connections are reset; when a
-machine loses power, nobody is told: what is sent to it is lost, and its new process resets
-connections that it does not know.
+Sent bytes arrive in order, each piece after its own delay; only `SimNetwork.arrival_ns` decides
+when. A connection holds a bounded number of unreceived bytes, then accepts no more (back-pressure).
+When a process ends, its connections are reset. When a machine loses power, the other ends are not
+notified: bytes sent to it are lost, and its new process resets connections that it does not know.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from odradek.sim.loop import SimLoop
 from odradek.sim.world import World
 
 CAPACITY_BYTES = 128 * 1024
-"""Of one direction of a connection: on the way, or not received yet."""
+"""Maximum bytes in one direction of a connection that are in transit or not received."""
 _FIRST_FREE_PORT = 40_000
 _DELAY_NS = (50_000, 1_500_000)
 
@@ -44,19 +43,18 @@ class SimNetwork:
         self._random: Random = world.random("network")
 
     def host(self, name: str, loop: SimLoop, file_system: FileSystem | None = None) -> SimHost:
-        """The network as a new process on that machine has it; `file_system` is what it sends
-        files from."""
+        """Return the network interface of a new process; it sends files from `file_system`."""
         host = SimHost(self, name, loop, file_system)
         self.hosts[name] = host
         return host
 
     def arrival_ns(self, source: str, target: str, after_ns: int) -> int:
-        """When what is sent now arrives, not before `after_ns`."""
+        """Return when bytes sent now arrive, not before `after_ns`."""
         return max(self.world.now_ns + self._random.randint(*_DELAY_NS), after_ns)
 
 
 class SimHost:
-    """An `odradek.env.network.Network`: that of one process."""
+    """The `odradek.env.network.Network` of one process."""
 
     def __init__(
         self, network: SimNetwork, name: str, loop: SimLoop, file_system: FileSystem | None
@@ -71,7 +69,7 @@ class SimHost:
         self._port = _FIRST_FREE_PORT
 
     def free_port(self) -> int:
-        """One that nobody has."""
+        """Return an unused port."""
         self._port += 1
         return self._port
 
@@ -94,10 +92,10 @@ class SimHost:
             return transport
 
     def _arrive(self, address: Address, answer: asyncio.Future[Transport]) -> None:
-        """The request for a connection is at its target."""
+        """The connection request has arrived at its target."""
         target = self.network.hosts.get(address.host)
         if target is None or not target.is_up:
-            return  # nobody answers
+            return  # there is no response
         back = self.network.arrival_ns(address.host, self.name, 0)
         listener = target.listeners.get(address.port)
         if listener is None or not listener.is_listening:
@@ -121,8 +119,8 @@ class SimHost:
             answer.set_result(outcome)
 
     def stop(self, tell: bool) -> None:
-        """The process has ended. With `tell` the other ends are told, as a kernel that goes on
-        does it; without, the machine has lost its power."""
+        """End the process. With `tell`, the other ends are notified, as by a kernel that still
+        runs; without it, the machine has lost power."""
         self.is_up = False
         self.listeners.clear()
         for transport in list(self.transports):
@@ -130,7 +128,7 @@ class SimHost:
 
 
 class Readiness:
-    """Calls a callback on every turn of a loop in which something is ready, while it is watched."""
+    """While watched, calls a callback on every turn of a loop in which the object is ready."""
 
     def __init__(self, loop: SimLoop, is_ready: Callable[[], bool]) -> None:
         self._loop = loop
@@ -139,16 +137,16 @@ class Readiness:
         self._is_scheduled = False
 
     def watch(self, callback: Callback) -> None:
-        """Call it from now on."""
+        """Start to call the callback."""
         self._callback = callback
         self.changed()
 
     def unwatch(self) -> None:
-        """Call nothing."""
+        """Stop calling the callback."""
         self._callback = None
 
     def changed(self) -> None:
-        """It may be ready now."""
+        """Check again whether the object is ready."""
         if self._callback is not None and not self._is_scheduled and self._is_ready():
             self._is_scheduled = True
             self._loop.call_soon(self._turn)
@@ -215,10 +213,10 @@ class SimTransport:
         self._host = host
         self._received = bytearray()
         self._coming = 0
-        """Bytes on the way to this end."""
+        """Bytes in transit to this end."""
         self._last_arrival_ns = 0
         self._has_ended = False
-        """The other end sends nothing more."""
+        """Whether the other end has finished sending."""
         self._is_reset = False
         self._is_closed = False
         self._readable = Readiness(host.loop, self._can_receive)
@@ -270,7 +268,7 @@ class SimTransport:
         self._writable.changed()
 
     def _arrive_later(self, event: Callable[[], None]) -> None:
-        """Let something arrive at this end, after all that was sent to it before."""
+        """Schedule an arrival at this end, after everything that was sent to it before."""
         network = self._host.network
         source, target = self.other._host.name, self._host.name
         self._last_arrival_ns = network.arrival_ns(source, target, self._last_arrival_ns)
@@ -280,7 +278,7 @@ class SimTransport:
         if self._host.is_up:
             event()
         elif self._host.network.hosts[self._host.name].is_up:
-            # Another process has the address by now: it does not know the connection.
+            # Another process has the address now and does not know the connection.
             self.other._arrive_later(self.other._reset)
 
     # -- sending ------------------------------------------------------------------------------

@@ -18,11 +18,11 @@ _WAIT_MS = 200
 
 
 class Fetched(NamedTuple):
-    """What one fetch of one partition gave."""
+    """The result of one fetch of one partition."""
 
     error_code: int
     values: list[tuple[int, str]]
-    """Offsets and values for the isolation level that was asked for."""
+    """Offsets and values for the requested isolation level."""
     next_offset: int
     high_watermark: int
     last_stable_offset: int
@@ -35,7 +35,7 @@ async def fetch(
 
     Raises:
         OSError: as `Client.ask`.
-        RecordsError: what came is damaged.
+        RecordsError: the received records are damaged.
     """
     request = FetchRequest(
         max_wait_ms=wait_ms,

@@ -1,9 +1,9 @@
-"""One run from one seed: a node, clients, and what goes wrong.
+"""One run from one seed: a node, clients, and faults.
 
 In half of the runs all topics are flushed before an acknowledgement, and the machine loses power;
-in the others the process is killed, which must lose nothing either. When the clients have
-finished, the logs are read and compared with what the clients were told (`checks`); then the
-machine fails once more, and the logs must be the same.
+in the other runs the process is killed, which must not lose anything either. When the clients have
+finished, the logs are read and compared with the responses that the clients got (`checks`); then
+the machine fails once more, and the logs must not change.
 """
 
 from __future__ import annotations
@@ -56,28 +56,28 @@ SETTINGS = {
 }
 DURABLE = {"log.flush.interval.messages": "1"}
 SETTLING_LOOKS = 20
-"""How often the logs are read until all is as it should be."""
+"""Maximum number of reads of the logs until all checks pass."""
 FAULTS = (3, 6)
-"""How many, at least and at most."""
+"""Minimum and maximum number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run has shown."""
+    """The result of a run."""
 
     seed: int
     violations: list[str]
-    """What must not have happened; empty if all is well."""
+    """The violations; empty if all checks pass."""
     lines: list[str]
     """The history."""
     digest: str
-    """Of the history."""
+    """Digest of the history."""
     counts: dict[str, int]
-    """How often things happened."""
+    """Counts of events."""
 
 
 def simulate(seed: int) -> Outcome:
-    """Run one world to its end."""
+    """Run one world until it ends."""
     scenario = Scenario(seed)
     with _defects_logged(scenario.world):
         scenario.run()
@@ -86,7 +86,7 @@ def simulate(seed: int) -> Outcome:
 
 @contextmanager
 def _defects_logged(world: World) -> Iterator[None]:
-    """Take what the node logs; exceptions in it are defects."""
+    """Capture the node's log; logged exceptions are defects."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -125,7 +125,7 @@ class Scenario:
         self._violations: list[str] = []
 
     def client(self, name: str) -> Client:
-        """A client on a machine of its own."""
+        """Create a client on its own machine."""
         host = self.network.host(name, new_loop(self.world, name))
         return Client(self.world, host, Address(self.machine.name, PORT), name)
 
@@ -149,7 +149,7 @@ class Scenario:
             ended[0].result()
 
     def outcome(self) -> Outcome:
-        """What the run has shown."""
+        """Return the result of the run."""
         history = self.world.history
         return Outcome(
             self.seed,
@@ -160,7 +160,7 @@ class Scenario:
         )
 
     async def _direct(self) -> None:
-        self.observer.client._host.loop = self.loop  # it works on this loop
+        self.observer.client._host.loop = self.loop  # the logger is used on this loop
         await self._create_topics()
         await self._find_coordinators()
         tasks = self._begin_work()
@@ -197,8 +197,8 @@ class Scenario:
         self._violations += await self._lasting(differences)
 
     async def _lasting(self, find: Callable[[], Awaitable[list[str]]]) -> list[str]:
-        """What is found after a while: the high watermark of a node that has just started may be
-        behind, and transactions may still be ending."""
+        """Return the violations that persist: after a start, the high watermark may lag, and
+        transactions may still be completing."""
         found: list[str] = []
         for _ in range(SETTLING_LOOKS):
             found = await find()
@@ -285,7 +285,7 @@ class Scenario:
                 await self.observer.pause()
 
     async def _read_all(self) -> dict[TopicPartition, Contents]:
-        """All partitions, once no transaction is open in any."""
+        """Read all partitions when no transaction is open."""
         return {
             TopicPartition(topic, index): await self._read(TopicPartition(topic, index))
             for topic, count in TOPICS.items()

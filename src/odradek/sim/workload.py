@@ -1,7 +1,7 @@
-"""What clients do in a world while its nodes fail: produce, consume, join groups, commit.
+"""The work of clients while nodes fail: produce, consume, join groups, commit.
 
-Each client retries what it must until it is told an outcome, as clients of Apache Kafka do, and
-writes down in `Facts` what it was told. An error that no correct broker gives is a violation.
+Each client retries until it gets an outcome, as clients of Apache Kafka do, and records the outcome
+in `Facts`. An error that no correct broker returns is a violation.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ NOT_NOW = frozenset({
     E.NOT_ENOUGH_REPLICAS, E.KAFKA_STORAGE_ERROR, E.LEADER_NOT_AVAILABLE,
     E.CONCURRENT_TRANSACTIONS, E.UNSTABLE_OFFSET_COMMIT,
 })  # fmt: skip
-"""Try again a little later."""
+"""Errors after which a client retries a little later."""
 FENCED = frozenset({
     E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_TXN_STATE,
     E.INVALID_PRODUCER_ID_MAPPING, E.TRANSACTION_ABORTABLE, E.OUT_OF_ORDER_SEQUENCE_NUMBER,
     E.UNKNOWN_PRODUCER_ID,
 })  # fmt: skip
-"""The transaction cannot go on: its producer asks for a new epoch."""
+"""Errors that end a transaction: its producer requests a new epoch."""
 REJOIN = frozenset({E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID})
 TRANSACTION_TIMEOUT_MS = 20_000
 SESSION_TIMEOUT_MS = 6_000
 REJOIN_SHARE = 0.05
-"""Of the turns of a member: it joins again, and the group is rebalanced."""
+"""Fraction of the turns in which a member joins again, so that the group is rebalanced."""
 GROUP_PARTITION = TopicPartition("input", 0)
-"""What the offsets that transactions commit are of."""
+"""The topic of the offsets that transactions commit."""
 
 
 class Actor:
-    """A client with something to do until it is told to stop."""
+    """A client that works until it is stopped."""
 
     def __init__(self, world: World, client: Client, facts: Facts) -> None:
         self.world = world
@@ -96,17 +96,17 @@ class Actor:
         self.is_stopping = False
 
     async def run(self) -> None:
-        """Work until `is_stopping`, and finish what was begun."""
+        """Work until `is_stopping`, then finish the current step."""
         raise NotImplementedError
 
     async def pause(self, longest_s: float = 0.3) -> None:
-        """A moment between two steps."""
+        """Wait between two steps."""
         await asyncio.sleep(self.random.uniform(0.001, longest_s))
 
     async def ask(
         self, request: Message, version: int, response_class: type[ResponseT]
     ) -> ResponseT | None:
-        """The response; None, after a pause, if the connection broke."""
+        """Return the response; None, after a pause, if the connection failed."""
         try:
             return await self.client.ask(request, version, response_class)
         except OSError:
@@ -114,13 +114,13 @@ class Actor:
             return None
 
     def unexpected(self, what: str, code: int) -> None:
-        """No correct broker gives this error here."""
+        """Record an error that no correct broker returns here."""
         self.facts.violations.append(
             f"{self.name}: {what} was answered with {error_code(code).name}"
         )
 
     async def initialize(self, transactional_id: str | None) -> tuple[int, int]:
-        """A producer id and epoch."""
+        """Return a producer id and epoch."""
         request = InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
@@ -137,7 +137,7 @@ class Actor:
     async def produce(
         self, partition: TopicPartition, batch: bytearray, transactional_id: str | None = None
     ) -> tuple[int, int]:
-        """Produce until there is an outcome: error code and base offset."""
+        """Produce until there is an outcome; return the error code and base offset."""
         request = _produce_request(partition, batch, transactional_id)
         while True:
             response = await self.ask(request, 12, ProduceResponse)
@@ -150,7 +150,7 @@ class Actor:
             await self.pause()
 
     def batch(self, values: list[str], **fields: int) -> bytearray:
-        """A batch with these records."""
+        """Return a batch with these records."""
         builder = RecordBatchBuilder(**fields)  # type: ignore[arg-type]
         for value in values:
             builder.append(self.clock.now_ms(), None, value.encode())
@@ -170,7 +170,7 @@ def _produce_request(
 
 
 class _Unacknowledged(NamedTuple):
-    """A batch that is on its way."""
+    """A batch that is in flight."""
 
     partition: TopicPartition
     batch: bytearray
@@ -217,7 +217,7 @@ class IdempotentProducer(Actor):
             await self.pause(0.1)
 
     async def _send(self, batches: list[_Unacknowledged]) -> list[_Unacknowledged]:
-        """Send them all; those that were not acknowledged."""
+        """Send all batches; return the unacknowledged ones."""
         requests = [_produce_request(each.partition, each.batch) for each in batches]
         try:
             responses = await self.client.ask_all(requests, 12, ProduceResponse)
@@ -280,13 +280,13 @@ class TransactionalProducer(Actor):
         if self.random.random() < 0.5 and not await self._add_offset(transaction):
             await self._give_up(transaction)
             return
-        if self.random.random() < 0.1:  # the client forgets it, and begins anew
+        if self.random.random() < 0.1:  # the client drops it and starts again
             await self._give_up(transaction)
             return
         await self._end(transaction, is_commit=self.random.random() < 0.75)
 
     async def _give_up(self, transaction: Transaction) -> None:
-        """No end was asked for: the new epoch aborts the transaction."""
+        """Abandon the transaction without EndTxn: the new epoch aborts it."""
         await self._begin_epoch(None)
         transaction.fate = Fate.ABORTED
         self.facts.count("transactions given up")
@@ -361,7 +361,7 @@ class TransactionalProducer(Actor):
                 await self._begin_epoch((response.producer_id, response.producer_epoch))
                 return
             if code in NOT_NOW:
-                was_lost = True  # it may have been done all the same
+                was_lost = True  # the request may have taken effect
                 await self.pause()
                 continue
             if code not in FENCED:
@@ -373,7 +373,7 @@ class TransactionalProducer(Actor):
 
 
 class GroupMember(Actor):
-    """Consumes what its group assigns to it, read_committed, and commits what it has read."""
+    """Consumes its assigned partitions with read_committed, and commits the offsets."""
 
     def __init__(
         self,
@@ -478,7 +478,7 @@ class GroupMember(Actor):
             turns += 1
             if turns % 3 == 0 and not await self._is_member():
                 return
-            if self.random.random() < REJOIN_SHARE:  # as after a change of what it subscribes to
+            if self.random.random() < REJOIN_SHARE:  # as after a change of its subscription
                 return
             for partition, position in self._positions.items():
                 try:
@@ -510,7 +510,7 @@ class GroupMember(Actor):
         return not response.error_code
 
     async def _commit(self) -> bool:
-        """Commit one partition's position; whether this is still a member."""
+        """Commit one partition's position; return whether this is still a member."""
         if not self._positions:
             return True
         partition = self.random.choice(list(self._positions))
@@ -539,7 +539,7 @@ class GroupMember(Actor):
 
 
 async def committed_offset(actor: Actor, group: str, partition: TopicPartition) -> int | None:
-    """The committed offset, -1 for none; None if it could not be had now."""
+    """Return the committed offset, -1 for none; None if it is not available now."""
     topic = OffsetFetchRequestTopics(name=partition.topic, partition_indexes=[partition.partition])
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True

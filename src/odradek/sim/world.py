@@ -1,7 +1,7 @@
 """Virtual time: a queue of events, one source of randomness, one history.
 
-Events run one after the other in the order of their time, and of their scheduling where the time
-is the same. Each takes `EVENT_NS`, so that time goes on whatever they do.
+Events run one after the other by time; events of the same time run in the order in which they were
+scheduled. Each takes `EVENT_NS`, so that time always advances.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from heapq import heappop, heappush
 from random import Random
 
 EVENT_NS = 1_000
-"""How long an event takes."""
+"""Duration of an event."""
 EPOCH_MS = 1_700_000_000_000
-"""The calendar's time when a world begins."""
+"""Wall-clock time when a world begins."""
 END_NS = 300 * 1_000_000_000
-"""A world that goes on after so long does not end by itself."""
+"""A world that still runs after this time is considered endless."""
 
 
 class NoEnd(Exception):
-    """The condition that was waited for has not come."""
+    """The awaited condition has not occurred."""
 
 
 class History:
-    """What has happened, a line for each; two runs are the same if their histories are."""
+    """One line for each event; two runs are equal if their histories are."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def digest(self) -> str:
-        """Of all lines."""
+        """Digest of all lines."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
 
 
@@ -42,25 +42,25 @@ class World:
         self.now_ns = 0
         self.history = History()
         self.failures: list[str] = []
-        """Defects that were noticed on the way: exceptions that nobody has handled."""
+        """Unhandled exceptions, which are defects."""
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
 
     def random(self, purpose: str) -> Random:
-        """Random numbers for one purpose, which do not depend on those drawn for others."""
+        """Return random numbers for one purpose, independent of those for other purposes."""
         return Random(f"{self.seed}/{purpose}")
 
     def note(self, source: str, text: str) -> None:
-        """Add to the history."""
+        """Add a line to the history."""
         self.history.lines.append(f"{self.now_ns // 1000} {source} {text}")
 
     def at(self, when_ns: int, event: Callable[[], None]) -> None:
-        """Run the event at that time, or now if that is past."""
+        """Run the event at that time, or now if that time is past."""
         self._number += 1
         heappush(self._events, (max(when_ns, self.now_ns), self._number, event))
 
     def after(self, delay_ns: int, event: Callable[[], None]) -> None:
-        """Run the event in so many nanoseconds."""
+        """Run the event after that many nanoseconds."""
         self.at(self.now_ns + delay_ns, event)
 
     def run_until(self, is_over: Callable[[], bool]) -> None:
@@ -71,7 +71,7 @@ class World:
         """
         while not is_over():
             if not self._events:
-                raise NoEnd("everybody waits and nothing is scheduled")
+                raise NoEnd("all tasks wait and no event is scheduled")
             if self.now_ns > END_NS:
                 raise NoEnd(f"no end after {self.now_ns // 1_000_000_000} s")
             when_ns, _, event = heappop(self._events)
