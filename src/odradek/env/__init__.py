@@ -1,6 +1,6 @@
-"""What the outside world looks like to Odradek: clock, randomness, files, network.
+"""Interfaces to the operating system: clock, randomness, files, network, threads, processes.
 
-Each seam is a small protocol with its real implementation beside it; simulated ones live in
-`odradek.sim`. Take a seam as an argument where an object is made and bind what is needed once:
-nothing is looked up here per request.
+Each interface is a small `Protocol` next to its real implementation; `odradek.sim` has simulated
+ones. Pass an interface to an object's constructor and bind the methods that it needs once: nothing
+here is looked up per request.
 """

@@ -1,4 +1,4 @@
-"""The clock, as an argument."""
+"""The clock, passed as an argument."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two times: the calendar's, and one that only goes forward."""
+    """Two times: wall-clock time, and monotonic time, which never goes back."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, as in record timestamps."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds from some start; for deadlines and intervals."""
+        """Milliseconds since an arbitrary start; for deadlines and intervals."""
         ...
 
     def monotonic_ns(self) -> int:

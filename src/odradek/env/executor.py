@@ -1,13 +1,13 @@
-"""Threads and child processes, as an argument.
+"""Threads and child processes, passed as an argument.
 
-Everything that serves clients runs on the thread of one event loop. What would hold it up (syncs,
-cold reads, recovery, snapshots, computations) is given to an `Executor`, and so is what needs a
-process of its own. `ThreadExecutor` has threads; a simulation runs the same work on the loop's
-thread at a time of its choice; `InlineExecutor` runs it at once, for tools and tests that have no
-loop.
+Everything that serves clients runs on the thread of one event loop. Work that would block this
+thread (syncs, cold reads, recovery, snapshots, computations) is submitted to an `Executor`. An
+executor also starts child processes. `ThreadExecutor` uses threads. A simulation runs the work on
+the loop's thread at a time that it chooses. `InlineExecutor` runs the work at once, for tools and
+tests that have no loop.
 
-Each work reports its end exactly once, with the exception that it raised, whatever its class: who
-waits for it never waits for ever.
+Each work item reports its end exactly once, with the exception that it raised, of any class, so
+that no caller waits forever.
 """
 
 from __future__ import annotations
@@ -26,60 +26,60 @@ ResultT = TypeVar("ResultT")
 
 Work = Callable[[], object]
 Done = Callable[[BaseException | None], None]
-"""Is given the exception that the work raised, or None."""
+"""A callback that receives the exception that the work raised, or None."""
 
 Lock = threading.Lock
-"""Guards what the works of an executor share; never held while a lock of another kind is taken."""
+"""Guards the state that work items of an executor share. No other kind of lock is taken while it is
+held."""
 
 
 class Pool(Enum):
-    """Threads for one kind of work: the works of one pool never wait for those of another."""
+    """Threads for one kind of work: work in one pool never waits for work in another."""
 
     DISK = "disk"
     """Syncs of partitions, cold reads, checkpoints, removals."""
     METADATA = "metadata"
-    """Syncs of the metadata log, one after the other."""
+    """Syncs of the metadata log, one at a time."""
     SNAPSHOT = "snapshot"
-    """Snapshots of the metadata, one after the other."""
+    """Snapshots of the metadata, one at a time."""
     GENERAL = "general"
     """Loading of logs and coordinators, computations."""
 
 
 THREADS = {Pool.DISK: 4, Pool.METADATA: 1, Pool.SNAPSHOT: 1, Pool.GENERAL: 4}
-"""How many works of a pool run at the same time."""
+"""How many work items of a pool run at the same time."""
 
 
 class Executor(Protocol):
     """See the module."""
 
     def submit(self, work: Work, done: Done, pool: Pool = Pool.DISK) -> None:
-        """Run `work()` off the loop's thread, then `done(error)` on it.
+        """Run `work()` on another thread, then `done(error)` on the loop's thread.
 
-        Called on the loop's thread. Works of a pool begin in the order in which they were
-        submitted.
+        Call it on the loop's thread. Work in a pool starts in the order of submission.
         """
         ...
 
     def map(
         self, function: Callable[[ItemT], ResultT], items: Iterable[ItemT], threads: int
     ) -> Iterator[ResultT]:
-        """The results for all items, in their order; up to `threads` are computed at a time.
+        """Return an iterator over the results for all items, in the order of the items.
 
-        Blocks the calling thread while it is iterated over. The first exception is raised when
-        its turn comes.
+        Up to `threads` results are computed at a time. Iterating blocks the calling thread. The
+        iterator raises the first exception in place of its result.
         """
         ...
 
     def start_process(self, module: str) -> ChildProcess:
-        """Run the module's `main()` in a child process that ends with this one.
+        """Run the module's `main()` in a child process that ends when this process ends.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: the child process cannot be started.
         """
         ...
 
     async def close(self) -> None:
-        """Wait for all works, and for those that their ends submit; nothing is submitted after."""
+        """Wait for all work, including what `done` callbacks submit; then accept no more."""
         ...
 
 
@@ -89,10 +89,10 @@ def call(
     pool: Pool = Pool.GENERAL,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> asyncio.Future[ResultT]:
-    """Run `function()` by the executor; the future has its result or its exception.
+    """Run `function()` in the executor; the future has its result or exception.
 
-    Called on the thread of the loop, which is the running one by default. Cancelling the future
-    does not stop the function.
+    Call it on the thread of the loop, by default the running loop. Cancelling the future does not
+    stop the function.
     """
     loop = loop or asyncio.get_running_loop()
     future: asyncio.Future[ResultT] = loop.create_future()
@@ -111,7 +111,7 @@ def call(
 
 
 class ThreadExecutor:
-    """An `Executor` with threads, which are started when they are needed."""
+    """An `Executor` that starts threads when they are needed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -137,7 +137,7 @@ class ThreadExecutor:
     def map(
         self, function: Callable[[ItemT], ResultT], items: Iterable[ItemT], threads: int
     ) -> Iterator[ResultT]:
-        """See `Executor`. The threads are those of this call."""
+        """See `Executor`. The threads belong to this call."""
         if threads <= 1:
             yield from map(function, items)
             return
@@ -159,7 +159,7 @@ class ThreadExecutor:
 
 
 class InlineExecutor:
-    """An `Executor` that does everything at once on the calling thread."""
+    """An `Executor` that runs all work at once on the calling thread."""
 
     def submit(self, work: Work, done: Done, pool: Pool = Pool.DISK) -> None:
         """See `Executor`."""

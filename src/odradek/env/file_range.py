@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FileRange:
-    """`length` bytes of an open file from `position` on, to be sent without a copy.
+    """`length` bytes of an open file from `position` on, sent without a copy.
 
     `owner` keeps the descriptor open until the range has been sent or dropped: a segment may be
     deleted meanwhile.
@@ -26,9 +26,9 @@ class FileRange:
 
 
 class BufferedRange(FileRange):
-    """A range that has been read already: `memory` holds it from `position` on.
+    """A range that was already read: `memory` holds it from `position` on.
 
-    `owner` keeps the memory from being used for anything else until the range is sent or dropped.
+    `owner` prevents reuse of the memory until the range is sent or dropped.
     """
 
     __slots__ = ("memory",)

@@ -1,16 +1,17 @@
-"""Files and directories, as an argument.
+"""Files and directories, passed as an argument.
 
-`FileSystem` is the little of a POSIX file system that a log needs, in terms of descriptors and
-paths. `OsFileSystem` holds the functions of `os` themselves, so that who binds
-`file_system.pwrite` once calls the system call's wrapper and nothing else. A double keeps two
-contents of every file, what was written and what was synced, and drops the difference at will.
+`FileSystem` is the part of a POSIX file system that a log needs, in terms of descriptors and paths.
+The attributes of `OsFileSystem` are the functions of `os` themselves: a caller that binds
+`file_system.pwrite` calls the system call's wrapper without overhead. A simulated file system keeps
+two contents of every file, the written one and the synced one, and drops the difference to simulate
+a crash.
 
-What a caller may rely on, and a double must honour:
+Every implementation, real or simulated, guarantees:
 
-- Written bytes are seen by every reader at once; they survive a crash only after `fsync` or
+- Written bytes are visible to every reader at once; they survive a crash only after `fsync` or
   `fdatasync` of that file (`fdatasync` includes the file's length).
 - A created, renamed or removed name survives a crash only after `sync_directory` of its parent.
-- `rename` replaces its target in one step: after a crash there is the old file or the new one.
+- `rename` replaces its target atomically: after a crash the old or the new file exists.
 - Any call may raise `OSError`; `pwrite` and `pwritev` may write less than they were given.
 """
 
@@ -34,15 +35,16 @@ CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 CREATE_EMPTY = CREATE | os.O_TRUNC
 
 FILE_MODE = 0o666
-"""Of new files, less what the process's umask takes away; `os.open` would make programs of them."""
+"""Mode of new files, restricted by the umask; the default of `os.open` would make them
+executable."""
 
 DIRECT_STEP = 4096
-"""Reads and writes past the page cache begin at multiples of it, in the file and in memory, and
-their lengths are such."""
+"""Alignment of reads and writes that bypass the page cache: position in the file, address in memory
+and length are multiples of it."""
 
 
 class FileStatus(NamedTuple):
-    """What a directory knows of a file."""
+    """Attributes of a file."""
 
     size: int
     modified_ms: int
@@ -60,40 +62,39 @@ class FileSystem(Protocol):
     """See the module."""
 
     def open(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
-        """A descriptor; `flags` is one of this module's, `mode` that of a file that it makes."""
+        """Return a descriptor. `flags`: one of this module's. `mode`: that of a new file."""
         ...
 
     def close(self, descriptor: int) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         ...
 
     def pread(self, descriptor: int, length: int, position: int) -> bytes:
-        """At most `length` bytes; fewer only at the end of the file."""
+        """Read at most `length` bytes; fewer only at the end of the file."""
         ...
 
     def open_direct(self, path: str, flags: int = READ_ONLY) -> int | None:
-        """A descriptor for `read_into` and `pwrite` past the page cache; None where there is no
-        such thing."""
+        """Return a descriptor for I/O that bypasses the page cache; None if unsupported."""
         ...
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
-        """Bytes read into the buffer; fewer than it has only at the end of the file."""
+        """Fill the buffer; return the number of bytes, fewer only at the end of the file."""
         ...
 
     def pwrite(self, descriptor: int, data: Buffer, position: int) -> int:
-        """Bytes written, perhaps fewer than given."""
+        """Write and return the number of bytes written, perhaps fewer than given."""
         ...
 
     def pwritev(self, descriptor: int, parts: Sequence[Buffer], position: int) -> int:
-        """Bytes written of all parts, perhaps fewer than given."""
+        """Write all parts; return the number of bytes written, perhaps fewer than given."""
         ...
 
     def fsync(self, descriptor: int) -> None:
-        """The file's content and length survive a crash from now on."""
+        """Sync the file: its content and length survive a crash from now on."""
         ...
 
     def fdatasync(self, descriptor: int) -> None:
-        """As `fsync`, without the times of the file."""
+        """Sync as `fsync` does, but without the file's timestamps."""
         ...
 
     def truncate(self, descriptor: int, length: int) -> None:
@@ -101,19 +102,19 @@ class FileSystem(Protocol):
         ...
 
     def size(self, descriptor: int) -> int:
-        """Length of the open file in bytes."""
+        """Return the length of the open file in bytes."""
         ...
 
     def status(self, path: str) -> FileStatus | None:
-        """What is at the path; None if nothing is."""
+        """Return the status of the path; None if nothing exists there."""
         ...
 
     def scan(self, path: str) -> list[DirectoryEntry]:
-        """The names in a directory, in no order."""
+        """Return the entries of a directory, in no particular order."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory another name; a file replaces the target."""
+        """Rename a file or directory; a file replaces the target."""
         ...
 
     def remove(self, path: str) -> None:
@@ -121,7 +122,7 @@ class FileSystem(Protocol):
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, and its parents; no error if it is there."""
+        """Create a directory and its parents; no error if it exists."""
         ...
 
     def remove_directory(self, path: str) -> None:
@@ -129,41 +130,43 @@ class FileSystem(Protocol):
         ...
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """Say when the file was last changed, where it takes the place of an older one."""
+        """Set the modification time of a file, which is needed when it replaces an older file."""
         ...
 
     def sync_directory(self, path: str) -> None:
-        """The names in the directory survive a crash from now on."""
+        """Sync the directory: the names in it survive a crash from now on."""
         ...
 
     def lock(self, descriptor: int) -> bool:
-        """Lock an open file until it is closed; False if another process has it."""
+        """Lock an open file until it is closed; False if another process holds the lock."""
         ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """Bytes of the volume: all of them, and those that may still be written."""
+        """Return the size of the volume and its usable free space, in bytes."""
         ...
 
     def is_resident(self, descriptor: int, position: int, length: int) -> bool:
-        """Whether a read would, as far as can be told, not wait for the device."""
+        """Return whether the range is, as far as known, in the page cache."""
         ...
 
     def missing_bytes(self, descriptor: int, position: int, length: int) -> int:
-        """How many bytes of the range a read would wait for, as far as can be told."""
+        """Return how many bytes of the range are, as far as known, not in the page cache."""
         ...
 
     def load(self, descriptor: int, position: int, length: int) -> None:
-        """Have a range of the file in the page cache, if there is one; waits for the device."""
+        """Read a range of the file into the page cache, if there is one; waits for the device."""
         ...
 
     def non_blocking(self) -> FileSystem:
-        """The same files; a `pread` that would wait for the device raises `ReadWouldBlock`, if that can
-        be told."""
+        """Return a view of the same files whose `pread` raises `ReadWouldBlock` instead of waiting.
+
+        Where the system cannot tell, `pread` waits for the device.
+        """
         ...
 
 
 class OsFileSystem:
-    """The machine's file system."""
+    """The file system of the operating system."""
 
     __slots__ = ()
 
@@ -272,22 +275,22 @@ class NonBlockingFileSystem(OsFileSystem):
 
 
 def aligned_memory(length: int) -> memoryview:
-    """Memory for `read_into` and `pwrite` past the page cache: it begins at a page."""
+    """Return page-aligned memory for `read_into` and `pwrite` that bypass the page cache."""
     if hasattr(mmap, "MAP_PRIVATE"):
         return memoryview(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     return memoryview(mmap.mmap(-1, length))
 
 
 def parent_of(path: str) -> str:
-    """The directory that the path is in."""
+    """Return the directory that contains the path."""
     return os.path.dirname(path)
 
 
 def ensure_directory(file_system: FileSystem, path: str) -> None:
-    """Make the directory and those above it that are missing; they survive a crash.
+    """Create the directory and its missing parents; they survive a crash.
 
     Raises:
-        OSError: the device fails or is full, or it may not be made there.
+        OSError: the device fails or is full, or creating the directory is not permitted.
     """
     missing = []
     above = os.path.abspath(path)
@@ -300,10 +303,10 @@ def ensure_directory(file_system: FileSystem, path: str) -> None:
 
 
 def read_file(file_system: FileSystem, path: str) -> bytes:
-    """The whole content.
+    """Return the whole content.
 
     Raises:
-        OSError: it cannot be read; FileNotFoundError if it is not there.
+        OSError: the file cannot be read; FileNotFoundError if it does not exist.
     """
     descriptor = file_system.open(path, READ_ONLY)
     try:
@@ -322,7 +325,7 @@ def read_file(file_system: FileSystem, path: str) -> bytes:
 
 
 def write_fully(file_system: FileSystem, descriptor: int, data: Buffer, position: int) -> None:
-    """Write all of `data`, in as many calls as it takes.
+    """Write all of `data`, in as many calls as needed.
 
     Raises:
         OSError: the device fails or is full; a part may have been written.
@@ -333,10 +336,10 @@ def write_fully(file_system: FileSystem, descriptor: int, data: Buffer, position
 
 
 def replace_file(file_system: FileSystem, path: str, data: Buffer, sync: bool = True) -> None:
-    """Put `data` in the place of the file in one step that survives a crash.
+    """Replace the content of the file with `data`, atomically and durably.
 
-    Writes `path.tmp`, syncs it, renames it and syncs the directory; without `sync` the step is
-    still one step for readers, but a crash may undo it or leave an empty file.
+    Writes `path.tmp`, syncs it, renames it and syncs the directory. Without `sync` the replacement
+    is still atomic for readers, but a crash may undo it or leave an empty file.
 
     Raises:
         OSError: the device fails or is full; the old file is still there.
@@ -355,7 +358,7 @@ def replace_file(file_system: FileSystem, path: str, data: Buffer, sync: bool = 
 
 
 def remove_tree(file_system: FileSystem, path: str) -> None:
-    """Remove a directory and all that is in it; no error if it is not there.
+    """Remove a directory and its content; no error if it does not exist.
 
     Raises:
         OSError: something cannot be removed.

@@ -1,29 +1,29 @@
-"""Stream connections and listeners, as an argument.
+"""Stream connections and listeners, passed as an argument.
 
-`Network` binds listeners and makes outgoing connections; both give `Transport`s, which carry
-bytes. Whoever serves or calls works with transports only, and does not see whether they are plain
-TCP, TLS or simulated.
+`Network` binds listeners and makes outgoing connections; both give `Transport`s, which carry bytes.
+Servers and clients use transports only; it does not matter to them whether these are plain TCP, TLS
+or simulated.
 
-What a caller may rely on, and every implementation must honour:
+Every implementation guarantees:
 
 - Nothing blocks. `recv_into`, `send`, `send_parts`, `send_file` and `accept` raise
-  `BlockingIOError` when they cannot do anything now. Any other `OSError` is the end of the
-  connection: the caller closes it.
-- Readiness is a state, not an event. While a callback is watched, it is called on every turn of
-  the event loop in which `recv_into` (`send`, `accept`) would not raise `BlockingIOError`. Bytes
-  that the transport itself holds count: a TLS transport with decrypted bytes calls again although
-  its socket has nothing. To stop watching is how a caller applies back-pressure.
+  `BlockingIOError` when they cannot make progress now. Any other `OSError` means that the
+  connection has failed: the caller closes it.
+- Readiness is a state, not an event. While a callback is watched, it is called on every turn of the
+  event loop in which `recv_into` (`send`, `accept`) would not raise `BlockingIOError`. Bytes that
+  the transport itself holds count: a TLS transport with decrypted bytes calls again although its
+  socket has nothing. A caller applies back-pressure by unwatching.
 - A callback is never called from inside a method of the transport, and not after it is unwatched
   or the transport is closed.
 - `recv_into` returns 0 at the end of the stream, which is not the end of the sending direction.
-- The sending functions return how many bytes were taken, from the first one on. The bytes that
-  were not taken are given again, the same ones, perhaps with others behind them.
-- A transport may be handed out before its handshake is complete: until then everything raises
+- The sending functions return how many bytes were accepted, counted from the first one. The caller
+  passes the remaining bytes again, unchanged; further bytes may follow them.
+- A transport may be returned before its handshake is complete: until then all its functions raise
   `BlockingIOError`.
-- Everything except `bind` runs on the thread of the event loop that is running.
+- All functions except `bind` run on the thread of the running event loop.
 
-`SocketTransport.recv_into` and `send` are the bound methods of its socket: a caller that keeps
-them calls the system call's wrapper and nothing else.
+`SocketTransport.recv_into` and `send` are the bound methods of its socket: a caller that keeps them
+calls the system call's wrapper without overhead.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ WritableBuffer = bytearray | memoryview
 Callback = Callable[[], object]
 
 JOINED_BYTES_MAX = 16 * 1024
-"""Up to this, to join buffers and send one costs less than to have the kernel gather them."""
+"""Up to this size, joining buffers costs less than letting the kernel gather them."""
 READ_BYTES_MAX = 128 * 1024
-"""Read of a file in one step where it cannot be sent without a copy."""
+"""Bytes read from a file at a time where a file cannot be sent without a copy."""
 
 _GATHERED_MAX = 1024  # IOV_MAX of Linux and macOS
-_MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: more follows at once, so wait with the packet
+_MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: more data follows at once, so delay the packet
 _sendfile: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
 _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _MAPPED_PREFIX = "::ffff:"
@@ -67,7 +67,7 @@ class HostUnknown(OSError):
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What the system is asked for a connection; -1 leaves a size to the system."""
+    """Socket options of a connection; a size of -1 keeps the system's default."""
 
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
@@ -81,52 +81,55 @@ class Transport(Protocol):
 
     @property
     def local_address(self) -> Address:
-        """The end on this side; of an accepted connection, the address that the client used."""
+        """The local address; for an accepted connection, the address that the client used."""
         ...
 
     @property
     def peer_address(self) -> Address:
-        """The other end. An IPv4 client of an IPv6 listener has its IPv4 address."""
+        """The remote address. An IPv4 client of an IPv6 listener has its IPv4 address."""
         ...
 
     def recv_into(self, buffer: WritableBuffer, /) -> int:
-        """Bytes received into the buffer, at most its length; 0 at the end of the stream."""
+        """Receive into the buffer; return the number of bytes, 0 at the end of the stream."""
         ...
 
     def send(self, data: Buffer, /) -> int:
-        """Bytes taken."""
+        """Send; return the number of bytes accepted."""
         ...
 
     def send_parts(self, parts: Sequence[Buffer], more: bool = False, /) -> int:
-        """Bytes taken of all parts. With `more` other bytes follow at once, and it is worth
-        waiting for them before a packet is sent."""
+        """Send all parts; return the number of bytes accepted.
+
+        With `more`, other bytes follow at once, and the packet should wait for them.
+        """
         ...
 
     def send_file(self, part: FileRange, /) -> int:
-        """Bytes taken of the range, which is not changed; 0 only if the file ends before it.
+        """Send a range of a file; return the number of bytes accepted.
 
-        Copied as little as the transport can. The range lies in a file, not in memory.
+        Returns 0 only if the file ends before the range. The range itself is not changed. The
+        transport avoids copies where it can. The range lies in a file, not in memory.
         """
         ...
 
     def watch_readable(self, callback: Callback, /) -> None:
-        """Call whenever there is something to receive; replaces an earlier callback."""
+        """Call the callback whenever data can be received; it replaces an earlier callback."""
         ...
 
     def unwatch_readable(self) -> None:
-        """Call no more; no error if nothing is watched."""
+        """Stop calling the callback; no error if nothing is watched."""
         ...
 
     def watch_writable(self, callback: Callback, /) -> None:
-        """Call whenever bytes would be taken; replaces an earlier callback."""
+        """Call the callback whenever data can be sent; it replaces an earlier callback."""
         ...
 
     def unwatch_writable(self) -> None:
-        """Call no more; no error if nothing is watched."""
+        """Stop calling the callback; no error if nothing is watched."""
         ...
 
     def close(self) -> None:
-        """Unwatch and close; what was taken is still delivered. No error if it is closed."""
+        """Unwatch and close; accepted bytes are still delivered. No error if already closed."""
         ...
 
 
@@ -135,11 +138,11 @@ class Listener(Protocol):
 
     @property
     def address(self) -> Address:
-        """Where it is bound, with the port that was chosen if 0 was asked for."""
+        """The bound address, with the actual port if port 0 was requested."""
         ...
 
     def listen(self, backlog: int) -> None:
-        """Let clients connect; `backlog` of them may wait to be accepted.
+        """Let clients connect; up to `backlog` connections may wait to be accepted.
 
         Raises:
             OSError: another process bound the same address and listens.
@@ -147,24 +150,25 @@ class Listener(Protocol):
         ...
 
     def accept(self) -> Transport:
-        """The next connection.
+        """Accept the next connection.
 
         Raises:
-            BlockingIOError: none is waiting.
-            OSError: it cannot be taken now, for example for want of descriptors; it waits.
+            BlockingIOError: no connection is waiting.
+            OSError: it cannot be accepted now, for example because no descriptor is free; it stays
+                queued.
         """
         ...
 
     def watch(self, callback: Callback) -> None:
-        """Call whenever a connection waits."""
+        """Call the callback whenever a connection waits to be accepted."""
         ...
 
     def unwatch(self) -> None:
-        """Call no more; no error if nothing is watched."""
+        """Stop calling the callback; no error if nothing is watched."""
         ...
 
     def close(self) -> None:
-        """Close the address; accepted connections stay. No error if it is closed."""
+        """Close the listener; accepted connections stay open. No error if it is closed already."""
         ...
 
 
@@ -172,41 +176,43 @@ class Network(Protocol):
     """Makes listeners and connections; see the module."""
 
     def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
-        """Reserve an address. Port 0 takes a free one; an empty host is every address of this
-        machine, of both families where the system can. The options hold for what is accepted.
+        """Bind an address.
+
+        Port 0 chooses a free port. An empty host binds every address of this machine, IPv4 and IPv6
+        where the system supports both. The options apply to accepted connections.
 
         Raises:
             HostUnknown: the host name has no address.
-            OSError: the address cannot be had.
+            OSError: the address cannot be bound.
         """
         ...
 
     async def connect(
         self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
     ) -> Transport:
-        """A connection to the first address of the host that takes one.
+        """Connect to the first address of the host that accepts.
 
         Raises:
             HostUnknown: the host name has no address.
-            TimeoutError: none took one in time.
-            OSError: the last one refused. (The others are OSErrors too.)
+            TimeoutError: no address accepted in time.
+            OSError: the last address refused. (The others are OSErrors too.)
         """
         ...
 
 
 Resolved = Sequence[tuple[int, Any]]
 Resolve = Callable[[str, int], Awaitable[Resolved]]
-"""The address families and addresses of a host and port, as `socket.connect` takes them; raises
+"""Returns the address families and addresses of a host and port, for `socket.connect`; raises
 `HostUnknown`."""
 
 
 class SocketNetwork:
-    """TCP by the system's sockets."""
+    """TCP over the system's sockets."""
 
     __slots__ = ("_resolve",)
 
     def __init__(self, resolve: Resolve | None = None) -> None:
-        """`resolve` looks host names up; None uses the event loop's threads."""
+        """`resolve` looks up host names; None uses the event loop's threads."""
         self._resolve = resolve or _resolve
 
     def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
@@ -224,7 +230,7 @@ class SocketNetwork:
         try:
             made.setblocking(False)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:  # without an address: that of both families
+            if family == socket.AF_INET6:  # no address: bind both families
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, bool(address))
             made.bind((address, port))
         except OSError:
@@ -258,7 +264,7 @@ class SocketNetwork:
 
 async def _resolve(host: str, port: int) -> Resolved:
     loop = asyncio.get_running_loop()
-    try:  # no thread for a numeric address
+    try:  # a numeric address needs no thread
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
         try:
@@ -278,22 +284,22 @@ def _use_sizes(made: socket.socket, options: StreamOptions) -> None:
 
 
 class SocketListener:
-    """A `Listener` of the system."""
+    """A `Listener` on a system socket."""
 
     __slots__ = ("_loop", "_options", "_socket", "address")
 
     def __init__(self, bound: socket.socket, options: StreamOptions) -> None:
-        """`bound` does not block."""
+        """`bound` is a non-blocking socket."""
         self._socket = bound
         self._options = options
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Set while it is watched."""
+        """Set while the listener is watched."""
         name = bound.getsockname()
         self.address = Address(name[0], name[1])
 
     def listen(self, backlog: int) -> None:
         """See `Listener`."""
-        # Accepted sockets inherit the receive buffer; the window that is offered depends on it.
+        # Accepted sockets inherit the receive buffer, which determines the advertised window.
         _use_sizes(self._socket, self._options)
         self._socket.listen(backlog)
 
@@ -308,7 +314,7 @@ class SocketListener:
                 accepted.setblocking(False)
                 _use_sizes(accepted, self._options)
                 return SocketTransport(accepted, asyncio.get_running_loop(), peer)
-            except OSError:  # macOS: the client has gone already
+            except OSError:  # macOS: the client has disconnected already
                 accepted.close()
 
     def watch(self, callback: Callback) -> None:
@@ -353,10 +359,10 @@ class SocketTransport:
         loop: asyncio.AbstractEventLoop,
         peer: tuple[str, int],
     ) -> None:
-        """`connected` does not block.
+        """`connected` is a non-blocking socket.
 
         Raises:
-            OSError: the other end has gone.
+            OSError: the peer has disconnected.
         """
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -390,7 +396,7 @@ class SocketTransport:
             except OSError as error:
                 if error.errno not in _NO_SENDFILE:
                     raise
-            self._sendfile = None  # the file system has no such thing
+            self._sendfile = None  # the file system does not support it
         data = os.pread(part.descriptor, min(part.length, READ_BYTES_MAX), part.position)
         return self._socket.send(data) if data else 0
 

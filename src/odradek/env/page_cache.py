@@ -1,12 +1,10 @@
-"""Tells what of a file is in the page cache, and reads without waiting for the device.
+"""Tells which part of a file is in the page cache, and reads without waiting for the device.
 
-Linux tells it in two ways. `cachestat` counts the pages of a range that are in the page cache and
-changes nothing. A read with `RWF_NOWAIT` returns what is cached, and fails with EAGAIN instead of
-waiting; the kernel has then begun to read the page, so that a look at some pages would make a range
-seem to be cached when it is looked at again.
-
-Elsewhere, and on file systems with a cache of their own, everything counts as cached: reads then wait
-for the device.
+Linux offers two ways. `cachestat` counts the pages of a range that are in the page cache and has no
+side effects. A read with `RWF_NOWAIT` returns what is cached, and fails with EAGAIN instead of
+waiting. It also makes the kernel start to read the page: after sampling some pages, a second check
+would report the range as cached. On other systems, and on file systems with a cache of their own,
+everything counts as cached: reads then wait for the device.
 """
 
 from __future__ import annotations
@@ -20,23 +18,24 @@ from collections.abc import Callable, Iterable
 from mmap import PAGESIZE
 
 STEP = 524_288
-"""Where there is no `cachestat`, a page of each piece of this size, and the last one, tell about a
-range: Linux reads ahead, and drops what was read long ago, in runs."""
+"""Without `cachestat`, one page of each piece of this size, and the last page, are sampled: Linux
+reads ahead and evicts pages in runs."""
 _UNREAD = memoryview(bytearray(128 * 1024))
-"""Where all threads read to at once: nobody looks at the bytes."""
+"""The target of reads by all threads at once: the bytes are never used."""
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _UNKNOWN_FLAG = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
 _CACHESTAT = 451
 _MACHINES = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
-"""Those whose system call 451 is known to be `cachestat`."""
+"""Architectures whose system call 451 is known to be `cachestat`."""
 _BEHIND_ALL = 2**62
-"""No file is so long: nothing is read there."""
+"""A position beyond the end of any file: nothing is read there."""
 
 
 def _system_call() -> Callable[..., int] | None:
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         return None
-    call = ctypes.PyDLL(None).syscall  # `cachestat` never waits: the interpreter's lock is kept
+    # `cachestat` never waits, so the call keeps the interpreter's lock.
+    call = ctypes.PyDLL(None).syscall
     pointer = ctypes.c_void_p
     call.argtypes = (ctypes.c_long, ctypes.c_int, pointer, pointer, ctypes.c_uint)
     return call
@@ -46,16 +45,16 @@ _syscall = _system_call()
 
 
 class ReadWouldBlock(Exception):
-    """Reads that would have waited for the device; `read` does them, in a thread."""
+    """Reads that would have waited for the device; `read` performs them, in a thread."""
 
     def __init__(self, reads: Iterable[tuple[int, int, int]]) -> None:
-        """`reads`: descriptors that are now this object's own, lengths, and positions."""
+        """`reads`: descriptors, which this object now owns, lengths, and positions."""
         super().__init__("not in memory")
         self._reads = list(reads)
 
     @classmethod
     def all_of(cls, several: Iterable[ReadWouldBlock]) -> ReadWouldBlock:
-        """The reads of all of them, which have none afterwards."""
+        """Move the reads of all given exceptions into one."""
         whole = cls(())
         for each in several:
             whole._reads += each._reads
@@ -81,10 +80,10 @@ class ReadWouldBlock(Exception):
 
 
 def read_without_blocking(descriptor: int, length: int, position: int) -> bytes:
-    """`os.pread` if all of the range is in the page cache.
+    """Do `os.pread` if all of the range is in the page cache.
 
     Raises:
-        ReadWouldBlock: some of it is not.
+        ReadWouldBlock: a part of the range is not.
         OSError: the device failed.
     """
     if _NOWAIT is None:
@@ -105,13 +104,13 @@ def read_without_blocking(descriptor: int, length: int, position: int) -> bytes:
         return os.pread(descriptor, length, position)
     try:
         own = os.dup(descriptor)
-    except OSError:  # no descriptor left: nobody else can read it
+    except OSError:  # no descriptor left, so no other thread can read it
         return os.pread(descriptor, length, position)
     raise ReadWouldBlock([(own, len(free), at)])
 
 
 class _Probe:
-    """The arguments of a `cachestat` call: to make them costs more than the call."""
+    """The reusable arguments of a `cachestat` call: creating them costs more than the call."""
 
     __slots__ = ("asked", "asked_at", "found", "found_at")
 
@@ -124,13 +123,13 @@ class _Probe:
 
 
 _probes: list[_Probe] = []
-"""Those that no thread is using."""
+"""Probes that no thread is using."""
 
 
 def missing_bytes(descriptor: int, position: int, length: int) -> int:
-    """How many bytes of the range a read would wait for, as far as can be told.
+    """Return how many bytes of the range are, as far as known, not in the page cache.
 
-    Whole pages are counted. Without `cachestat` the answer is 0 or all of `length`.
+    Counts whole pages. Without `cachestat` the result is 0 or `length`.
     """
     if _syscall is None or length <= 0:
         return 0 if length <= 0 or _seems_resident(descriptor, position, length) else length
@@ -153,11 +152,11 @@ def missing_bytes(descriptor: int, position: int, length: int) -> int:
 
 
 def load(descriptor: int, position: int, length: int) -> None:
-    """Read what is missing of the range into the page cache, and nothing beyond it.
+    """Read the missing part of the range into the page cache, and nothing beyond it.
 
-    The kernel is told not to read ahead in this file: otherwise it would do so in whatever call
-    reaches the end of what it has read, `sendfile` among them, and pages that are being read count
-    as cached.
+    Read-ahead is switched off for this file. Otherwise the kernel would read ahead in any call that
+    reaches the end of the pages read so far, including `sendfile`, and pages that are being read
+    count as cached.
 
     Raises:
         OSError: the device failed.
@@ -176,7 +175,7 @@ def load(descriptor: int, position: int, length: int) -> None:
 
 
 def _wait_for(descriptor: int, position: int, length: int) -> bool:
-    """Wait until the range has been read, without copying it; whether the file can do that."""
+    """Wait until the range has been read, without copying it; False if the file cannot do that."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     except OSError:  # no descriptor left
@@ -197,7 +196,7 @@ def _wait_for(descriptor: int, position: int, length: int) -> bool:
 
 
 def _seems_resident(descriptor: int, position: int, length: int) -> bool:
-    """The same by samples."""
+    """Return whether the range seems to be cached, by sampling pages."""
     if _NOWAIT is None:
         return True
     byte = bytearray(1)
@@ -214,7 +213,7 @@ def _seems_resident(descriptor: int, position: int, length: int) -> bool:
 
 
 def _knows_nowait(descriptor: int) -> bool:
-    """Whether the file system has its files in the page cache, as those have that know the flag."""
+    """Return whether the file system uses the page cache: those that do know `RWF_NOWAIT`."""
     assert _NOWAIT is not None
     try:
         os.preadv(descriptor, [bytearray(1)], _BEHIND_ALL, _NOWAIT)

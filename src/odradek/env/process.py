@@ -1,7 +1,7 @@
 """Processes: this one, its child processes, and a child's connection to its parent.
 
-A child process takes bytes on its standard input and answers on its standard output. It ends when
-its input does, so that it does not survive its parent.
+A child process reads its standard input and replies on its standard output. It ends at the end of
+its input, so that it does not outlive its parent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("odradek.env")
 
 NICENESS = 19
 DESCRIPTORS_PREPARED = 16_384
-"""Size of the process's table of descriptors from its start: 128 KB."""
+"""Initial size of the process's descriptor table, in descriptors: 128 KB of memory."""
 _READ_BYTES = 1 << 16
 _INPUT, _OUTPUT = 0, 1
 
@@ -31,19 +31,19 @@ class ChildProcess(Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """False once the end of its output was received, or it was killed."""
+        """False after the end of its output was received, or after it was killed."""
         ...
 
     def send(self, data: bytes) -> None:
-        """Write to its input; what the pipe does not take is sent later."""
+        """Write to its input; bytes that the pipe does not accept now are sent later."""
         ...
 
     def receive(self) -> bytes:
-        """What it has written since the last call."""
+        """Return what it has written since the last call."""
         ...
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it at once."""
         ...
 
 
@@ -60,8 +60,9 @@ class PipedProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            # Ctrl-C in a terminal is for the node. Not a session of its own: Linux would give it
-            # as much processor as the whole session of the node, whatever its niceness.
+            # Ctrl-C in a terminal must reach the node only. A separate session is no alternative:
+            # Linux would give it as much processor time as the whole session of the node, whatever
+            # its niceness.
             process_group=0,
         )
         assert self._process.stdin is not None
@@ -133,9 +134,9 @@ class Parent(Protocol):
     """A child's connection to the process that started it."""
 
     def receive(self, wait_ms: float | None) -> bytes:
-        """What the parent has sent; waits at most so long, None: until there is something.
+        """Return what the parent has sent; wait up to the timeout, or with None without limit.
 
-        Ends this process when the parent has gone.
+        Ends this process when the parent has ended.
         """
         ...
 
@@ -166,7 +167,7 @@ class PipeParent:
 
 
 def _end_now() -> NoReturn:
-    """End without cleaning up: another node may use the same files by now."""
+    """Exit without cleaning up: another node may already use the same files."""
     os._exit(0)
 
 
@@ -178,12 +179,12 @@ def ignore_interrupts() -> None:
 def lower_priority() -> None:
     """Use only processor time that no other process wants.
 
-    Niceness alone (all that there is outside Linux) is about shares: a process of the lowest
-    priority still ends its time slice of milliseconds while the node, woken by a request, waits.
+    Niceness, the only means outside Linux, only changes shares: a process of the lowest priority
+    still finishes its time slice of milliseconds while the node, woken by a request, waits.
     """
     os.nice(NICENESS)
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # a sandbox may not allow it
+        with contextlib.suppress(OSError):  # a sandbox may forbid it
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
@@ -192,12 +193,13 @@ def raise_descriptor_limit() -> None:
 
     Linux doubles a process's table of descriptors when it is full. If there are threads, the call
     that opens a file then waits until all processors have released the old table: up to tens of
-    milliseconds, in the middle of a burst of connections. So the table gets its size now.
+    milliseconds, in the middle of a burst of connections. Therefore this function makes the table
+    large at once.
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (OSError, ValueError) as error:  # some systems name a limit that they do not grant
-        log.debug("the limit of open files is not changed: %s", error)
+    except (OSError, ValueError) as error:  # some systems report a limit that they do not grant
+        log.debug("cannot change the limit of open files: %s", error)
     with open(os.devnull, "rb") as file, contextlib.suppress(OSError):  # the limit is lower
         os.close(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, DESCRIPTORS_PREPARED - 1))

@@ -1,4 +1,4 @@
-"""Randomness, as an argument."""
+"""Randomness, passed as an argument."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 RandomBytes = Callable[[int], bytes]
-"""Returns that many random bytes; `system_random_bytes`, or a seeded generator's `randbytes`."""
+"""Returns the given number of random bytes: `system_random_bytes`, or `randbytes` of a seeded
+generator."""
 
 system_random_bytes: RandomBytes = os.urandom

@@ -1,1 +1,1 @@
-"""Ids and numbers with meaning; no behaviour beyond their own form."""
+"""Identifiers, codes and value types that all packages share."""

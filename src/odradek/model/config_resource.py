@@ -1,7 +1,7 @@
-"""What has settings, what may be done to them, and where their values come from.
+"""Types of resources that have settings, operations on settings, and sources of their values.
 
-Numbered as in the protocol: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and the
-metadata log's ConfigRecord carry these numbers.
+The numbers are those of the protocol: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and
+the metadata log's ConfigRecord carry them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ResourceType(IntEnum):
-    """Whose settings they are (Kafka's ConfigResource.Type)."""
+    """The type of a resource that has settings (Kafka's ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4
@@ -29,7 +29,7 @@ class Operation(IntEnum):
 
 
 class Source(IntEnum):
-    """The layer that a value comes from (DescribeConfigs)."""
+    """Where the value of a setting comes from (DescribeConfigs)."""
 
     UNKNOWN = 0
     TOPIC = 1

@@ -1,8 +1,8 @@
 """The protocol's error codes, and the exception that carries one.
 
-Three kinds of wrong are kept apart. What a client did or has to know is an `ErrorCode` in the
-answer (`ApiError` on the way there). An operating failure is an exception of its room. A broken
-invariant is an `assert`.
+There are three kinds of errors. An error that a client caused or has to know about is an
+`ErrorCode` in the response; `ApiError` carries it there. An operating failure, such as a failed
+disk, is an exception of the package that it occurs in. A broken invariant is an `assert`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Self
 class ErrorCode(IntEnum):
     """An error code of the protocol (`org.apache.kafka.common.protocol.Errors`).
 
-    `retriable`: the same request may succeed later. `message`: one sentence for people.
+    `retriable`: the same request may succeed later. `message`: a description in one sentence.
     """
 
     retriable: bool
     message: str
 
     def __new__(cls, value: int, retriable: bool, message: str) -> Self:
-        """A member is its value with two attributes."""
+        """Make a member: its value, with the attributes `retriable` and `message`."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.retriable = retriable
@@ -188,12 +188,16 @@ class ErrorCode(IntEnum):
     )
     STALE_BROKER_EPOCH = (77, False, "The broker epoch is not the current one.")
     OFFSET_NOT_AVAILABLE = (78, True, "The new leader's high watermark is not known yet.")
-    MEMBER_ID_REQUIRED = (79, False, "Join again with the member id given in this answer.")
+    MEMBER_ID_REQUIRED = (79, False, "Join again with the member id given in this response.")
     PREFERRED_LEADER_NOT_AVAILABLE = (80, True, "The preferred leader is not available.")
-    GROUP_MAX_SIZE_REACHED = (81, False, "The group is full (group.max.size).")
+    GROUP_MAX_SIZE_REACHED = (
+        81,
+        False,
+        "The group has the maximum number of members (group.max.size).",
+    )
     FENCED_INSTANCE_ID = (82, False, "Another member has taken over this group.instance.id.")
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = (83, True, "No replica that may lead is available.")
-    ELECTION_NOT_NEEDED = (84, True, "The partition has the leader asked for already.")
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = (83, True, "No replica that may become leader is available.")
+    ELECTION_NOT_NEEDED = (84, True, "The requested leader already leads the partition.")
     NO_REASSIGNMENT_IN_PROGRESS = (85, False, "No reassignment of the partition is in progress.")
     GROUP_SUBSCRIBED_TO_TOPIC = (
         86,
@@ -281,7 +285,7 @@ class ErrorCode(IntEnum):
 
 
 class ApiError(Exception):
-    """An error that becomes part of an answer: a code, and a message that may say more."""
+    """An error that becomes part of a response: a code, and a message that may give details."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

@@ -1,7 +1,7 @@
-"""Operations that may be allowed on resources, as bits (`authorized_operations` fields).
+"""Operations that a client may perform on a resource, as bits (`authorized_operations` fields).
 
-A bit's number is the operation's in Kafka's AclOperation. Until there are ACLs every operation
-that a kind of resource has is allowed to everyone.
+The number of a bit is the number of the operation in Kafka's AclOperation. There are no ACLs yet:
+every client may perform every operation that a type of resource has.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALTER_CONFIGS = 11
 IDEMPOTENT_WRITE = 12
 
 NOT_ASKED = -(2**31)
-"""What the field holds if the client did not ask."""
+"""The value of the field if the client did not request it."""
 
 
 def _bits(*operations: int) -> int:

@@ -1,4 +1,4 @@
-"""Names of topics: which are valid, which are the cluster's own, which collide."""
+"""Topic names: which are valid, which are internal, and which collide."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ _VALID = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def name_problem(name: str) -> str | None:
-    """Why a topic cannot be called so; None if it can."""
+    """Return why the topic name is invalid; None if it is valid."""
     if not name:
-        return "the name of a topic may not be empty"
+        return "a topic name must not be empty"
     if name in (".", ".."):
-        return f"a topic may not be called {name!r}"
+        return f"{name!r} is not a valid topic name"
     if len(name) > NAME_LENGTH_MAX:
-        return (
-            f"the name of a topic may have {NAME_LENGTH_MAX} characters; this one has {len(name)}"
-        )
+        return f"a topic name has at most {NAME_LENGTH_MAX} characters; this one has {len(name)}"
     if _VALID.fullmatch(name) is None:
         return (
-            f"the name of a topic may have letters and digits of ASCII, '.', '_' and '-'; "
-            f"{name!r} has others"
+            f"a topic name consists of ASCII letters and digits, '.', '_' and '-'; "
+            f"{name!r} has other characters"
         )
     return None
 
 
 def is_internal(name: str) -> bool:
-    """Whether clients should not write to the topic."""
+    """Return whether the topic is internal: clients should not write to it."""
     return name in INTERNAL_TOPICS
 
 
 def collision_key(name: str) -> str:
-    """The same for names that differ only in '.' and '_', which the names of metrics confuse."""
+    """Return the name with '.' as '_': metric names do not distinguish the two."""
     return name.replace(".", "_")

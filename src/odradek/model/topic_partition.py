@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """Written `topic-partition`, as its directory is."""
+    """A topic name and a partition index; as text `topic-partition`, the name of its directory."""
 
     topic: str
     partition: int

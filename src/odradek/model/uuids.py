@@ -1,6 +1,6 @@
 """Kafka's UUIDs: 16 bytes, written as 22 characters of URL-safe base64.
 
-They travel as plain `bytes`, the form in which the wire has them and the cheapest dictionary key.
+The code handles them as plain `bytes`: the form of the protocol, and the cheapest dictionary key.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ ZERO = bytes(16)
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The topic id of `__cluster_metadata`."""
 DIRECTORY_MIGRATING = ZERO
-"""In place of a directory id: the replica is from before JBOD support (KIP-858)."""
+"""Used as a directory id: the replica is older than JBOD support (KIP-858)."""
 DIRECTORY_UNASSIGNED = bytes(15) + b"\x01"
-"""In place of a directory id: the broker is to choose one."""
+"""Used as a directory id: the broker chooses the directory."""
 DIRECTORY_LOST = bytes(15) + b"\x02"
-"""In place of a directory id: one that is offline."""
+"""Used as a directory id: the directory is offline."""
 
 
 def to_text(value: bytes) -> str:
@@ -41,12 +41,15 @@ def from_text(text: str) -> bytes:
 
 
 def is_reserved(value: bytes) -> bool:
-    """Whether the id is one of the first hundred, which Kafka keeps for itself."""
+    """Return whether the id is one of the first hundred, which Kafka reserves."""
     return value[:15] == bytes(15) and value[15] < 100
 
 
 def make(random_bytes: bytes) -> bytes:
-    """A version 4 UUID from 16 random bytes (draw again if it starts with `-` or is reserved)."""
+    """Return a version 4 UUID made of 16 random bytes.
+
+    The caller repeats the call if the UUID starts with `-` or is reserved.
+    """
     value = bytearray(random_bytes)
     value[6] = value[6] & 0x0F | 0x40
     value[8] = value[8] & 0x3F | 0x80

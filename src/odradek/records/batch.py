@@ -8,8 +8,8 @@
                                                                    57  record count    int32
                                                                    61  records, perhaps compressed
 
-All big-endian. The CRC leaves out base offset, length and leader epoch: the broker that appends
-a batch changes the first and the last without touching the records.
+All big-endian. The CRC does not cover base offset, length and leader epoch: the broker that appends
+a batch sets base offset and leader epoch without touching the records.
 
 Attributes: bits 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon (the
 base timestamp then holds the time until which compaction keeps a tombstone).
@@ -36,7 +36,7 @@ TIMESTAMP = Struct(">q")
 
 LENGTH_POSITION = 8
 LOG_OVERHEAD = 12
-"""Bytes before those that the length field counts."""
+"""Size of the fields that the length field does not count."""
 LEADER_EPOCH_POSITION = 12
 MAGIC_POSITION = 16
 CHECKSUM_POSITION = 17
@@ -46,9 +46,9 @@ MAX_TIMESTAMP_POSITION = 35
 HEADER_SIZE = 61
 MAGIC = 2
 LEGACY_SIZE_MIN = 26
-"""A message of format 0 with neither key nor value: the smallest thing a log can hold."""
+"""Size of a message of format 0 without key and value: the smallest entry of a log."""
 RECORD_SIZE_MIN = 7
-"""A record with neither key, value nor headers."""
+"""Size of a record without key, value and headers."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME_FLAG = 0x08
@@ -65,9 +65,9 @@ SEQUENCE_MAX = 2**31 - 1
 
 
 class RecordBatch:
-    """One batch in a buffer, its header read. The buffer must outlive the view.
+    """A view of one batch in a buffer, with its header decoded. The buffer must outlive the view.
 
-    `data` is the whole batch; writing to it does not change the fields that were read.
+    `data` is the whole batch; writing to it does not change the decoded fields.
     """
 
     __slots__ = (
@@ -106,10 +106,10 @@ class RecordBatch:
         """`data` starts at the batch and is as long as the batch, or longer.
 
         Raises:
-            CorruptBatch: shorter than a header or than its own length field says.
+            CorruptBatch: `data` is shorter than a header, or than the length field says.
         """
         if len(data) < HEADER_SIZE:
-            raise CorruptBatch(f"a record batch takes {HEADER_SIZE} bytes or more, not {len(data)}")
+            raise CorruptBatch(f"a record batch has at least {HEADER_SIZE} bytes, not {len(data)}")
         (
             self.base_offset,
             self.length,
@@ -133,12 +133,12 @@ class RecordBatch:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Size of the whole batch in bytes."""
         return self.length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, also where compaction has removed that record."""
+        """The offset of the last record, even if compaction has removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -160,7 +160,7 @@ class RecordBatch:
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether the max timestamp is the time of all records, given by the broker."""
+        """Whether the broker set the max timestamp as the time of all records."""
         return self.attributes & LOG_APPEND_TIME_FLAG != 0
 
     @property
@@ -170,12 +170,12 @@ class RecordBatch:
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are for the log itself, not for consumers."""
+        """Whether the records are control records, which consumers do not see."""
         return self.attributes & CONTROL_FLAG != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Until when tombstones and markers of the batch are kept, if compaction has said so."""
+        """The time until which compaction keeps tombstones and markers; None if it has set none."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
@@ -185,19 +185,19 @@ class RecordBatch:
 
     @property
     def payload(self) -> memoryview:
-        """The records as they are in the batch, perhaps compressed."""
+        """The encoded records, perhaps compressed."""
         return self.data[HEADER_SIZE:]
 
     @property
     def is_valid(self) -> bool:
-        """Whether the checksum is right."""
+        """Whether the checksum is correct."""
         return crc32c(self.data[ATTRIBUTES_POSITION:]) == self.crc
 
     def check(self) -> None:
-        """Refuse a damaged batch.
+        """Check the checksum.
 
         Raises:
-            CorruptBatch: wrong checksum.
+            CorruptBatch: the checksum is wrong.
         """
         computed = crc32c(self.data[ATTRIBUTES_POSITION:])
         if computed != self.crc:
@@ -216,18 +216,17 @@ class RecordBatch:
 
 
 def add_to_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers run from 0 to 2^31-1 and start again."""
+    """Add to a sequence number, which wraps from 2^31-1 to 0."""
     return (sequence + increment) & SEQUENCE_MAX
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[RecordBatch]:
-    """The whole batches at the start of `buffer`, such as a fetched range; a cut one ends it.
+    """Yield the complete batches of `buffer`, such as a fetched range; stop at a truncated batch.
 
-    Does not check checksums. Batches of formats 0 and 1 are refused: `odradek.records.legacy`
-    reads them.
+    Does not verify checksums. Formats 0 and 1 are rejected: `odradek.records.legacy` reads them.
 
     Raises:
-        CorruptBatch: a length field that no batch can have, or another format.
+        CorruptBatch: a length field is impossible, or a batch has another format.
     """
     view = memoryview(buffer)
     end = len(view)

@@ -1,4 +1,4 @@
-"""Makes the bytes of a record batch."""
+"""Encodes record batches."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from odradek.records.varint import size_of_varint, varint
 _START = Struct(">qiibI")
 """The fields of the header up to the checksum."""
 _COVERED = Struct(">hiqqqhii")
-"""Those that it covers."""
+"""The fields that the checksum covers."""
 _NULL = varint(-1)
-"""The length of what is not there."""
+"""The length field of null."""
 
 HeaderPairs = Iterable[tuple[str, bytes | None]]
 
 
 class RecordBatchBuilder:
-    """Collects records and builds a batch of them, as Apache Kafka's producer does.
+    """Collects records and encodes them as a batch, as Apache Kafka's producer does.
 
-    Keyword arguments are the fields of the batch's header. `level` is the codec's; None is its
-    default. With `log_append_time` all records carry that time.
+    Keyword arguments are the fields of the batch's header. `level` is the compression level; None
+    is the codec's default. With `log_append_time` all records carry that time.
     """
 
     __slots__ = (
@@ -93,16 +93,16 @@ class RecordBatchBuilder:
         self._max_timestamp = NO_TIMESTAMP
         self._last_offset = base_offset - 1
         self.count = 0
-        """Records so far."""
+        """Number of records so far."""
 
     @property
     def size(self) -> int:
-        """Bytes of the batch so far, before compression."""
+        """Size of the batch so far in bytes, before compression."""
         return HEADER_SIZE + len(self._records)
 
     @property
     def next_offset(self) -> int:
-        """The offset that the next record gets."""
+        """The offset of the next record."""
         return self._last_offset + 1
 
     def append(
@@ -146,7 +146,7 @@ class RecordBatchBuilder:
         return offset
 
     def build(self, last_offset: int | None = None) -> bytearray:
-        """The batch. `last_offset` may lie beyond the last record, as after compaction."""
+        """Return the batch. `last_offset` may be after the last record, as after compaction."""
         batch = bytearray(HEADER_SIZE)
         if self._codec == Codec.NONE:
             batch += self._records
@@ -175,10 +175,10 @@ class RecordBatchBuilder:
 
 
 def plain_batch(timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> bytearray:
-    """What a builder makes of these keys and values of one time, in half the time."""
+    """Encode records with one timestamp as a builder does, in half the time."""
     parts: list[bytes] = []
     for delta, (key, value) in enumerate(records):
-        # Neither attributes nor a time of its own in front, no headers behind.
+        # No attributes and no timestamp delta before the key, no headers after the value.
         record = b"".join(
             (b"\0\0", varint(delta), varint(len(key)), key, varint(len(value)), value, b"\0")
         )
@@ -205,7 +205,7 @@ def plain_batch(timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> bytea
 
 
 def seal(batch: bytearray | memoryview) -> None:
-    """Put the checksum of its bytes into a batch."""
+    """Compute the checksum of a batch and write it into the batch."""
     crc = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
     CHECKSUM.pack_into(batch, CHECKSUM_POSITION, crc)
 
@@ -217,7 +217,7 @@ def record_size(
     value: bytes | None,
     headers: HeaderPairs = (),
 ) -> int:
-    """Bytes that a record takes in a batch before compression."""
+    """Return the size of a record in a batch, in bytes before compression."""
     headers = tuple(headers)
     body = 1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta)
     body += _field_size(key) + _field_size(value) + size_of_varint(len(headers))

@@ -1,9 +1,9 @@
-"""CRC-32C (Castagnoli), by the processor's own instruction.
+"""CRC-32C (Castagnoli), computed with the processor's CRC instruction.
 
-`crc32c(data, value=0) -> int`: of bytes, bytearray or a contiguous memoryview, about 20 GB/s.
+`crc32c(data, value=0) -> int`: takes bytes, bytearray or a contiguous memoryview; about 20 GB/s.
 
-The `crc32c` package asks for its own version when it is imported, which costs a fifth of a
-node's start; its extension module alone is all that is needed.
+Importing the `crc32c` package looks up its own version, which takes a fifth of a node's start time.
+Therefore only its extension module is loaded.
 """
 
 from __future__ import annotations

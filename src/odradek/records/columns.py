@@ -1,7 +1,7 @@
-"""Records of one shape, compared with one operation for each byte of the shape.
+"""Compares records of the same layout, with one operation for each byte of the layout.
 
-Equal records lie at equal distances. The bytes at one place in all of them, a column, are one
-slice; whether they are what they have to be is one comparison for hundreds of records.
+Records of the same length lie at equal distances. The bytes at one position in all records, a
+column, are one slice of the buffer. One comparison checks a column of hundreds of records.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from odradek.records.varint import read_varint
 
 _CONTINUES = bytes(byte >> 7 for byte in range(256))
-"""For a byte of a varint: 1 if another one follows."""
+"""Maps a byte of a varint to 1 if another byte follows."""
 _CONTINUES_NOT = _CONTINUES[:1]
 _BYTES = bytes(range(256))
 _ODD = _BYTES[1::2]
@@ -22,7 +22,7 @@ _DIGIT = 128
 
 
 class Places(NamedTuple):
-    """Where the fields of a record begin."""
+    """Positions of the fields of a record."""
 
     start: int
     time_at: int
@@ -36,14 +36,15 @@ class Places(NamedTuple):
 def run_length(
     data: bytes, places: Places, number: int, count: int, latest: int
 ) -> tuple[int, bool]:
-    """How many records have the shape of the one at `places`, which is before that `number`.
+    """Count the records with the layout of the record at `places`, from record `number` on.
 
-    At most `count`, each with its number as offset and no timestamp after `latest` (a delta as a
-    varint has it); and whether one of them has that timestamp. May be fewer than there are.
+    The record at `places` is the one before `number`. Counts at most `count` records; each must
+    have its number as offset, and a timestamp not after `latest` (an undecoded varint delta). Also
+    returns whether one of them has that timestamp. The count may be too low.
 
     Raises:
-        IndexError: the headers end behind `data`.
-        RecordsError: there is no number where one has to be.
+        IndexError: the headers end after the end of `data`.
+        RecordsError: a number is malformed.
     """
     size = places.end - places.start
     width = places.key_at - places.offset_at
@@ -74,7 +75,7 @@ def run_length(
 
 
 def _columns_of_lengths(data: bytes, places: Places) -> list[int]:
-    """Where the bytes stand that are the same in records of one shape: all lengths."""
+    """Return the positions of bytes that are equal in records of one layout: all lengths."""
     columns = [*range(places.start, places.time_at - 1)]
     for at in (places.key_at, places.value_at):
         _, after = read_varint(data, at)
@@ -89,7 +90,7 @@ def _columns_of_lengths(data: bytes, places: Places) -> list[int]:
 
 
 def _offset_column(digit: int, more: bool, first: int, count: int) -> bytes:
-    """That digit of the varints of `first`, `first` + 1, and so on; `more` digits follow it."""
+    """Return one byte of the varints of `first`, `first` + 1 and so on; `more` bytes follow it."""
     cycle = _cycle(digit, more)
     begin = first % len(cycle)
     if begin + count > len(cycle):
@@ -99,7 +100,7 @@ def _offset_column(digit: int, more: bool, first: int, count: int) -> bytes:
 
 @cache
 def _cycle(digit: int, more: bool) -> bytes:
-    """That digit of the varints of 0, 1, 2, and so on, until it begins anew."""
+    """Return one byte of the varints of 0, 1, 2 and so on, for one full period."""
     flag = 0x80 if more else 0
     if digit == 0:
         return bytes(flag | byte for byte in range(0, _DIGIT, 2))
@@ -108,10 +109,10 @@ def _cycle(digit: int, more: bool) -> bytes:
 
 
 def _up_to_latest(columns: list[bytes], latest: int, count: int) -> tuple[int, bool]:
-    """`count`, and whether `latest` is among the numbers; 0 if one of them may be above it.
+    """Return `count` and whether `latest` occurs; a count of 0 if a number may be above it.
 
-    The last column has the highest digits. Where one is that of `latest`, the digits below it
-    decide, there and in all numbers behind: times mostly grow.
+    The last column has the most significant bytes. Where such a byte equals that of `latest`, the
+    lower bytes decide, for this and all following numbers: timestamps mostly grow.
     """
     digits = [latest >> 7 * place & 0x7F for place in range(len(columns))]
     if latest >> 7 * len(columns):

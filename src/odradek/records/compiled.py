@@ -1,4 +1,4 @@
-"""Whether this package runs compiled: see docs/decisions/compiled-modules.md."""
+"""Tells whether this package runs compiled: see docs/decisions/compiled-modules.md."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from types import FunctionType
 
 
 def _probe() -> None:
-    """An ordinary function in Python source, a built-in one in a compiled module."""
+    """A Python function if interpreted, a built-in one if compiled."""
 
 
 COMPILED = not isinstance(_probe, FunctionType)
-"""Choose between two ways that give the same result where one is faster only if interpreted."""
+"""Whether the package is compiled. Selects between two implementations with the same result, where
+one is faster only if interpreted."""

@@ -1,7 +1,7 @@
 """The codecs of record batches, as Apache Kafka's Java client writes and reads them.
 
-A payload is compressed in one piece. It is decompressed in pieces (`decompress_pieces`), so that
-a few bytes that stand for gigabytes cost the memory of one piece; `decompress` joins them up to
+A payload is compressed in one piece. It is decompressed in pieces (`decompress_pieces`), so that a
+few bytes that expand to gigabytes cost the memory of one piece; `decompress` joins the pieces up to
 a limit.
 
 - gzip: a gzip stream without name or time.
@@ -27,20 +27,21 @@ from odradek.records.errors import DecompressionLimit, InvalidRecords
 Buffer = bytes | bytearray | memoryview
 
 PIECE_SIZE = 65_536
-"""Decompressed bytes handed out at a time (a snappy block may be larger)."""
+"""Maximum size of a decompressed piece in bytes (a snappy block may be larger)."""
 
 SNAPPY_HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 _SNAPPY_MAGIC = SNAPPY_HEADER[:8]
 _SNAPPY_BLOCK_SIZE = 32_768
 _SNAPPY_EXPANSION_MAX = 24
-"""A copy of 64 bytes takes three: no snappy block can grow by more than 21.4 times."""
+"""Three bytes encode a copy of at most 64 bytes: no snappy block expands by more than 21.4
+times."""
 _ZSTD_REPEATED = 1
-"""The type of a block that is one byte, again and again."""
+"""The type of a block that repeats one byte."""
 _INT32 = Struct(">i")
 
 
 class Codec(IntEnum):
-    """The codec's number in a batch's attributes; the lower-case name is that of settings."""
+    """The number of a codec in a batch's attributes; settings use the name in lower case."""
 
     NONE = 0
     GZIP = 1
@@ -55,10 +56,10 @@ _LEVEL_DEFAULT = {Codec.GZIP: -1, Codec.LZ4: LZ4_LEVEL_DEFAULT, Codec.ZSTD: 3}
 
 
 def codec_named(name: str) -> Codec:
-    """The codec of a setting or option; `none` and `uncompressed` are the same.
+    """Return the codec of a setting or option; `none` and `uncompressed` are the same.
 
     Raises:
-        ValueError: no such codec.
+        ValueError: there is no such codec.
     """
     if name == "uncompressed":
         return Codec.NONE
@@ -70,7 +71,7 @@ def codec_named(name: str) -> Codec:
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
-    """`data` compressed; the same input gives the same bytes. `level` None is the default."""
+    """Compress `data`; the same input gives the same bytes. `level` None is the default."""
     if level is None:
         level = _LEVEL_DEFAULT.get(codec, 0)
     match codec:
@@ -115,10 +116,10 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
-    """All of the payload.
+    """Decompress the whole payload.
 
     Raises:
-        DecompressionLimit: it takes more than `limit_bytes`; no more than that was kept.
+        DecompressionLimit: the result exceeds `limit_bytes`; no more than that was buffered.
         InvalidRecords: the codec is unknown or cannot read the data.
     """
     parts = []
@@ -132,7 +133,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
 
 
 def decompress_pieces(codec: int, data: Buffer) -> Iterator[bytes]:
-    """The payload piece by piece; data that is cut off gives what can be read of it, and raises.
+    """Decompress piece by piece; truncated data yields what is readable, then raises.
 
     Raises:
         InvalidRecords: the codec is unknown or cannot read the data.
@@ -157,7 +158,7 @@ def _read_gzip(data: Buffer) -> Iterator[bytes]:
                 yield piece
                 piece = stream.decompress(stream.unconsumed_tail, PIECE_SIZE)
             if not stream.eof:
-                raise InvalidRecords("the gzip stream of the records is cut off")
+                raise InvalidRecords("the gzip stream of the records is truncated")
             rest = stream.unused_data
     except zlib.error as error:
         raise InvalidRecords(f"gzip cannot read the records: {error}") from None
@@ -173,7 +174,7 @@ def _read_snappy(data: Buffer) -> Iterator[bytes]:
         size = _INT32.unpack_from(view, position)[0]
         position += _INT32.size
         if size < 0 or size > len(view) - position:
-            raise InvalidRecords(f"a snappy block of {size} bytes is not whole")
+            raise InvalidRecords(f"a snappy block of {size} bytes is truncated")
         yield _snappy_block(view[position : position + size])
         position += size
 
@@ -204,7 +205,7 @@ def _read_lz4(data: Buffer) -> Iterator[bytes]:
     except RuntimeError as error:
         raise InvalidRecords(f"lz4 cannot read the records: {error}") from None
     if not stream.eof:
-        raise InvalidRecords("the lz4 frame of the records is cut off")
+        raise InvalidRecords("the lz4 frame of the records is truncated")
 
 
 def _read_zstd(data: Buffer) -> Iterator[bytes]:
@@ -218,13 +219,14 @@ def _read_zstd(data: Buffer) -> Iterator[bytes]:
     except (zstandard.ZstdError, MemoryError) as error:
         raise InvalidRecords(f"zstd cannot read the records: {error}") from None
     if not is_whole:
-        raise InvalidRecords("the zstd frame of the records is cut off")
+        raise InvalidRecords("the zstd frame of the records is truncated")
 
 
 def _ends_with_zstd_frame(data: Buffer) -> bool:
-    """Whether the last frame has its last block; the library's stream does not tell.
+    """Return whether the last frame is complete, which the library's stream does not report.
 
-    A frame is a header, blocks of a header of three bytes each, perhaps a checksum (RFC 8878).
+    A frame is a header, blocks (each with a header of three bytes), and perhaps a checksum (RFC
+    8878).
     """
     import zstandard
 

@@ -1,9 +1,9 @@
-"""Control records: what a partition's log says of itself, unseen by consumers.
+"""Control records: metadata in a partition's log, which consumers do not see.
 
-The key of a control record is its version (int16, 0) and type (int16). The value of the end of a
-transaction is a version (int16, 0) and the coordinator's epoch (int32). The values of KRaft's
-records are the messages of the same names (`odradek.wire`, always in version 0, which is all that
-Apache Kafka's reader knows); here they are bytes.
+The key of a control record is its version (int16, 0) and type (int16). The value of an
+end-of-transaction marker is a version (int16, 0) and the coordinator's epoch (int32). The values of
+KRaft's records are the messages of the same names (`odradek.wire`, always in version 0, which is
+all that Apache Kafka's reader knows); here they are bytes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from odradek.records.record import Record, iterate_records
 CONTROL_KEY = Struct(">hh")
 END_TRANSACTION_VALUE = Struct(">hi")
 _PLAIN_END = Struct(">5shhBhiB")
-"""The one record: lengths and deltas, key, length of the value, value, number of headers."""
+"""The single record: lengths and deltas, key, length of the value, value, number of headers."""
 _PLAIN_END_FRONT = bytes((16 << 1, 0, 0, 0, CONTROL_KEY.size << 1))
 _PLAIN_END_BATCH = Struct(RECORD_BATCH_HEADER.format + _PLAIN_END.format[1:])
 
 
 class ControlType(IntEnum):
-    """The types of control records; others are to be skipped."""
+    """The types of control records; readers skip unknown ones."""
 
     ABORT = 0
     COMMIT = 1
@@ -52,17 +52,17 @@ class ControlType(IntEnum):
 
 
 class EndOfTransaction(NamedTuple):
-    """A commit or abort, by the transaction coordinator of that epoch."""
+    """A commit or abort marker, with the epoch of the transaction coordinator that wrote it."""
 
     committed: bool
     coordinator_epoch: int
 
 
 def control_type(record: Record) -> ControlType:
-    """What kind of control record this is.
+    """Return the type of a control record.
 
     Raises:
-        InvalidRecords: it has no such key.
+        InvalidRecords: the record has no key of a control record.
     """
     key = record.key
     if key is None or len(key) < CONTROL_KEY.size:
@@ -77,7 +77,7 @@ def control_type(record: Record) -> ControlType:
 
 
 def control_key(kind: ControlType) -> bytes:
-    """The key of control records of a type."""
+    """Return the key of control records of a type."""
     return CONTROL_KEY.pack(0, kind)
 
 
@@ -89,7 +89,7 @@ def control_batch(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """A batch of one control record without a producer, as KRaft writes it."""
+    """Encode a batch of one control record without a producer, as KRaft writes it."""
     builder = RecordBatchBuilder(
         base_offset=base_offset, leader_epoch=leader_epoch, is_control=True
     )
@@ -106,7 +106,7 @@ def end_of_transaction_batch(
     timestamp: int,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """The marker that ends a producer's transaction in a partition."""
+    """Encode the marker that ends a producer's transaction in a partition."""
     batch = bytearray(
         _PLAIN_END_BATCH.pack(
             0,
@@ -136,10 +136,10 @@ def end_of_transaction_batch(
 
 
 def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
-    """The marker in a control batch; None if compaction has emptied the batch.
+    """Return the marker in a control batch; None if compaction has emptied the batch.
 
     Raises:
-        InvalidRecords: there is something else.
+        InvalidRecords: the batch holds something else.
     """
     plain = plain_end_of_transaction(batch.data)
     if plain is not None:
@@ -160,7 +160,7 @@ def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
 
 
 def plain_end_of_transaction(batch: Buffer) -> EndOfTransaction | None:
-    """The marker in a control batch that looks as brokers write it; None is no verdict."""
+    """Return the marker of a control batch in the form that brokers write; None if unknown."""
     if len(batch) != _PLAIN_END_BATCH.size or batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK:
         return None
     front, version, kind, length, value_version, epoch, headers = _PLAIN_END.unpack_from(

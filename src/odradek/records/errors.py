@@ -1,19 +1,19 @@
-"""What can be wrong with record batches."""
+"""Errors in record batches."""
 
 from __future__ import annotations
 
 
 class RecordsError(ValueError):
-    """The bytes are not what a record batch has to be."""
+    """The bytes are not a valid record batch."""
 
 
 class CorruptBatch(RecordsError):
-    """Length, checksum or magic number are wrong: the bytes were damaged (CORRUPT_MESSAGE)."""
+    """The length, checksum or magic number is wrong: the bytes are damaged (CORRUPT_MESSAGE)."""
 
 
 class InvalidRecords(RecordsError):
-    """The batch arrived as it was sent, but does not hold what it claims (INVALID_RECORD)."""
+    """The batch is intact, but its content does not match its header (INVALID_RECORD)."""
 
 
 class DecompressionLimit(InvalidRecords):
-    """The records take more bytes, decompressed, than the reader allows."""
+    """The decompressed records take more bytes than the reader allows."""

@@ -1,11 +1,11 @@
-"""Message formats 0 and 1, which data directories from before Kafka 0.11 may hold.
+"""Message formats 0 and 1, which data directories older than Kafka 0.11 may contain.
 
     offset int64 | size int32 | CRC-32 from here on uint32 | magic int8 | attributes int8
     | timestamp int64 (format 1 only) | key length int32 | key | value length int32 | value
 
 A compressed message's value is a sequence of messages; its offset is that of the last of them.
-Such messages are found, checked and sent as they are; a producer's are refused, as in Apache
-Kafka 4.
+Stored messages of these formats are found, checked and sent unchanged. From producers they are
+rejected, as in Apache Kafka 4.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _TIMESTAMP = Struct(">q")
 _TIMESTAMP_POSITION = 18
 _CHECKED_POSITION = 16
 SIZE_MIN = (26, 34)
-"""The smallest message of format 0 and of format 1."""
+"""Minimum size of a message of format 0 and of format 1, in bytes."""
 
 
 class LegacyMessage:
-    """One message of format 0 or 1, with the names of `RecordBatch` for what both have."""
+    """One message of format 0 or 1; common fields have the names of `RecordBatch`."""
 
     __slots__ = ("_data", "attributes", "crc", "last_offset", "magic", "max_timestamp", "size")
 
@@ -43,11 +43,11 @@ class LegacyMessage:
         """`data` starts at the message and holds all of it.
 
         Raises:
-            CorruptBatch: too short, or of another format.
+            CorruptBatch: `data` is too short, or has another format.
         """
         view = memoryview(data)
         if len(view) < SIZE_MIN[0]:
-            raise CorruptBatch(f"a message takes {SIZE_MIN[0]} bytes or more, not {len(view)}")
+            raise CorruptBatch(f"a message has at least {SIZE_MIN[0]} bytes, not {len(view)}")
         self.last_offset, length, self.crc, self.magic, self.attributes = _HEADER.unpack_from(view)
         self.size = length + LOG_OVERHEAD
         if self.magic not in (0, 1):
@@ -73,10 +73,10 @@ class LegacyMessage:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the checksum is right."""
+        """Whether the checksum is correct."""
         return zlib.crc32(self._data[_CHECKED_POSITION:]) == self.crc
 
 
 def is_legacy(data: Buffer, position: int = 0) -> bool:
-    """Whether a message of format 0 or 1 starts here."""
+    """Return whether a message of format 0 or 1 starts here."""
     return data[position + MAGIC_POSITION] in (0, 1)

@@ -1,4 +1,4 @@
-"""Records, one by one, out of a batch.
+"""Decodes the records of a batch one by one.
 
 length varint | attributes int8 | timestamp delta varlong | offset delta varint
 | key length varint (-1: null) | key | value length varint (-1: null) | value
@@ -18,11 +18,11 @@ from odradek.records.varint import read_varint, read_varlong
 Headers = tuple[tuple[str, bytes | None], ...]
 
 RECORD_SIZE_LIMIT = 1 << 30
-"""The largest record that is put together unless a caller says otherwise."""
+"""Default limit of the size of a record, in bytes."""
 
 
 class Record(NamedTuple):
-    """One record as a consumer sees it; `sequence` is -1 without an idempotent producer."""
+    """A record as a consumer sees it; `sequence` is -1 without an idempotent producer."""
 
     offset: int
     timestamp: int
@@ -33,17 +33,17 @@ class Record(NamedTuple):
 
 
 def iterate_records(batch: RecordBatch, limit_bytes: int = RECORD_SIZE_LIMIT) -> Iterator[Record]:
-    """The records of a batch, decompressed piece by piece.
+    """Yield the records of a batch, decompressed piece by piece.
 
-    `limit_bytes` bounds the memory: no more than that of a record is put together.
+    `limit_bytes` bounds the memory: it is the maximum size of one record.
 
     Raises:
-        InvalidRecords: the payload cannot be decompressed, is not made of records, or does not
-            hold as many as the header counts.
+        InvalidRecords: the payload cannot be decompressed, does not consist of records, or does not
+            hold as many as the header says.
         DecompressionLimit: a record is larger than the limit.
     """
     if batch.count < 0:
-        raise InvalidRecords(f"the batch counts {batch.count} records")
+        raise InvalidRecords(f"the batch header says that it has {batch.count} records")
     if batch.count == 0:
         return
     shared_time = batch.max_timestamp if batch.is_log_append_time else None
@@ -56,7 +56,9 @@ def iterate_records(batch: RecordBatch, limit_bytes: int = RECORD_SIZE_LIMIT) ->
         missing = start + length - len(data)
         if length < 0 or missing > 0:
             if length > limit_bytes:
-                raise DecompressionLimit(f"a record of {length} bytes is above {limit_bytes}")
+                raise DecompressionLimit(
+                    f"a record of {length} bytes is larger than the limit of {limit_bytes}"
+                )
             data = _extended(data[position:], missing if length >= 0 else 1, pieces, batch)
             position = 0
             continue
@@ -68,9 +70,9 @@ def iterate_records(batch: RecordBatch, limit_bytes: int = RECORD_SIZE_LIMIT) ->
 
 
 def iterate_fields(batch: RecordBatch) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """Offset, key and value of the records of a batch, for those who read millions of them.
+    """Yield offset, key and value of the records of a batch, for reading millions of records.
 
-    Headers are passed over.
+    Headers are skipped.
 
     Raises:
         InvalidRecords: as `iterate_records`.
@@ -103,7 +105,7 @@ def iterate_fields(batch: RecordBatch) -> Iterator[tuple[int, bytes | None, byte
 
 
 def _record_length(data: bytes, position: int) -> tuple[int, int]:
-    """The length of the record at `position` and where its body starts; -1 if that is cut."""
+    """Return the length of the record at `position`, and where its body starts; -1 if truncated."""
     try:
         length, start = read_varint(data, position)
     except IndexError:
@@ -114,7 +116,7 @@ def _record_length(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _extended(rest: bytes, missing: int, pieces: Iterator[bytes], batch: RecordBatch) -> bytes:
-    """`rest` and the next pieces, at least `missing` bytes of them."""
+    """Append the next pieces, at least `missing` bytes, to `rest` and return the result."""
     parts = [rest]
     while missing > 0:
         piece = next(pieces, None)

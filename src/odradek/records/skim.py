@@ -1,8 +1,8 @@
-"""Reads the records of a batch one by one and keeps none of them.
+"""Reads the records of a batch one by one without keeping any of them.
 
-`structure` says only whether a batch is plain; this says what is wrong. Compressed records are
-decompressed in pieces and skipped over, so that a record costs no memory, whatever size it
-claims (`DefaultRecordBatch.skipKeyValueIterator` in Kafka).
+`structure` only tells whether a batch has the usual form; this module reports what is wrong.
+Compressed records are decompressed in pieces and skipped, so that a record costs no memory,
+whatever its length field says (`DefaultRecordBatch.skipKeyValueIterator` in Kafka).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CUT: Final = "the batch ends inside a record"
 
 
 class Skimmed(NamedTuple):
-    """What a leader has to know of a record."""
+    """The facts about a record that a leader checks."""
 
     offset_delta: int
     timestamp: int
@@ -31,11 +31,11 @@ class Skimmed(NamedTuple):
 
 
 def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
-    """The records of a batch, in order.
+    """Yield the facts about the records of a batch, in order.
 
     Raises:
-        InvalidRecords: the payload cannot be decompressed, is not made of records, or does not
-            hold as many as the header counts.
+        InvalidRecords: the payload cannot be decompressed, does not consist of records, or does not
+            hold as many as the header says.
         DecompressionLimit: the records take more than `limit_bytes`.
     """
     stream = _Stream(decompress_pieces(batch.codec, batch.payload), limit_bytes)
@@ -45,7 +45,7 @@ def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
         if length < 0:
             raise InvalidRecords(f"a record says that it has {length} bytes")
         end = stream.position + length
-        stream.skip(1)  # attributes, of which there are none
+        stream.skip(1)  # attributes; none are defined
         timestamp_delta: int = stream.varlong()
         timestamp = batch.base_timestamp + timestamp_delta  # may need more than 64 bits
         offset_delta = stream.varint()
@@ -57,14 +57,14 @@ def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
                 f"a record of {length} bytes has fields of {length + stream.position - end}"
             )
         if not -TIMESTAMP_MAX <= timestamp <= TIMESTAMP_MAX:
-            raise InvalidRecords(f"there is no time {timestamp}")
+            raise InvalidRecords(f"{timestamp} is not a valid timestamp")
         yield Skimmed(offset_delta, timestamp if shared_time is None else shared_time, has_key)
     if not stream.is_at_end:
         raise InvalidRecords(f"the batch holds more than the {batch.count} records it counts")
 
 
 class _Stream:
-    """Bytes in pieces, of which little more than one is held."""
+    """A stream of bytes in pieces; it holds little more than one piece."""
 
     __slots__ = ("_at", "_before", "_data", "_limit_bytes", "_pieces")
 
@@ -74,11 +74,11 @@ class _Stream:
         self._data = b""
         self._at: i64 = 0
         self._before: i64 = 0
-        """Bytes that came before those of `_data`."""
+        """Number of bytes before those of `_data`."""
 
     @property
     def position(self) -> i64:
-        """Bytes that were passed."""
+        """Number of bytes read so far."""
         return self._before + self._at
 
     @property
@@ -87,7 +87,7 @@ class _Stream:
         return self._at == len(self._data) and not self._more()
 
     def varint(self) -> i64:
-        """A signed number of 32 bits."""
+        """Read a signed number of 32 bits."""
         self._hold_number()
         try:
             value, self._at = read_varint(self._data, self._at)
@@ -96,7 +96,7 @@ class _Stream:
         return value
 
     def varlong(self) -> i64:
-        """A signed number of 64 bits."""
+        """Read a signed number of 64 bits."""
         self._hold_number()
         try:
             value, self._at = read_varlong(self._data, self._at)
@@ -105,13 +105,13 @@ class _Stream:
         return value
 
     def skip_field(self) -> bool:
-        """A length and as many bytes; False if the length is that of null."""
+        """Skip a length and as many bytes; return False if the length is that of null."""
         length = self.varint()
         self.skip(length)
         return length >= 0
 
     def skip_headers(self, count_max: i64) -> None:
-        """A number of headers, not above `count_max`, and the headers."""
+        """Skip a number of headers, at most `count_max`, and the headers."""
         count = self.varint()
         if not 0 <= count <= count_max:
             raise InvalidRecords(f"a record cannot have {count} headers")
@@ -122,7 +122,7 @@ class _Stream:
             self.skip_field()
 
     def skip(self, length: i64) -> None:
-        """Pass so many bytes; none if negative."""
+        """Skip the given number of bytes; none if negative."""
         if length > 0:
             self._at += length
         while self._at > len(self._data):
@@ -130,12 +130,12 @@ class _Stream:
                 raise InvalidRecords(_CUT)
 
     def _hold_number(self) -> None:
-        """Hold as many bytes as a number can have, if there are as many."""
+        """Make the longest possible number available, or all remaining bytes."""
         while len(self._data) - self._at < VARLONG_SIZE_MAX and self._more():
             pass
 
     def _more(self) -> bool:
-        """Drop what was passed, and take the next piece."""
+        """Drop the bytes read so far, and take the next piece."""
         piece = next(self._pieces, None)
         if piece is None:
             return False

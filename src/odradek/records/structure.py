@@ -1,4 +1,4 @@
-"""Whether a payload is made of records, decided without creating any.
+"""Checks that a payload consists of records, without creating any.
 
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     | key length varint (-1: null) | key | value length varint (-1: null) | value
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 AT_ONCE_MAX: Final = 4 << 20
-"""Records that take more, decompressed, are left to `skim`, which needs less memory."""
+"""Records that take more bytes, decompressed, are checked by `skim`, which needs less memory."""
 _RUN_MIN: Final = 8
-"""With fewer records left, or found, it does not pay to compare columns."""
+"""With fewer records left, or found, comparing columns is not faster."""
 _TRIES: Final = 0 if COMPILED else 3
-"""How often in a batch two records of the same length are taken for a sign of more."""
+"""How often per batch two records of the same length start a comparison of columns."""
 _NULL: Final = 1
 """The length -1 as a varint."""
 _DELTA_MAX: Final = 2**62 - 1
-"""Larger timestamp deltas are left to `skim`, so that no number here has more than 63 bits."""
+"""Larger timestamp deltas are checked by `skim`, so that no number here has more than 63 bits."""
 _UNSIGNED_MAX: Final = 2**63 - 1
 
 
 def has_plain_records(
     batch: Buffer, codec: int, count: int, max_delta: int, need_keys: bool = False
 ) -> bool:
-    """Whether a batch holds `count` records as producers write them.
+    """Return whether a batch holds `count` records in the form that producers write.
 
-    They are whole, their offsets are 0, 1, 2 and so on, the largest timestamp is `max_delta`
-    after the base timestamp, and if `need_keys`, all have keys. False means unknown: what is
-    unusual is judged by `odradek.records.skim`.
+    The records are complete, their offsets are 0, 1, 2 and so on, the largest timestamp is
+    `max_delta` after the base timestamp, and if `need_keys`, all have keys. False means unknown:
+    `odradek.records.skim` checks the unusual ones.
     """
     if not 0 <= max_delta <= _DELTA_MAX:
         return False
@@ -157,7 +157,7 @@ def _after_headers(data: bytes, position: i64, end: i64) -> i64:
 
 
 def _places(data: bytes, start: int, end: int) -> Places:
-    """Where the fields of a record stand that has been read."""
+    """Return the positions of the fields of a record that has been read."""
     _, position = read_varint(data, start)
     time_at = position + 1
     _, offset_at = read_varlong(data, time_at)

@@ -1,8 +1,8 @@
-"""Variable-length integers with zigzag encoding, as records have them (`ByteUtils` in Kafka).
+"""Variable-length integers with zigzag encoding, as records use them (`ByteUtils` in Kafka).
 
-A varint holds 32 bits in at most five bytes, a varlong 64 bits in at most ten; as in Kafka the
-bits of the last byte that do not fit are ignored. Types of fixed width are for the compiler:
-the results are the same for Python's own integers.
+A varint holds 32 bits in at most five bytes, a varlong 64 bits in at most ten; as in Kafka, the
+bits of the last byte that do not fit are ignored. Fixed-width types only serve the compiler: the
+results are the same for Python's integers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 def read_varint(data: bytes, position: i64) -> tuple[i64, i64]:
-    """A signed 32-bit number and the position after it.
+    """Read a signed 32-bit number; return it and the position after it.
 
     Raises:
-        InvalidRecords: longer than five bytes.
-        IndexError: `data` ends inside.
+        InvalidRecords: the number is longer than five bytes.
+        IndexError: `data` ends within the number.
     """
     byte: i64 = data[position]
     if byte < 0x80:
@@ -37,11 +37,11 @@ def read_varint(data: bytes, position: i64) -> tuple[i64, i64]:
 
 
 def read_varlong(data: bytes, position: i64) -> tuple[i64, i64]:
-    """A signed 64-bit number and the position after it.
+    """Read a signed 64-bit number; return it and the position after it.
 
     Raises:
-        InvalidRecords: longer than ten bytes.
-        IndexError: `data` ends inside.
+        InvalidRecords: the number is longer than ten bytes.
+        IndexError: `data` ends within the number.
     """
     byte: i64 = data[position]
     if byte < 0x80:
@@ -51,11 +51,11 @@ def read_varlong(data: bytes, position: i64) -> tuple[i64, i64]:
 
 
 def read_unsigned(data: bytes, position: i64, last_shift: i64) -> tuple[i64, i64]:
-    """The number before zigzag decoding; `last_shift` is 28 for 32 bits and 63 for 64 bits.
+    """Read a number without zigzag decoding; `last_shift` is 28 for 32 bits and 63 for 64 bits.
 
     Raises:
         InvalidRecords: the byte at `last_shift` says that another one follows.
-        IndexError: `data` ends inside.
+        IndexError: `data` ends within the number.
     """
     value: i64 = 0
     shift: i64 = 0
@@ -74,12 +74,12 @@ def read_unsigned(data: bytes, position: i64, last_shift: i64) -> tuple[i64, i64
 
 
 def append_varint(out: bytearray, value: int) -> None:
-    """Add a signed number of at most 64 bits."""
+    """Append a signed number of at most 64 bits."""
     out += varint(value)
 
 
 def varint(value: int) -> bytes:
-    """The bytes of a signed number of at most 64 bits."""
+    """Return the encoding of a signed number of at most 64 bits."""
     if 0 <= value < len(_SMALL):
         return _SMALL[value]
     return _encoded(value)
@@ -96,10 +96,10 @@ def _encoded(value: int) -> bytes:
 
 
 def size_of_varint(value: int) -> int:
-    """How many bytes `varint` has."""
+    """Return the size of the result of `varint` in bytes."""
     bits = ((value << 1) ^ (value >> 63)).bit_length()
     return max(1, (bits + 6) // 7)
 
 
 _SMALL: tuple[bytes, ...] = tuple(_encoded(value) for value in range(1024))
-"""Most lengths and deltas are among these."""
+"""Precomputed varints: most lengths and deltas are among them."""

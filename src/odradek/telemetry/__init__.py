@@ -1,4 +1,4 @@
-"""Numbers about the node: counted where things happen, collected on a scrape.
+"""Metrics of the node: counted where events happen, collected on a scrape.
 
 A counter is a plain attribute that its owner increments; `Histogram` is the only class that the
 hot path uses. The exporter (`node/metrics.py`) reads all of them on a scrape.

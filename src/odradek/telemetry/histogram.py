@@ -8,7 +8,7 @@ BUCKETS = 32
 class Histogram:
     """Counts durations by powers of two of a microsecond.
 
-    Bucket n holds durations below 2**n µs; the last one everything longer.
+    Bucket n holds durations below 2**n µs; the last bucket holds all longer ones.
     """
 
     __slots__ = ("buckets", "count", "max_us", "sum_us")
@@ -28,7 +28,7 @@ class Histogram:
         self.buckets[min(duration_us.bit_length(), BUCKETS - 1)] += 1
 
     def quantile_us(self, quantile: float) -> float:
-        """An upper bound of the quantile (0..1), exact to a factor of two; 0 when empty."""
+        """Return an upper bound of the quantile (0..1), exact to a factor of two; 0 when empty."""
         target = quantile * self.count
         seen = 0
         for power, count in enumerate(self.buckets):

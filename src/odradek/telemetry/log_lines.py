@@ -1,4 +1,4 @@
-"""Log lines: for people, or one JSON object a line for machines."""
+"""Log lines, as text or as JSON (one object per line)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object: time, level, logger, message, and what was given as `extra`."""
+    """One object: time, level, logger, message, and the fields given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line of JSON."""

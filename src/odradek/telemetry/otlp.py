@@ -1,8 +1,8 @@
 """Reads the numbers out of OpenTelemetry metrics in protobuf form, as clients push them.
 
-Only what a `MetricsData` message needs is understood: gauges and sums with their attributes;
-histograms count as their sum and count. Fields are walked by wire type, so unknown ones are
-stepped over. A value lies within its message or the whole is refused.
+Of a `MetricsData` message it reads gauges and sums with their attributes; of histograms, the sum
+and the count. It skips unknown fields by their wire type. It rejects the whole message if a value
+extends past the end of its message.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _histogram_points(name: str, data: bytes, is_delta: bool) -> Iterator[Point]
 
 
 def _is_delta(data: bytes) -> bool:
-    """Whether an aggregation (a sum or histogram) has delta temporality."""
+    """Return whether an aggregation (a sum or histogram) has delta temporality."""
     return any(f == 2 and k == 0 and _varint(v, 0)[0] == 1 for f, k, v in _fields(data))
 
 
@@ -148,10 +148,10 @@ def _metric_points(metric: bytes) -> Iterator[Point]:
 
 
 def points(payload: bytes) -> list[Point]:
-    """All numbers of a `MetricsData` message.
+    """Return all numbers of a `MetricsData` message.
 
     Raises:
-        MalformedTelemetry: not such a message, or one with more than `POINTS_MAX` numbers.
+        MalformedTelemetry: not such a message, or a message with more than `POINTS_MAX` numbers.
     """
     found: list[Point] = []
     for resource in _messages(payload, 1):

@@ -1,4 +1,4 @@
-"""A real broker inside your tests: in this process, on a free port, gone afterwards.
+"""A real broker for tests: it runs in the test process, on a free port, and is removed afterwards.
 
     from odradek.testing import Broker
 
@@ -7,11 +7,11 @@
         broker.inject("Produce", "NOT_ENOUGH_REPLICAS", times=2)
         ...
 
-It is the node that `odradek serve` runs, on an event loop in a thread, with a temporary
-directory that is not synced to disk. Any Kafka client of any language may talk to it.
+It is the node that `odradek serve` runs, on an event loop in a thread, with a temporary directory
+that is not synced to disk. Kafka clients of any language can connect to it.
 
-With pytest, the fixture `odradek_broker` gives a fresh one to each test that asks for it, and
-`@pytest.mark.odradek(topics=..., settings=...)` tells how it should be.
+With pytest, the fixture `odradek_broker` gives each test that uses it a new broker, and
+`@pytest.mark.odradek(topics=..., settings=...)` configures that broker.
 """
 
 from odradek.testing.broker import Broker, BrokerError

@@ -1,4 +1,4 @@
-"""`Broker`: a node in a thread, with a switchboard for faults."""
+"""`Broker`: a node in a thread, with fault injection."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ QUICK_SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "odradek.shutdown.timeout.ms": "1000",
 }
-"""What makes a broker for tests quick; `settings` go before them."""
+"""Settings that make a test broker fast; `settings` override them."""
 TIMEOUT_S = 60.0
 
 ResultT = TypeVar("ResultT")
 
 
 class BrokerError(Exception):
-    """The broker does not do what a test asked of it."""
+    """The broker could not do what a test requested."""
 
 
 class Broker:
-    """See `odradek.testing`. Every method may be called from the test's thread.
+    """See `odradek.testing`. Call the methods from the test's thread.
 
     `topics`: partitions by name, created before the broker is ready. `settings`: as in
-    server.properties. `data`: a directory to keep; a temporary one is removed at the end.
-    `port`: 0 takes a free one, which is kept over restarts.
+    server.properties. `data`: a directory that is kept; by default a temporary one, which `close`
+    removes. `port`: 0 chooses a free port, which restarts keep.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class Broker:
         self.close()
 
     def start(self) -> None:
-        """Start the broker; it serves when this returns.
+        """Start the broker; it serves requests when this returns.
 
         Raises:
-            BrokerError: it runs already, or cannot start.
+            BrokerError: the broker is already running, or cannot start.
         """
         if self._thread is not None:
-            raise BrokerError("the broker runs already")
+            raise BrokerError("the broker is already running")
         config = self._configuration()
         started: Future[None] = Future()
         self._thread = threading.Thread(
@@ -107,7 +107,7 @@ class Broker:
             raise BrokerError(f"the broker does not start: {error}") from error
 
     def _configuration(self) -> BrokerConfig:
-        """What the test wants; settings without effect are warned of."""
+        """Return the configuration of the test; warn of settings without effect."""
         overrides = {
             "listeners": f"PLAINTEXT://{HOST}:{self.port}",
             **QUICK_SETTINGS,
@@ -123,13 +123,13 @@ class Broker:
         return loaded.config
 
     def _serve(self, config: BrokerConfig, started: Future[None]) -> None:
-        """The thread of the broker."""
+        """Run the broker; the body of its thread."""
         loop, selector = new_event_loop()
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             node = Node(config, selector, file_system=UnsyncedFileSystem())
             try:
                 runner.run(node.start())
-            except BaseException as error:  # noqa: BLE001  told to the thread that waits
+            except BaseException as error:  # noqa: BLE001  reported to the waiting thread
                 started.set_exception(error)
                 return
             node.dispatcher.inject = self._faults
@@ -139,7 +139,7 @@ class Broker:
             loop.run_forever()
 
     def stop(self) -> None:
-        """Stop in good order; the data stays."""
+        """Stop the broker with a controlled shutdown; the data is kept."""
         thread, loop, node = self._thread, self._loop, self._node
         if thread is None or loop is None or node is None:
             return
@@ -150,13 +150,13 @@ class Broker:
         self._thread = self._loop = self._node = None
 
     def restart(self) -> None:
-        """Stop and start again on the same port, with the same data; faults are forgotten."""
+        """Restart on the same port, with the same data; injected faults are removed."""
         self.stop()
         self._faults = Faults()
         self.start()
 
     def close(self) -> None:
-        """Stop, and remove the data if nobody asked to keep it."""
+        """Stop, and remove the data unless `data` named a directory."""
         self.stop()
         if self._temporary is not None:
             self._temporary.cleanup()
@@ -186,7 +186,7 @@ class Broker:
 
     @property
     def node(self) -> Node:
-        """The node itself. What it does belongs to its own thread: look, do not touch.
+        """The node itself. Its state belongs to the broker's thread: read it, do not change it.
 
         Raises:
             BrokerError: the broker does not run.
@@ -196,7 +196,7 @@ class Broker:
         return self._node
 
     def requests(self, api: str | int) -> int:
-        """How many requests of an API were answered."""
+        """Return how many requests of an API were answered."""
         return self.node.dispatcher.entries[self._key(api)].times.count
 
     # -- topics -----------------------------------------------------------------------------
@@ -230,9 +230,9 @@ class Broker:
     # -- faults -----------------------------------------------------------------------------
 
     def inject(self, api: str | int | None, error: ErrorCode | str, *, times: int = 1) -> None:
-        """Answer the next requests of an API (None: of any) with an error.
+        """Respond to the next requests of an API (None: of any API) with an error.
 
-        The error stands where the API has it: for the whole request, or for each partition.
+        The error is placed where the API has it: for the whole request, or for each partition.
         """
         code = error if isinstance(error, ErrorCode) else ErrorCode.__members__.get(error)
         if code is None:
@@ -240,12 +240,12 @@ class Broker:
         self._order(Fault(self._optional_key(api), times, error=code))
 
     def delay(self, api: str | int | None, seconds: float, *, times: int | None = None) -> None:
-        """Serve the next requests of an API (None: of any) late; without `times`, all of them."""
+        """Delay the next requests of an API (None: of any API); without `times`, all of them."""
         count = FOREVER if times is None else times
         self._order(Fault(self._optional_key(api), count, delay_s=seconds))
 
     def disconnect(self, api: str | int | None = None, *, times: int = 1) -> None:
-        """Close the connection on the next requests of an API, unanswered."""
+        """Close the connection on the next requests of an API, without a response."""
         self._order(Fault(self._optional_key(api), times, disconnects=True))
 
     def disconnect_all(self) -> None:
@@ -258,11 +258,11 @@ class Broker:
         self._call(close)
 
     def heal(self) -> None:
-        """Forget all faults that were ordered."""
+        """Remove all injected faults."""
         self._faults.forget()
 
     def pause(self) -> None:
-        """Freeze the broker, as a machine that hangs: connections stay open, nothing moves."""
+        """Pause the broker, as if its machine hung: connections stay open, no request is served."""
         if self._frozen is not None:
             return
         self._frozen = threading.Event()
@@ -279,7 +279,7 @@ class Broker:
         stopped.wait(TIMEOUT_S)
 
     def resume(self) -> None:
-        """Let a paused broker go on."""
+        """Resume a paused broker."""
         if self._frozen is not None:
             self._frozen.set()
             self._frozen = None
@@ -290,10 +290,10 @@ class Broker:
         self._faults.order(fault)
 
     def _key(self, api: str | int) -> int:
-        """The key of an API that the broker serves.
+        """Return the key of an API that the broker serves.
 
         Raises:
-            ValueError: there is none, or it is not served.
+            ValueError: there is no such API, or the broker does not serve it.
             BrokerError: the broker does not run.
         """
         served = self.node.dispatcher.entries
@@ -308,8 +308,8 @@ class Broker:
 
 
 def _alike(word: str, known: Iterable[str]) -> str:
-    """The names that a word was perhaps meant for, as the end of a message."""
-    import difflib  # Needed only where something is misspelt.
+    """Return similar names, as the end of an error message; empty if there are none."""
+    import difflib  # Imported here because only misspelt names need it.
 
     close = difflib.get_close_matches(word, list(known), n=2)
     return f"; did you mean {' or '.join(close)}?" if close else ""

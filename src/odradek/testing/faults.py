@@ -1,4 +1,4 @@
-"""Faults that a test orders: errors, delays and disconnects, for the next requests of an API."""
+"""Faults that a test injects: errors, delays and disconnects, for the next requests of an API."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Fault:
 
 
 class Faults:
-    """Asked by the dispatcher before each handler, on the loop's thread.
+    """The injected faults; the dispatcher calls this before each handler, on the loop's thread.
 
-    Faults are ordered and forgotten from the test's thread, also while the loop is paused.
+    The test's thread adds and removes faults, even while the loop is paused.
     """
 
     def __init__(self) -> None:
@@ -38,20 +38,20 @@ class Faults:
         self._lock = threading.Lock()
 
     def order(self, fault: Fault) -> None:
-        """Have it happen to the next requests, after what was ordered before."""
+        """Add a fault for the next requests, after the faults added before."""
         with self._lock:
             self._ordered.append(fault)
 
     def forget(self) -> None:
-        """Let nothing more happen."""
+        """Remove all faults."""
         with self._lock:
             self._ordered.clear()
 
     def __call__(self, entry: Entry, context: RequestContext, request: Any) -> Any:
-        """What stands for the handler's answer; None lets the handler answer.
+        """Return the result to use instead of the handler's; None lets the handler respond.
 
         Raises:
-            ApiError: the whole request is to fail with it.
+            ApiError: the error of the whole request.
         """
         fault = self._take(entry.key)
         return None if fault is None else self._happen(fault, entry, context, request)
@@ -77,7 +77,7 @@ class Faults:
 
 
 def _kept(request: Any) -> Any:
-    """The request without references to the receive buffer."""
+    """Return the request without references to the receive buffer."""
     if isinstance(request, ProduceRequest):
         for topic in request.topic_data:
             for partition in topic.partition_data:

@@ -1,4 +1,4 @@
-"""A file system for tests: the real one, without waiting for the disk."""
+"""A file system for tests: the real one, without syncs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from odradek.env.file_system import OsFileSystem
 
 
 class UnsyncedFileSystem(OsFileSystem):
-    """Nothing survives a crash of the machine, which no test outlives either."""
+    """Skips all syncs; a crash of the machine, which ends the tests too, may lose data."""
 
     def fsync(self, descriptor: int) -> None:  # type: ignore[override]
-        """Do not wait."""
+        """Do nothing."""
 
     def fdatasync(self, descriptor: int) -> None:  # type: ignore[override]
-        """Do not wait."""
+        """Do nothing."""
 
     def sync_directory(self, path: str) -> None:
-        """Do not wait."""
+        """Do nothing."""

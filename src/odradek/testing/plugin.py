@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         "odradek(topics={name: partitions}, settings={name: value}, data=directory, port=number): "
@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def odradek_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A fresh broker for this test; see `odradek.testing.Broker`."""
+    """A new broker for this test; see `odradek.testing.Broker`."""
     from odradek.testing.broker import Broker
 
     with Broker(**_wishes(request.node, inspect.signature(Broker).parameters)) as broker:
@@ -31,10 +31,10 @@ def odradek_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 def _wishes(test: pytest.Item, known: Collection[str]) -> dict[str, Any]:
-    """What the marker asks of the broker.
+    """Return the marker's arguments for the broker.
 
     Raises:
-        UsageError: something that is not `known`.
+        UsageError: an argument that is not in `known`.
     """
     marker = test.get_closest_marker("odradek")
     if marker is None:
