@@ -1,18 +1,20 @@
 """A small synchronous client: standard-library sockets, blocking calls, no threads.
 
-For the command line, the Spark source, the demo and the console; it speaks to any broker of
-Apache Kafka's protocol. From the bottom up:
+The command line, the Spark source, the demo and the console use it. It works with any broker that
+speaks Apache Kafka's protocol. Its modules, from the bottom up:
 
-- `connection` is one socket: versions negotiated, requests pipelined, answers in order.
-- `cluster` knows the brokers: bootstrap, metadata, leaders and coordinators, retry with back-off.
+- `connection` is one socket: it negotiates versions, pipelines requests, and receives responses in
+  order.
+- `cluster` finds brokers: bootstrap, metadata, leaders and coordinators, retry with back-off.
 - `producer` batches records per partition, idempotently; `partitioner` picks the partition.
-- `fetcher` keeps a fetch under way at every leader; `consumer` reads records by assignment;
-  `membership` joins a classic group, and `group_consumer` puts the two together.
-- `offsets` turns "earliest", "latest" or a time into offsets; `commits` are a group's offsets.
-- `admin/` is one file per subject: topics, configs, groups, the cluster.
+- `fetcher` keeps one fetch in flight to every leader; `consumer` reads records by assignment;
+  `membership` joins a classic group, and `group_consumer` combines the two.
+- `offsets` turns "earliest", "latest" or a time into offsets; `commits` fetches and commits a
+  group's offsets.
+- `admin/` has one module per subject: topics, configs, groups, the cluster.
 
-Nothing here may be used by two threads at once. What fails raises a `ClientError`: a
-`BrokerError` where a broker said so (with its `ErrorCode`), another of its kinds otherwise; each
-carries `advice`, one sentence on what to do about it. Where one call concerns many topics or
-partitions, the result holds a `BrokerError` in the place of what failed.
+No object here may be used by two threads at once. Failures raise a `ClientError`: a `BrokerError`
+(with its `ErrorCode`) if a broker returned the error, another subclass otherwise. Each has
+`advice`, one sentence about what the user can do. If one call concerns many topics or partitions,
+the result holds a `BrokerError` for each that failed.
 """

@@ -1,4 +1,4 @@
-"""Addresses of brokers as people write them."""
+"""Parses broker addresses that users write."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Address(NamedTuple):
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """`a:9092,b` -> their addresses; the port defaults to 9092, IPv6 stands in brackets.
+    """Parse `host:port,host`; the port defaults to 9092, IPv6 addresses are in brackets.
 
     Raises:
-        ValueError: empty, or a port that is none.
+        ValueError: the text is empty, or a port is invalid.
     """
     addresses = tuple(_parse(part.strip()) for part in text.split(",") if part.strip())
     if not addresses:

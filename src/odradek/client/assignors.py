@@ -1,6 +1,6 @@
-"""How the leader of a classic group shares out partitions; the results are those of the Java client.
+"""Assignors of classic groups, run by the leader; the results equal those of the Java client.
 
-A group picks an assignor that all members know, so names and results are part of the protocol.
+A group chooses an assignor that all members support, so names and results are part of the protocol.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from odradek.model.topic_partition import TopicPartition
 
 PartitionCounts = Mapping[str, int]
-"""By topic; topics that do not exist are left out."""
+"""The number of partitions by topic, without topics that do not exist."""
 Subscriptions = Mapping[str, Sequence[str]]
-"""Topics by member."""
+"""The subscribed topics by member."""
 Assignments = dict[str, list[TopicPartition]]
-"""Partitions by member; every member is there."""
+"""The assigned partitions by member, with an entry for every member."""
 
 Assignor = Callable[[PartitionCounts, Subscriptions], Assignments]
 
 
 def assign_range(counts: PartitionCounts, subscriptions: Subscriptions) -> Assignments:
-    """Of each topic a run of partitions per member; the first members get one more (`range`)."""
+    """Assign each member a range of each topic; the first members get one more (`range`)."""
     assignments: Assignments = {member: [] for member in subscriptions}
     for topic in sorted(counts):
         members = sorted(m for m, topics in subscriptions.items() if topic in topics)
@@ -36,7 +36,7 @@ def assign_range(counts: PartitionCounts, subscriptions: Subscriptions) -> Assig
 
 
 def assign_round_robin(counts: PartitionCounts, subscriptions: Subscriptions) -> Assignments:
-    """All partitions in order, one to each subscribed member in turn (`roundrobin`)."""
+    """Assign all partitions in order, one to each subscribed member in turn (`roundrobin`)."""
     assignments: Assignments = {member: [] for member in subscriptions}
     members = sorted(subscriptions)
     turn = 0

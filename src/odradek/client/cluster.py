@@ -1,9 +1,9 @@
-"""The cluster behind a list of bootstrap addresses: who is asked, and again where it helps.
+"""A cluster, reached through bootstrap addresses: routes requests and retries them.
 
-A request goes to any broker, to the controller, to a node by id, or to a coordinator. An error
-that may pass (`retriable`) is tried again with growing pauses until the timeout; before each new
-attempt the metadata or the coordinator is looked up anew. Coordinators have connections of their
-own, since a long fetch would hold up a heartbeat on the same one.
+A request goes to any broker, to the controller, to a node by id, or to a coordinator. After a
+`retriable` error the request is retried with growing pauses until the timeout. The metadata or the
+coordinator is looked up again before each retry. Coordinators have separate connections, since a
+long fetch would delay a heartbeat on the same connection.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from odradek.wire.primitives import Message
 
 GROUP = 0
 TRANSACTION = 1
-"""Kinds of coordinator keys."""
+"""Types of coordinator keys (FindCoordinator)."""
 
 BACKOFF_MS = 50
 BACKOFF_MS_MAX = 1000
 UNKNOWN_TOPIC_WAIT_MS = 400
-"""How long an unknown topic may be one that was created a moment ago."""
+"""How long an unknown topic is retried, since it may just have been created."""
 CREATION_WAIT_MS = 3_000
-"""How long a topic may be unknown that was asked for so that it would be created."""
+"""How long an unknown topic is retried if the request creates it automatically."""
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 def accept(_: Message) -> None:
-    """Checks nothing: for answers in which every item has an error of its own."""
+    """Check nothing: for responses in which every item has its own error."""
 
 
 class Cluster:
-    """Connections to the brokers of one cluster, made when needed."""
+    """Connections to the brokers of one cluster, opened when needed."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Cluster:
         timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
     ) -> None:
-        """`timeout_ms` bounds a call with its repetitions.
+        """`timeout_ms` bounds a call including its retries.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -96,10 +96,10 @@ class Cluster:
     # -- connections ------------------------------------------------------------------------
 
     def any(self) -> Connection:
-        """A connection to some broker: one that is open, else a known one, else a bootstrap one.
+        """Return a connection: an open one, else to a known broker, else to a bootstrap address.
 
         Raises:
-            UnreachableError: none can be reached.
+            UnreachableError: no broker can be reached.
         """
         if self._first is not None and not self._first.closed:
             return self._first
@@ -120,10 +120,10 @@ class Cluster:
         ) from failures[0]
 
     def node(self, node_id: int, purpose: str = "") -> Connection:
-        """The connection to a broker by id. `purpose` tells apart several to the same broker.
+        """Return the connection to a broker by id. `purpose` separates connections to one broker.
 
         Raises:
-            UnreachableError: it cannot be reached at the address that it advertises.
+            UnreachableError: the broker cannot be reached at the address that it advertises.
             BrokerError: no such broker is known (BROKER_NOT_AVAILABLE).
         """
         connection = self._connections.get((node_id, purpose))
@@ -158,12 +158,12 @@ class Cluster:
     # -- requests ---------------------------------------------------------------------------
 
     def retrying(self, attempt: Callable[[Deadline], T], timeout_ms: int | None = None) -> T:
-        """The result of `attempt`, repeated while it fails in a way that may pass.
+        """Call `attempt`, retry it after retriable errors, and return its result.
 
-        A broker that cannot be reached at all is given up at once: waiting is the caller's choice.
+        An unreachable broker fails at once: whether to wait is the caller's decision.
 
         Raises:
-            ClientError: what the last attempt raised.
+            ClientError: the error of the last attempt.
         """
         deadline = Deadline(self.timeout_ms if timeout_ms is None else timeout_ms)
         backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
@@ -176,8 +176,8 @@ class Cluster:
                 if not error.retriable or not backoff.pause(deadline):
                     raise
 
-    # `check_answer` raises the error that concerns the whole answer, so that one like
-    # NOT_CONTROLLER or COORDINATOR_LOAD_IN_PROGRESS is tried again.
+    # `check_answer` raises the error of the whole response, so that errors like NOT_CONTROLLER or
+    # COORDINATOR_LOAD_IN_PROGRESS are retried.
 
     def ask_any(
         self,
@@ -185,7 +185,7 @@ class Cluster:
         response_class: type[ResponseT],
         check_answer: Callable[[ResponseT], None] = accept,
     ) -> ResponseT:
-        """The answer of some broker.
+        """Send a request to any broker and return the response.
 
         Raises:
             ClientError: see `retrying`.
@@ -199,7 +199,7 @@ class Cluster:
         response_class: type[ResponseT],
         check_answer: Callable[[ResponseT], None] = accept,
     ) -> ResponseT:
-        """The answer of a broker by id.
+        """Send a request to a broker by id and return the response.
 
         Raises:
             ClientError: see `retrying`.
@@ -212,7 +212,7 @@ class Cluster:
         response_class: type[ResponseT],
         check_answer: Callable[[ResponseT], None] = accept,
     ) -> ResponseT:
-        """The answer of the controller, or of a broker that forwards to it (KRaft).
+        """Send a request to the controller, or to a broker that forwards to it (KRaft).
 
         Raises:
             ClientError: see `retrying`.
@@ -232,7 +232,7 @@ class Cluster:
         check_answer: Callable[[ResponseT], None] = accept,
         kind: int = GROUP,
     ) -> ResponseT:
-        """The answer of the coordinator of a group or transactional id.
+        """Send a request to the coordinator of a group or transactional id.
 
         Raises:
             ClientError: see `retrying`.
@@ -266,10 +266,10 @@ class Cluster:
     def refresh(
         self, topics: Iterable[str] | None = None, *, create: bool = False
     ) -> ClusterMetadata:
-        """Ask for the metadata of some topics, or of all; a topic may be created by asking.
+        """Request the metadata of some or all topics; the request may create a topic.
 
         Raises:
-            ClientError: no broker answered.
+            ClientError: no broker responded.
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=t) for t in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
@@ -280,13 +280,13 @@ class Cluster:
         return self.metadata
 
     def topic(self, name: str, *, create: bool = False) -> Topic:
-        """A topic from the cache, or asked for; with `create` it may be created by asking.
+        """Return a topic from the cache or from a broker; with `create` it may be created.
 
-        While no broker can be reached, what is known already has to do.
+        While no broker can be reached, cached data is used.
 
         Raises:
             NoSuchTopicError: there is no such topic.
-            ClientError: no broker answered, or it refused.
+            ClientError: no response, or an error response.
         """
         known = self.metadata.topics.get(name)
         if known is not None and name not in self._stale:
@@ -315,11 +315,11 @@ class Cluster:
             return known
 
     def leader(self, topic_partition: TopicPartition) -> int:
-        """The node that leads a partition.
+        """Return the leader of a partition.
 
         Raises:
-            NoSuchTopicError: no such topic or partition.
-            BrokerError: it has no leader at the moment.
+            NoSuchTopicError: there is no such topic or partition.
+            BrokerError: the partition has no leader at the moment.
         """
         topic, index = topic_partition
         partition = self.topic(topic).partitions.get(index)
@@ -333,16 +333,16 @@ class Cluster:
         return partition.leader
 
     def forget_topic(self, name: str) -> None:
-        """Ask anew when the topic is needed next: it, or its leaders, have changed."""
+        """Drop a topic from the cache, because it or its leaders have changed."""
         self._stale.add(name)
 
     # -- coordinators -----------------------------------------------------------------------
 
     def coordinator(self, key: str, kind: int = GROUP) -> Connection:
-        """The connection to the coordinator of a group or transactional id.
+        """Return the connection to the coordinator of a group or transactional id.
 
         Raises:
-            ClientError: it is not known, or cannot be reached.
+            ClientError: the coordinator is unknown, or cannot be reached.
         """
         node_id = self._coordinators.get((kind, key))
         if node_id is None:
@@ -354,10 +354,10 @@ class Cluster:
             raise
 
     def coordinator_ids(self, keys: Sequence[str], kind: int = GROUP) -> dict[str, int]:
-        """The coordinating node of each key, asked for anew.
+        """Look up the coordinator's node id of each key.
 
         Raises:
-            BrokerError: of the first key that has none.
+            BrokerError: the error of the first key without a coordinator.
         """
 
         def attempt(deadline: Deadline) -> dict[str, int]:
@@ -373,5 +373,5 @@ class Cluster:
         return found
 
     def forget_coordinator(self, key: str, kind: int = GROUP) -> None:
-        """Look the coordinator up anew when it is needed next."""
+        """Drop a coordinator from the cache: the next use looks it up again."""
         self._coordinators.pop((kind, key), None)

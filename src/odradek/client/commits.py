@@ -1,4 +1,4 @@
-"""The offsets that a group has committed: fetch, commit, delete."""
+"""Committed offsets of a group: fetch, commit, delete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from odradek.wire.generated.offset_fetch_response import OffsetFetchResponse
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """The next offset to read, the epoch of the record before it (or -1), and free text."""
+    """The next offset to read, the leader epoch of the previous record (or -1), and metadata."""
 
     offset: int
     leader_epoch: int = -1
@@ -40,7 +40,7 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who commits: a member of a generation, or, as it stands here, someone outside of the group."""
+    """The committer: a member of a generation, or, with the default values, a non-member."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -53,10 +53,10 @@ OUTSIDER = Identity()
 def fetch_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, CommittedOffset]:
-    """The committed offsets of some partitions, or of all; those without one are left out.
+    """Fetch the committed offsets of some or all partitions, without those that have none.
 
     Raises:
-        ClientError: the coordinator does not answer, or refuses.
+        ClientError: no response from the coordinator, or an error response.
     """
     topics = None
     if partitions is not None:
@@ -92,10 +92,10 @@ def commit_offsets(
     offsets: Mapping[TopicPartition, CommittedOffset],
     identity: Identity = OUTSIDER,
 ) -> dict[TopicPartition, ClientError | None]:
-    """Commit offsets. Outsiders may do so only while the group is empty.
+    """Commit offsets. A non-member may commit only while the group is empty.
 
     Raises:
-        ClientError: the coordinator does not answer, or refuses all of it.
+        ClientError: no response from the coordinator, or an error for the whole request.
     """
     request = OffsetCommitRequest(
         group_id=group,
@@ -146,10 +146,10 @@ def _commit_partition(index: int, committed: CommittedOffset) -> OffsetCommitReq
 def delete_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, ClientError | None]:
-    """Forget committed offsets of partitions that no member is subscribed to.
+    """Delete committed offsets of partitions that no member subscribes to.
 
     Raises:
-        ClientError: the coordinator does not answer, or refuses all of it.
+        ClientError: no response from the coordinator, or an error for the whole request.
     """
     request = OffsetDeleteRequest(
         group_id=group,

@@ -1,8 +1,8 @@
-"""One connection to a broker: requests out, answers back in the same order.
+"""One connection to a broker: sends requests and receives their responses in the same order.
 
-On opening, ApiVersions tells which versions the broker speaks; each request then goes in the
-highest version that both sides know. `send` does not wait, so several requests may be under way;
-`receive` waits for one of them and keeps the answers that come before it.
+A new connection learns the broker's versions by ApiVersions; each request then uses the highest
+version that both sides support. `send` does not wait, so several requests may be in flight.
+`receive` waits for one response and keeps the responses that arrive before it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.primitives import MalformedMessage, Message, UnsupportedField, skip_tagged_fields
 
 RESPONSE_BYTES_MAX = 1 << 30
-"""A longer frame is taken for something that is not Kafka's protocol."""
+"""The maximum frame length in bytes; a longer frame is not Kafka's protocol."""
 
 VERSION_CAPS = {0: 12, 1: 12, 8: 9, 9: 9, 18: 4}
 """Highest version used, by API key, where it is not the highest known: Produce, Fetch,
@@ -51,7 +51,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class Pending(Generic[ResponseT]):
-    """A request under way. `response` is None until it has come."""
+    """A request in flight. `response` is None until it has arrived."""
 
     __slots__ = ("api", "correlation_id", "response", "response_class", "version")
 
@@ -69,11 +69,11 @@ class Connection:
     """An open connection; `versions` maps an API key to the broker's (lowest, highest)."""
 
     def __init__(self, address: Address, client_id: str, timeout_ms: int) -> None:
-        """Connect and negotiate.
+        """Connect and negotiate versions.
 
         Raises:
-            UnreachableError: nothing accepts connections there.
-            ClientError: what accepts them does not answer as a broker does.
+            UnreachableError: the connection is not accepted.
+            ClientError: the other end does not respond as a broker does.
         """
         self.address = address
         self.client_id = client_id
@@ -118,10 +118,10 @@ class Connection:
     # -- requests ---------------------------------------------------------------------------
 
     def version_of(self, api: Api) -> int:
-        """The version in which requests of an API go to this broker.
+        """Return the version of an API that requests to this broker use.
 
         Raises:
-            UnsupportedVersionError: there is none that both sides speak.
+            UnsupportedVersionError: no version is supported by both sides.
         """
         offered = self.versions.get(api.key)
         if offered is None:
@@ -137,17 +137,17 @@ class Connection:
         return version
 
     def send(self, request: Message, response_class: type[ResponseT]) -> Pending[ResponseT]:
-        """Write a request; `receive` gets its answer.
+        """Write a request; `receive` returns its response.
 
         Raises:
-            UnsupportedVersionError: the broker cannot take the request.
+            UnsupportedVersionError: the broker does not support the request.
             DisconnectedError: the connection is broken.
         """
         assert request.API_KEY is not None
         return self._write(request, self.version_of(BY_KEY[request.API_KEY]), response_class)
 
     def send_unanswered(self, request: Message) -> None:
-        """Write a request that gets no answer: Produce with acks=0.
+        """Write a request that has no response: Produce with acks=0.
 
         Raises:
             UnsupportedVersionError, DisconnectedError: as `send`.
@@ -158,10 +158,10 @@ class Connection:
     def request(
         self, request: Message, response_class: type[ResponseT], timeout_ms: int
     ) -> ResponseT:
-        """Write a request and wait for its answer.
+        """Write a request and wait for its response.
 
         Raises:
-            ClientError: what `send` and `receive` raise.
+            ClientError: as `send` and `receive`.
         """
         return self.receive(self.send(request, response_class), timeout_ms)
 
@@ -183,7 +183,7 @@ class Connection:
             request.ENCODERS[version](request, parts.append)
         except UnsupportedField as error:
             raise UnsupportedVersionError(
-                f"the broker at {self.address} is too old for this: {api.name} {version}: {error}"
+                f"the broker at {self.address} is too old: {api.name} {version}: {error}"
             ) from error
         parts[0] = _LENGTH.pack(sum(map(len, parts)))
         try:
@@ -201,13 +201,13 @@ class Connection:
     # -- answers ----------------------------------------------------------------------------
 
     def receive(self, pending: Pending[ResponseT], timeout_ms: int) -> ResponseT:
-        """Wait for an answer; those that come before it go to their own `Pending`.
+        """Wait for a response; earlier responses are stored in their own `Pending`.
 
         Raises:
-            RequestTimeoutError: not within `timeout_ms`. The connection is closed, since the
-                answer might still come.
+            RequestTimeoutError: no response within `timeout_ms`. The connection is closed, since
+                the response might still arrive.
             DisconnectedError: the connection ended.
-            MalformedResponseError: the answer is not of the protocol.
+            MalformedResponseError: the response is malformed.
         """
         deadline = Deadline(timeout_ms)
         while pending.response is None:
@@ -224,7 +224,7 @@ class Connection:
         return pending.response
 
     def poll(self, pending: Pending[ResponseT]) -> ResponseT | None:
-        """The answer if it has come, without waiting.
+        """Return the response if it has arrived, without waiting.
 
         Raises:
             DisconnectedError, MalformedResponseError: as `receive`.
@@ -238,7 +238,7 @@ class Connection:
         return pending.response
 
     def _read(self, timeout_ms: int) -> bool:
-        """Read what there is of the next frame; whether anything came in time."""
+        """Read available bytes of the next frame; return whether any arrived in time."""
         if self._frame is None:
             self._frame, self._filled = bytearray(4), 0
         view = memoryview(self._frame)
@@ -267,16 +267,16 @@ class Connection:
         return True
 
     def _complete(self, frame: memoryview) -> None:
-        """Decode a frame as the answer to the oldest request."""
+        """Decode a frame as the response to the oldest request."""
         (correlation_id,) = _CORRELATION.unpack_from(frame)
         if not self._pending or self._pending[0].correlation_id != correlation_id:
             raise MalformedResponseError(
-                f"{self.address} answered request {correlation_id}, which is not the next"
+                f"{self.address} responded to request {correlation_id} out of order"
             )
         pending = self._pending.popleft()
         version, position = pending.version, 4
         if pending.api.key == 18 and bytes(frame[4:6]) == b"\x00\x23":
-            version = 0  # a version that the broker does not know is answered in the oldest
+            version = 0  # the response to an unknown version has the oldest version
         try:
             if pending.api.response_header_version(version):
                 if frame[4]:
@@ -286,7 +286,7 @@ class Connection:
             pending.response = pending.response_class.decode(frame, version, position)
         except (MalformedMessage, IndexError) as error:
             raise MalformedResponseError(
-                f"the answer of {self.address} to {pending.api.name} {version} cannot be read: "
+                f"the response of {self.address} to {pending.api.name} {version} is malformed: "
                 f"{error}"
             ) from error
 
@@ -302,13 +302,13 @@ class Connection:
         return self._socket.fileno() < 0
 
     def close(self) -> None:
-        """Close the socket; requests under way are forgotten."""
+        """Close the socket; requests in flight are dropped."""
         self._socket.close()
         self._pending.clear()
 
 
 def _reason(error: OSError) -> str:
-    """Why, in the system's words."""
+    """Return the reason as the system describes it."""
     if isinstance(error, TimeoutError):
         return "timed out"
     if isinstance(error, socket.gaierror):

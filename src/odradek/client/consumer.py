@@ -1,8 +1,8 @@
-"""Reads records from partitions that the caller names, each from its own offset.
+"""Reads records from assigned partitions, each from its own offset.
 
-Above `Fetcher`, which brings whole batches: here they are taken apart, checked, and rid of what
-is not for readers: control records, aborted transactions when only committed records are wanted,
-records before the offset asked for.
+It uses `Fetcher`, which returns whole batches. The consumer decodes and checks batches, and removes
+what readers must not see: control records, aborted transactions when reading committed records
+only, and records before the requested offset.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from odradek.records.record import Record, iterate_records
 class Consumer:
     """A consumer without a group.
 
-    `reset_to` is EARLIEST, LATEST or a time: where to go on in a partition that does not hold
-    its offset any more; None raises `OffsetOutOfRangeError`.
+    `reset_to` is EARLIEST, LATEST or a time: where to continue in a partition whose offset is out
+    of range; None raises `OffsetOutOfRangeError`.
     """
 
     def __init__(
@@ -49,40 +49,40 @@ class Consumer:
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Of each partition, the offset after what `poll` has returned."""
+        """The offset of each partition after the records that `poll` has returned."""
         return self._fetcher.positions
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read exactly these partitions, from these offsets on."""
+        """Assign exactly these partitions, with their first offsets."""
         self._fetcher.drop([each for each in self.positions if each not in positions])
         self._fetcher.seek(positions)
 
     def assign_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> None:
-        """Read exactly these partitions, from EARLIEST, LATEST or a time on.
+        """Assign exactly these partitions, from EARLIEST, LATEST or a time on.
 
         Raises:
-            ClientError: their offsets cannot be had.
+            ClientError: their offsets cannot be fetched.
         """
         self.assign(offsets_at(self._cluster, partitions, time_ms, isolation=self._isolation))
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Go on elsewhere, or read these partitions too."""
+        """Set the positions of partitions, which are added to the assignment if needed."""
         self._fetcher.seek(positions)
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions no more."""
+        """Stop reading these partitions."""
         self._fetcher.drop(partitions)
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """The records that have arrived, waiting for some up to a time.
+        """Return the records that have arrived; wait for some up to the timeout.
 
-        A partition may be there without records: its position has moved past ones that are not
-        for readers.
+        A partition may have no records in the result: its position has moved past records that
+        readers must not see.
 
         Raises:
-            OffsetOutOfRangeError: a position is not in its partition, and there is no `reset_to`.
-            BrokerError: a batch is corrupt (CORRUPT_MESSAGE), or a broker refuses.
-            ClientError: another error that does not pass.
+            OffsetOutOfRangeError: a position is not in its partition, and `reset_to` is None.
+            BrokerError: a batch is corrupt (CORRUPT_MESSAGE), or a broker returned an error.
+            ClientError: another permanent error.
         """
         try:
             chunks = self._fetcher.poll(timeout_ms)
@@ -102,7 +102,7 @@ class Consumer:
 
 
 def records_of(chunk: Chunk, isolation: int = READ_UNCOMMITTED) -> Iterator[Record]:
-    """The records of a chunk that are for readers, from its offset on.
+    """Decode the visible records of a chunk, from its offset on.
 
     Raises:
         BrokerError: a batch is corrupt (CORRUPT_MESSAGE).
@@ -123,10 +123,10 @@ def records_of(chunk: Chunk, isolation: int = READ_UNCOMMITTED) -> Iterator[Reco
 def visible_batches(
     records: memoryview, aborted: Iterable[AbortedTransaction]
 ) -> Iterator[RecordBatch]:
-    """The batches with data, less those of aborted transactions.
+    """Yield the batches with data, without those of aborted transactions.
 
-    A producer's transaction counts as aborted from the offset where the broker says so until its
-    abort marker.
+    A producer's transaction is aborted from the offset that the broker reports until its abort
+    marker.
 
     Raises:
         RecordsError: a batch is corrupt.

@@ -1,7 +1,7 @@
-"""What classic consumer groups write into the opaque fields of JoinGroup and SyncGroup.
+"""Encodes the opaque fields of JoinGroup and SyncGroup of classic consumer groups.
 
-Both are an int16 version and a message of it (`ConsumerProtocol`). A version newer than ours is
-read as ours: later ones only add fields at the end.
+Both are an int16 version and a message of it (`ConsumerProtocol`). Newer versions are decoded as
+the newest one known here: later versions only add fields at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Subscription = subscription_message.ConsumerProtocolSubscription
 def encode_subscription(
     topics: Iterable[str], owned: Iterable[TopicPartition], generation_id: int
 ) -> bytes:
-    """A member's wishes: its topics, and the partitions that it holds."""
+    """Encode a member's subscription: its topics, and the partitions that it owns."""
     message = Subscription(
         topics=sorted(topics),
         owned_partitions=[
@@ -54,7 +54,7 @@ def decode_subscription(data: Buffer) -> Subscription:
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """The partitions that a member gets."""
+    """Encode the partitions assigned to a member."""
     message = Assignment(
         assigned_partitions=[
             assignment_message.TopicPartition(topic=t, partitions=p)
@@ -65,7 +65,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: Buffer) -> tuple[TopicPartition, ...]:
-    """The inverse of `encode_assignment`; nothing for no bytes.
+    """The inverse of `encode_assignment`; no partitions for empty bytes.
 
     Raises:
         MalformedResponseError: not of this form.

@@ -1,4 +1,4 @@
-"""How long to try: a deadline, and the pauses between attempts."""
+"""Deadlines, and the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 
 def monotonic_ms() -> int:
-    """Milliseconds from some start, never backwards."""
+    """Return monotonic milliseconds since an arbitrary start."""
     return time.monotonic_ns() // 1_000_000
 
 
 class Deadline:
-    """A moment, `timeout_ms` from now."""
+    """A point in time, `timeout_ms` after its creation."""
 
     __slots__ = ("_at_ms", "timeout_ms")
 
@@ -26,12 +26,12 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether the moment has passed."""
+        """Whether the deadline has passed."""
         return self.remaining_ms == 0
 
 
 class Backoff:
-    """Growing pauses: doubled each time up to a limit (KIP-580, without its jitter)."""
+    """Exponential back-off: the pause doubles up to a limit (KIP-580, without its jitter)."""
 
     __slots__ = ("_next_ms", "_pause_ms_max")
 
@@ -40,7 +40,7 @@ class Backoff:
         self._pause_ms_max = pause_ms_max
 
     def pause(self, deadline: Deadline) -> bool:
-        """Sleep before the next attempt; False, at once, when the deadline leaves no room for it."""
+        """Sleep before the next attempt; return False at once if the deadline is too close."""
         if deadline.remaining_ms <= self._next_ms:
             return False
         time.sleep(self._next_ms / 1000)

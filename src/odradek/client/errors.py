@@ -1,4 +1,4 @@
-"""What the client raises, and what a user can do about it."""
+"""Exceptions of the client, with advice for the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADVICE = {
     ErrorCode.GROUP_ID_NOT_FOUND: "See which groups exist: odradek group list",
     ErrorCode.OFFSET_OUT_OF_RANGE: "See what the partitions hold: odradek topic offsets {topic}",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (
-        "The internal topic of the coordinator may still be in the making; try again."
+        "The internal topic of the coordinator may still be being created; try again."
     ),
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
         "The group runs another protocol or assignor; use a group id of your own."
@@ -33,13 +33,14 @@ _ADVICE = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "The broker's log has the reason.",
 }
 
-"""`{name}` is what the error is about, `{topic}` the topic of a partition."""
+"""Advice by error code. `{name}` is the subject of the error, `{topic}` the topic of a
+partition."""
 
 _CODES = {code.value: code for code in ErrorCode}
 
 
 class ClientError(Exception):
-    """Base of all. `retriable`: trying again may help. `advice`: what the user can do, or empty."""
+    """Base class. `retriable`: a retry may succeed. `advice`: what the user can do, or empty."""
 
     retriable = False
     advice = ""
@@ -57,33 +58,33 @@ class UnreachableError(ClientError):
 
 
 class DisconnectedError(ClientError):
-    """The connection ended before the answer came; whether the request took effect is unknown."""
+    """The connection ended before the response; whether the request took effect is unknown."""
 
     retriable = True
 
 
 class RequestTimeoutError(ClientError):
-    """No answer, or no success, within the time allowed."""
+    """No response, or no success, within the timeout."""
 
     advice = "The broker may be overloaded or gone; look at its log."
 
 
 class UnsupportedVersionError(ClientError):
-    """The broker does not offer what the request needs."""
+    """The broker does not support an API, a version or a field that the request needs."""
 
 
 class MalformedResponseError(ClientError):
-    """The other end does not speak the protocol, or speaks it wrongly."""
+    """The other end does not speak Kafka's protocol, or violates it."""
 
     advice = "Check that the address and port are those of a Kafka listener without TLS."
 
 
 class NotDeliveredError(ClientError):
-    """Records were not written; the message says how many and why the first was refused."""
+    """Records were not written; the message says how many, and why the first was rejected."""
 
 
 class BrokerError(ClientError):
-    """A broker answered with an error.
+    """A broker responded with an error.
 
     `code` is its `ErrorCode` (`UNKNOWN_SERVER_ERROR` for one this client does not know),
     `subject` names what it concerns ("topic flights").
@@ -105,9 +106,9 @@ class BrokerError(ClientError):
 
 
 class NoSuchTopicError(BrokerError):
-    """A topic or partition that does not exist, after the time a new one takes to be known.
+    """A topic or partition does not exist, even after the time that a new one needs to be known.
 
-    `partition` is None where the whole topic is missing.
+    `partition` is None if the whole topic is missing.
     """
 
     retriable = False
@@ -129,22 +130,22 @@ class NoSuchTopicError(BrokerError):
 
 
 def error_code(value: int) -> ErrorCode:
-    """The code of a number on the wire; an unknown one counts as UNKNOWN_SERVER_ERROR."""
+    """Return the `ErrorCode` of a number in a response; UNKNOWN_SERVER_ERROR if it is unknown."""
     return _CODES.get(value, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def broker_error(value: int, message: str | None = None, subject: str = "") -> BrokerError | None:
-    """The error of a code in a response, or None for no error."""
+    """Return the error of a code in a response, or None for no error."""
     if value == 0:
         return None
     code = error_code(value)
     if code == ErrorCode.UNKNOWN_SERVER_ERROR and value != code and not message:
-        message = f"The broker answered with error code {value}, which this client does not know."
+        message = f"The broker responded with error code {value}, which this client does not know."
     return BrokerError(code, message, subject)
 
 
 def check(value: int, message: str | None = None, subject: str = "") -> None:
-    """Raise the error of a code in a response, if it is one.
+    """Raise the error of a code in a response, unless the code is zero.
 
     Raises:
         BrokerError: the code is not zero.

@@ -1,7 +1,7 @@
-"""One question about many things that live on several brokers: asked of all at once.
+"""Sends one request about many items to all brokers that serve them, in parallel.
 
 Items (partitions, groups) are grouped by the connection that serves them, all requests are sent,
-then the answers gathered. What failed in a way that may pass is routed anew and asked again.
+then the responses are collected. Items with a retriable error are routed again and retried.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[ItemT]):
-    """Where an item is served, and how to have that looked up anew."""
+    """Finds the connection that serves an item, and drops a cached lookup."""
 
     find: Callable[[ItemT], Connection]
     forget: Callable[[ItemT], None]
 
 
 def to_leaders(cluster: Cluster) -> Route[TopicPartition]:
-    """Partitions, asked of their leaders."""
+    """Route partitions to their leaders."""
     return Route(
         lambda partition: cluster.node(cluster.leader(partition)),
         lambda partition: cluster.forget_topic(partition.topic),
@@ -40,7 +40,7 @@ def to_leaders(cluster: Cluster) -> Route[TopicPartition]:
 
 
 def to_coordinators(cluster: Cluster, kind: int = GROUP) -> Route[str]:
-    """Group ids (or transactional ids), asked of their coordinators."""
+    """Route group ids (or transactional ids) to their coordinators."""
     return Route(
         lambda key: cluster.coordinator(key, kind),
         lambda key: cluster.forget_coordinator(key, kind),
@@ -55,12 +55,13 @@ def fan_out(
     read: Callable[[ResponseT], Mapping[ItemT, ValueT | ClientError]],
     timeout_ms: int,
 ) -> dict[ItemT, ValueT | ClientError]:
-    """The value of each item, or why there is none.
+    """Return the value or the error of each item.
 
-    `build` makes the request about some items, `read` takes an answer apart.
+    `build` makes the request about some items; `read` extracts their values from a response.
 
     Raises:
-        UnsupportedVersionError, RequestTimeoutError: a broker cannot answer, or does not.
+        UnsupportedVersionError, RequestTimeoutError: a broker does not support the request, or does
+            not respond.
     """
     order = list(items)
     results: dict[ItemT, ValueT | ClientError] = {}
@@ -75,12 +76,12 @@ def fan_out(
             route.forget(item)
         if left and not backoff.pause(deadline):
             break
-    missing = ClientError("the broker's answer leaves this out")
+    missing = ClientError("the broker's response does not include it")
     return {item: results.get(item, missing) for item in order}
 
 
 def _may_pass(result: object, elapsed_ms: int) -> bool:
-    """Whether to ask again: not for ever for a topic that may only be new."""
+    """Return whether to retry; an unknown topic may be new, so it is retried for a short time."""
     if not isinstance(result, ClientError) or isinstance(result, UnreachableError):
         return False
     if isinstance(result, BrokerError) and result.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -122,7 +123,7 @@ def _ask_once(
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partitions as requests have them: indexes by topic."""
+    """Group partitions as requests do: indexes by topic."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)

@@ -1,8 +1,8 @@
-"""Fetch sessions (KIP-227), the client's side: only what changed is asked for.
+"""The client's side of fetch sessions (KIP-227): requests name only changed partitions.
 
-The broker remembers the partitions of a session. A request with epoch 0 opens one with all of
-them; each later one counts the epoch up and names only partitions that are new, have moved on,
-or are to be forgotten. An error of the session (70, 71) means to open a new one.
+The broker remembers the partitions of a session. A request with epoch 0 opens one with all of them;
+each later one increments the epoch and names only partitions that are new, have a new position, or
+are to be forgotten. After a session error (70, 71) the client opens a new session.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EPOCH_MAX = 2**31 - 1
 
 
 class FetchFrom(NamedTuple):
-    """Where to go on reading a partition, in which leader epoch, and how much at most."""
+    """The offset to fetch from, the leader epoch, and the maximum number of bytes."""
 
     offset: int
     leader_epoch: int
@@ -35,7 +35,7 @@ class FetchFrom(NamedTuple):
 
 @dataclass(slots=True)
 class FetchSession:
-    """The session with one broker; without `enabled`, every request stands alone."""
+    """The session with one broker; without `enabled`, every request is complete by itself."""
 
     enabled: bool = True
     _id: int = 0
@@ -43,7 +43,7 @@ class FetchSession:
     _known: dict[TopicPartition, FetchFrom] = field(default_factory=dict)
 
     def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, FetchFrom]) -> None:
-        """Write into a request what the broker does not know yet."""
+        """Add to a request what has changed since the previous one."""
         if not self.enabled:
             request.session_epoch = EPOCH_FINAL
             request.topics = _topics(wanted)
@@ -60,7 +60,7 @@ class FetchSession:
         self._known = dict(wanted)
 
     def accepted(self, session_id: int) -> None:
-        """The broker answered without an error, in this session (0: it will not keep one)."""
+        """Record a response without error, in this session (0: the broker keeps no session)."""
         if session_id == 0:
             self.reset()
             return

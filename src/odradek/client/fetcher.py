@@ -1,8 +1,8 @@
-"""Fetches whole record batches: one request under way at every leader.
+"""Fetches whole record batches, with one request in flight to every leader.
 
-Before chunks are handed out the next requests are sent, so that the broker works while the
-records are decoded. Leaders that move, brokers that restart and sessions that end are dealt
-with; an error is raised only for what does not pass by itself, or lasts.
+The next requests are sent before chunks are returned, so that the broker works while the caller
+decodes records. Leader changes, broker restarts and lost sessions are handled here. Only permanent
+or lasting errors are raised.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOG_OVERHEAD = 12
 
 
 class AbortedTransaction(NamedTuple):
-    """Records of this producer from this offset on, until its abort marker, do not count."""
+    """Records of this producer are aborted from this offset on, until its abort marker."""
 
     producer_id: int
     first_offset: int
@@ -82,7 +82,7 @@ class _UnderWay(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much a fetch returns and how long the broker may wait for it (KIP-74)."""
+    """How much a fetch returns, and how long the broker may wait for data (KIP-74)."""
 
     wait_ms_max: int = 500
     bytes_min: int = 1
@@ -109,30 +109,30 @@ class Fetcher:
         self._under_way: dict[int, _UnderWay] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._failed: ClientError | None = None
-        """Of a partition, while others had data: told by the next `poll`."""
+        """The error of a partition while others had data: the next `poll` raises it."""
         self._failing: Deadline | None = None
         self._backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The next offset to be returned of each partition."""
+        """The next offset to return of each partition."""
         return self._positions
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions too, or from elsewhere; what is under way for them is dropped."""
+        """Set positions, adding partitions if needed; data in flight for them is dropped."""
         self._positions.update(positions)
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions no more."""
+        """Stop reading these partitions."""
         for each in partitions:
             self._positions.pop(each, None)
 
     def poll(self, timeout_ms: int) -> list[Chunk]:
-        """What has arrived, waiting for the first of it up to a time; perhaps nothing.
+        """Return the chunks that have arrived, perhaps none; wait for the first up to the timeout.
 
         Raises:
-            OffsetOutOfRangeError: a position is not in its partition; seek, and go on.
-            ClientError: an error that does not pass.
+            OffsetOutOfRangeError: a position is not in its partition; `seek` to continue.
+            ClientError: a permanent error.
         """
         deadline = Deadline(timeout_ms)
         while True:
@@ -158,7 +158,7 @@ class Fetcher:
     # -- requests ---------------------------------------------------------------------------
 
     def _send(self) -> None:
-        """Start a fetch at every leader that has none under way."""
+        """Send a fetch to every leader that has none in flight."""
         if not self._positions:
             return
         wanted: dict[int, dict[TopicPartition, FetchFrom]] = {}
@@ -172,7 +172,7 @@ class Fetcher:
             self._send_to(node_id, some)
 
     def _send_ahead(self) -> None:
-        """Let the leaders work while the caller does; what fails now is met again by `poll`."""
+        """Send the next fetches while the caller works; an error now is seen again by `poll`."""
         try:
             self._send()
         except ClientError as error:
@@ -202,9 +202,9 @@ class Fetcher:
     # -- answers ----------------------------------------------------------------------------
 
     def _receive(self, deadline: Deadline) -> list[Chunk]:
-        """Take the answers that are here, or wait for one.
+        """Take the responses that have arrived, or wait for one.
 
-        Nothing may be raised once positions have moved on: the chunks would be lost.
+        No exception may be raised after positions have advanced: the chunks would be lost.
         """
         chunks: list[Chunk] = []
         if not self._under_way:
@@ -245,14 +245,14 @@ class Fetcher:
     def _take(
         self, response: FetchResponse, wanted: Mapping[TopicPartition, FetchFrom]
     ) -> list[Chunk]:
-        """The batches in an answer; the error of a partition is kept for later."""
+        """Return the batches in a response; keep the error of a partition for later."""
         chunks = []
         for topic in response.responses:
             for data in topic.partitions:
                 key = TopicPartition(topic.topic, data.partition_index)
                 where = wanted.get(key)
                 if where is None or self._positions.get(key) != where.offset:
-                    continue  # dropped, or sought elsewhere, since the request was sent
+                    continue  # dropped, or position changed, since the request was sent
                 try:
                     chunk = self._chunk(key, data, where.offset)
                 except ClientError as error:
@@ -290,7 +290,7 @@ class Fetcher:
     # -- failures ---------------------------------------------------------------------------
 
     def _recover(self, error: ClientError, deadline: Deadline) -> None:
-        """Make ready for another attempt, or raise: the error stays, or has lasted too long."""
+        """Prepare another attempt, or raise if the error is permanent or has lasted too long."""
         if self._failing is None:
             self._failing = Deadline(self._cluster.timeout_ms)
         if not error.retriable or self._failing.expired:
@@ -306,7 +306,7 @@ class Fetcher:
 
 
 def whole_batches(records: memoryview) -> tuple[int, int]:
-    """How many bytes of `records` are whole batches, and the offset after the last of them."""
+    """Return the length of the complete batches in `records`, and the offset after the last one."""
     position, last, end = 0, -1, len(records)
     while end - position >= _LOG_OVERHEAD:
         (length,) = _INT32.unpack_from(records, position + _LENGTH_POSITION)

@@ -1,4 +1,4 @@
-"""A consumer that shares topics with the other members of its group."""
+"""A consumer that is a member of a classic group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
 
 _POLL_SLICE_MS = 1_000
-"""How long a fetch may keep a heartbeat waiting."""
+"""How long a fetch may delay a heartbeat."""
 
 _COMMIT_TOO_LATE = (
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -27,11 +27,12 @@ _COMMIT_TOO_LATE = (
 
 
 class GroupConsumer:
-    """Joins with the first `poll`. Call `poll` more often than the session timeout (45 s).
+    """A consumer that joins its group in the first `poll`. Call `poll` within every session timeout
+    (45 s).
 
-    `reset_to` is EARLIEST, LATEST or a time: where a partition without a committed offset begins.
-    `on_assigned` gets the partitions with their first offsets after each rebalance, `on_revoked`
-    is called before one, to commit what is done.
+    `reset_to` is EARLIEST, LATEST or a time: where reading starts in a partition without a
+    committed offset. `on_assigned` is called after each rebalance with the partitions and their
+    first offsets; `on_revoked` is called before one, to commit offsets.
     """
 
     def __init__(
@@ -68,11 +69,11 @@ class GroupConsumer:
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Of each partition held, the offset after what `poll` has returned."""
+        """The offset of each owned partition after the records that `poll` has returned."""
         return self._consumer.positions
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """As `Consumer.poll`; joins, heartbeats and rebalances as needed, which may take longer.
+        """Poll as `Consumer.poll`; also join, heartbeat and rebalance, which may take longer.
 
         Raises:
             ClientError: see `Consumer.poll` and `Membership.join`.
@@ -98,10 +99,10 @@ class GroupConsumer:
             self._on_assigned(positions)
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> bool:
-        """Commit next offsets, by default the positions; False if the group has moved on meanwhile.
+        """Commit offsets, by default the positions; return False if the generation has ended.
 
         Raises:
-            ClientError: the coordinator refuses for another reason, or does not answer.
+            ClientError: the coordinator returns another error, or does not respond.
         """
         done = self.positions if offsets is None else offsets
         wanted = {each: CommittedOffset(offset) for each, offset in done.items()}
@@ -118,10 +119,10 @@ class GroupConsumer:
         raise errors[0]
 
     def close(self) -> None:
-        """Leave the group, as far as the coordinator can be reached; commits nothing."""
+        """Leave the group, if the coordinator can be reached; commit nothing."""
         self._joined = False
         try:
             self._membership.leave()
         except ClientError:
-            # Without the message the session simply runs out.
+            # Without the LeaveGroup request the session expires.
             return

@@ -1,12 +1,12 @@
-"""Membership in a classic consumer group: join, share out, heartbeat, leave.
+"""Membership in a classic consumer group: join, assign, heartbeat, leave.
 
     outside --join--> member of a generation --heartbeat says so--> join again
                           |
                           +--leave, fenced, or the session runs out--> outside
 
-There is no thread: `heartbeat` is to be called at least every few seconds, and sends one when it
-is due without waiting for the answer, which the next call reads. `join` waits for the whole
-group, up to the rebalance timeout.
+There is no thread: the owner calls `heartbeat` at least every few seconds. It sends a heartbeat
+when one is due and does not wait for the response, which the next call reads. `join` waits for the
+whole group, up to the rebalance timeout.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from odradek.wire.generated.sync_group_request import (
 from odradek.wire.generated.sync_group_response import SyncGroupResponse
 
 _ANSWER_EXTRA_MS = 5_000
-"""The coordinator answers a join when the rebalance timeout ends; this is for the way back."""
+"""The coordinator responds to a join when the rebalance timeout ends; this is added for the
+network."""
 
 _JOIN_AGAIN = (
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -47,7 +48,7 @@ _FORGOTTEN = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class Membership:
-    """One member. `identity` is what it commits offsets as."""
+    """One member of a group. It commits offsets with its `identity`."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Membership:
         """`assignors` in the order of preference. `instance_id` makes a static member (KIP-345).
 
         Raises:
-            ValueError: an assignor that there is not.
+            ValueError: there is no such assignor.
         """
         for name in assignors:
             if name not in ASSIGNORS:
@@ -85,7 +86,7 @@ class Membership:
 
     @property
     def identity(self) -> Identity:
-        """Who this is in the group's eyes; an outsider before the first join."""
+        """The identity of this member in the group; that of a non-member before the first join."""
         if self._generation_id < 0:
             return OUTSIDER
         return Identity(self._generation_id, self._member_id, self._instance_id)
@@ -93,11 +94,11 @@ class Membership:
     # -- joining ----------------------------------------------------------------------------
 
     def join(self) -> tuple[TopicPartition, ...]:
-        """Join, or join again, and get partitions.
+        """Join, or join again, and get an assignment.
 
         Raises:
-            BrokerError: the group does not want this member (another protocol, full, fenced).
-            ClientError: the coordinator does not answer.
+            BrokerError: the group rejects this member (another protocol, full, fenced).
+            ClientError: the coordinator does not respond.
         """
         deadline = Deadline(self._rebalance_timeout_ms + self._cluster.timeout_ms)
         backoff = Backoff(50, 1000)
@@ -117,7 +118,7 @@ class Membership:
                 return self._owned
 
     def _joins_again(self, error: ClientError) -> bool:
-        """Whether joining once more may help; forgets what the coordinator has forgotten."""
+        """Return whether joining again may succeed; reset state that the coordinator has lost."""
         if isinstance(error, BrokerError) and error.code in _JOIN_AGAIN:
             if error.code in _FORGOTTEN:
                 self._forget()
@@ -155,7 +156,7 @@ class Membership:
         return response
 
     def _sync(self, joined: JoinGroupResponse) -> tuple[TopicPartition, ...]:
-        """Give the leader's decision, or get it."""
+        """Send the assignment as the leader, or receive it as a follower."""
         assignments = []
         if joined.leader == self._member_id and not joined.skip_assignment:
             assignments = self._share_out(joined)
@@ -194,10 +195,10 @@ class Membership:
     # -- staying ----------------------------------------------------------------------------
 
     def heartbeat(self) -> bool:
-        """Send a heartbeat if one is due; whether the group wants this member to join again.
+        """Send a heartbeat if one is due; return whether this member must join again.
 
         Raises:
-            BrokerError: another has taken this member's place (FENCED_INSTANCE_ID).
+            BrokerError: another member has replaced this one (FENCED_INSTANCE_ID).
         """
         try:
             code = self._heartbeat_answer()
@@ -212,7 +213,7 @@ class Membership:
         return code is not None and code in _JOIN_AGAIN
 
     def _heartbeat_answer(self) -> ErrorCode | None:
-        """What the coordinator said to the last heartbeat, if that says to join again."""
+        """Read the response to the last heartbeat; return whether this member must join again."""
         if self._heartbeat is None:
             return None
         response = self._heartbeat[0].poll(self._heartbeat[1])
@@ -246,7 +247,7 @@ class Membership:
         self._heartbeat = connection, connection.send(request, HeartbeatResponse)
 
     def _forget(self) -> None:
-        """Become an outsider, who owns nothing."""
+        """Reset to the state of a non-member without partitions."""
         self._member_id = ""
         self._generation_id = -1
         self._owned = ()
@@ -254,12 +255,12 @@ class Membership:
     # -- leaving ----------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Give up the partitions at once instead of when the session runs out.
+        """Leave the group: the partitions are free at once, not when the session expires.
 
-        A static member only goes away; it may come back before its session runs out.
+        A static member does not leave; it may return before its session expires.
 
         Raises:
-            ClientError: the coordinator does not answer.
+            ClientError: the coordinator does not respond.
         """
         member_id, self._heartbeat = self._member_id, None
         self._forget()

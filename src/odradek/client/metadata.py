@@ -1,4 +1,4 @@
-"""What the client knows of the cluster: brokers, topics, and who leads which partition."""
+"""Cached metadata of the cluster: brokers, topics and partition leaders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.wire.generated.metadata_response import (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker as its clients are to reach it."""
+    """A broker, with the address that it advertises to clients."""
 
     id: int
     address: Address
@@ -24,7 +24,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition. `leader` is -1 where there is none."""
+    """A partition. `leader` is -1 if there is none."""
 
     index: int
     leader: int
@@ -50,16 +50,13 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        """Of the first partition: Kafka has no number for the whole topic."""
+        """The replication factor of the first partition: Kafka has none for the whole topic."""
         return len(self.partitions[0].replicas) if 0 in self.partitions else 0
 
 
 @dataclass(slots=True)
 class ClusterMetadata:
-    """The last answers to Metadata, put together.
-
-    `errors` holds, by name, the topics that a broker could not describe.
-    """
+    """The merged Metadata responses. `errors` holds the error of each topic that has one."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -68,7 +65,7 @@ class ClusterMetadata:
     errors: dict[str, BrokerError] = field(default_factory=dict)
 
     def absorb(self, response: MetadataResponse, all_topics: bool) -> None:
-        """Take over an answer; one to "all topics" also forgets the topics that it lacks."""
+        """Merge a response; one for all topics also removes the topics that it does not contain."""
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.nodes = {

@@ -1,4 +1,4 @@
-"""From a position in words or time to an offset: ListOffsets."""
+"""Looks up offsets by name (EARLIEST, LATEST and others) or by time, with ListOffsets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READ_COMMITTED = 1
 
 
 class OffsetAndTime(NamedTuple):
-    """An offset; the timestamp and epoch of its record, -1 where that is not known.
+    """An offset, and the timestamp and leader epoch of its record, each -1 if unknown.
 
     For a time after the last record, `offset` is -1.
     """
@@ -44,10 +44,10 @@ def list_offsets(
     isolation: int = READ_UNCOMMITTED,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndTime | ClientError]:
-    """The offset of the first record at or after a time (ms), or of LATEST, EARLIEST and so on.
+    """Return the offset of the first record at or after a time (ms), or of LATEST, EARLIEST etc.
 
     Raises:
-        ClientError: a broker does not answer, or cannot.
+        ClientError: a broker does not respond, or does not support the request.
     """
 
     def build(partitions: list[TopicPartition]) -> ListOffsetsRequest:
@@ -88,10 +88,10 @@ def offsets_at(
     *,
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, int]:
-    """The offsets of LATEST, EARLIEST or a time; the end where no record is that late.
+    """Return the offsets of LATEST, EARLIEST or a time; the log end if no record is that late.
 
     Raises:
-        ClientError: of the first partition that has none.
+        ClientError: the error of the first partition that has no such offset.
     """
     found = list_offsets(cluster, dict.fromkeys(partitions, time_ms), isolation=isolation)
     offsets = {partition: _offset(result) for partition, result in found.items()}

@@ -1,8 +1,8 @@
-"""Which partition a record goes to, as Apache Kafka's Java producer decides.
+"""Chooses the partition of a record, as Apache Kafka's Java producer does.
 
-A key always goes to the same partition: its murmur2 hash, modulo their number. Records without a
-key stick to one partition until a batch's worth of bytes went there, then to another at random
-(KIP-480, KIP-794).
+A key always goes to the same partition: its murmur2 hash, modulo the number of partitions. Records
+without a key stick to one partition until a batch's worth of bytes went there, then to another at
+random (KIP-480, KIP-794).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _SEED = 0x9747B28C
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash as an unsigned number (`org.apache.kafka.common.utils.Utils.murmur2`)."""
+    """Return the 32-bit hash as an unsigned number
+    (`org.apache.kafka.common.utils.Utils.murmur2`)."""
     length = len(data)
     value = _SEED ^ length
     words = length >> 2
@@ -35,7 +36,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of a key."""
+    """Return the partition of a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
@@ -43,14 +44,14 @@ class StickyPartitioner:
     """Chooses partitions for records without a key."""
 
     def __init__(self, random_bytes: RandomBytes, stick_bytes: int) -> None:
-        """`stick_bytes`: how much goes to one partition before the next is chosen."""
+        """`stick_bytes`: the bytes sent to one partition before the next is chosen."""
         self._random_bytes = random_bytes
         self._stick_bytes = stick_bytes
         self._current: dict[str, int] = {}
         self._sent_bytes: dict[str, int] = {}
 
     def partition(self, topic: Topic, record_bytes: int) -> int:
-        """The partition for a record of a size; one with a leader, if there is any."""
+        """Return the partition for a record of `size` bytes; one with a leader, if there is any."""
         name = topic.name
         sent = self._sent_bytes.get(name, self._stick_bytes)
         if sent >= self._stick_bytes or self._current[name] not in topic.partitions:

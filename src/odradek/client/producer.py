@@ -1,11 +1,11 @@
-"""Writes records: batches per partition, several requests under way, each record exactly once.
+"""Writes records: batches per partition, several requests in flight, each record exactly once.
 
     send -> open batch -> (full, or lingered) ready -> in flight -> done
                                                 ^----- retriable error, broken connection
 
-There is no thread: work is done inside `send` when a batch is full, `poll` and `flush`. Up to
-`in_flight_max` requests are under way at a broker; `sender` sends them and takes the answers.
-Idempotence (KIP-98) makes repetitions harmless and keeps the order.
+There is no thread: the work is done in `poll`, in `flush`, and in `send` when a batch is full. Up
+to `in_flight_max` requests are in flight to a broker; `sender` sends them and takes the responses.
+Idempotence (KIP-98) prevents duplicates after retries and keeps the order.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from odradek.records.builder import RecordBatchBuilder
 from odradek.records.compression import Codec
 
 RECORD_OVERHEAD_BYTES = 16
-"""Roughly what a record takes besides its key and value."""
+"""Approximate size of a record without its key and value, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """How to produce; the names are those of Apache Kafka's settings, with units.
+    """Options of a producer; the names are those of Apache Kafka's settings, with units.
 
-    `acks`: -1 all in-sync replicas, 1 the leader, 0 nobody (errors then go unnoticed).
-    `linger_ms` counts when `send` or `poll` is called. `create_topics` asks for topics in a way
-    that lets a broker create them.
+    `acks`: -1 all in-sync replicas, 1 the leader, 0 no acknowledgement (errors are then not
+    noticed). `linger_ms` is checked when `send` or `poll` is called. `create_topics` allows brokers
+    to create missing topics.
     """
 
     acks: int = -1
@@ -58,9 +58,9 @@ class ProducerOptions:
 
 
 class Producer:
-    """A producer. Use it in a `with` statement: leaving it flushes.
+    """A producer. Use it in a `with` statement, which flushes at its end.
 
-    `on_batch`, if given, is called with each batch that is done.
+    `on_batch`, if given, is called with each completed batch.
     """
 
     def __init__(
@@ -108,12 +108,12 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Put a record into a batch; it is sent when the batch is full or has lingered.
+        """Add a record to a batch, which is sent when it is full or its linger time has passed.
 
         Raises:
-            NoSuchTopicError: no such topic (nor may it be created) or partition.
-            ClientError: no broker could be asked, or more than `buffer_bytes_max` wait and
-                nothing moves.
+            NoSuchTopicError: there is no such topic (and it may not be created) or partition.
+            ClientError: no broker is reachable, or more than `buffer_bytes_max` are buffered
+                without progress.
         """
         size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
         queue = self._queue(topic, key, partition, size)
@@ -171,7 +171,7 @@ class Producer:
         self._sender.work(0)
 
     def _close_lingering(self) -> None:
-        """Batches that are open for longer than `linger_ms` go out."""
+        """Close the batches that are open for longer than `linger_ms`."""
         before_ms = monotonic_ms() - self.options.linger_ms
         for queue in [q for q in self._open.values() if q.open and q.open.created_ms <= before_ms]:
             assert queue.open is not None
@@ -181,27 +181,27 @@ class Producer:
             self._sender.add(queue, batch)
 
     def _make_room(self, size: int) -> None:
-        """Wait while too much is on its way."""
+        """Wait while the buffer is full."""
         if self._sender.buffered_bytes + size <= self.options.buffer_bytes_max:
             return
         deadline = Deadline(self.options.delivery_timeout_ms)
         while self._sender.buffered_bytes + size > self.options.buffer_bytes_max:
             if deadline.expired:
-                raise RequestTimeoutError("the broker takes no records; the buffer is full")
+                raise RequestTimeoutError("the broker accepts no records; the buffer is full")
             self._sender.work(min(deadline.remaining_ms, 1000))
 
     # -- delivery ---------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Send what has lingered and take the answers that are here, without waiting."""
+        """Send the batches that are due and take responses that have arrived, without waiting."""
         self._close_lingering()
         self._sender.work(0)
 
     def flush(self) -> None:
-        """Send everything and wait until it is written or given up.
+        """Send all batches and wait until each is written or has failed.
 
         Raises:
-            NotDeliveredError: some records, since the last flush, were not written.
+            NotDeliveredError: some records since the last flush were not written.
         """
         for queue in list(self._open.values()):
             assert queue.open is not None

@@ -1,9 +1,9 @@
-"""Records on their way to one partition: the batch, its delivery, and the queue of batches.
+"""The batches of a producer: a batch, the delivery of its records, and the queue of a partition.
 
 Sequence numbers (KIP-98) belong to a partition and an identity (producer id and epoch). A batch
-gets its own when it is first sent and keeps it when it is sent again, so that the broker can tell
-a repetition. When a batch is given up, a gap would stay: the partition then waits until nothing
-of it is under way and goes on under a new identity, from sequence 0.
+gets its sequence number when it is first sent and keeps it in retries, so that the broker detects
+duplicates. A failed batch would leave a gap: the partition then waits until none of its batches is
+in flight, and continues with a new identity, from sequence 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class ProducerBatch:
-    """A batch that is being filled, sent, or done. `base_offset` is -1 where it is not known."""
+    """A batch that is open, in flight, or done. `base_offset` is -1 if unknown."""
 
     __slots__ = (
         "base_offset",
@@ -57,36 +57,36 @@ class ProducerBatch:
     ) -> None:
         self.topic_partition = topic_partition
         self.number = number
-        """Counts up within the partition: the order of sending."""
+        """Increases within the partition: the order of sending."""
         self.builder: RecordBatchBuilder | None = builder
         self.created_ms = created_ms
-        """On the monotonic clock; the delivery timeout counts from here."""
+        """The start of the delivery timeout, on the monotonic clock."""
         self.count = 0
         self.data = bytearray()
         self.base_sequence = NO_SEQUENCE
         self.base_offset = -1
         self.timestamp_ms = -1
-        """The broker's time of appending, where the topic has that; else -1."""
+        """The broker's log append time, if the topic uses it; else -1."""
         self.done = False
         self.error: ClientError | None = None
         self.record_errors: dict[int, str] = {}
-        """Which records the broker refused, by index, with its message (KIP-467)."""
+        """The broker's message for each rejected record, by index (KIP-467)."""
 
     def close(self) -> None:
-        """Make the bytes; no record can be added any more."""
+        """Encode the batch; no record can be added afterwards."""
         if self.builder is not None:
             self.count = self.builder.count
             self.data = self.builder.build()
             self.builder = None
 
     def stamp(self, identity: ProducerIdentity, base_sequence: int) -> None:
-        """Write identity and sequence into the bytes."""
+        """Write the identity and the base sequence into the encoded batch."""
         self.base_sequence = base_sequence
         _PRODUCER_FIELDS.pack_into(self.data, _PRODUCER_FIELDS_POSITION, *identity, base_sequence)
         seal(self.data)
 
     def finish(self, base_offset: int, error: ClientError | None = None) -> None:
-        """It was written at an offset, or given up."""
+        """Complete the batch: it was written at an offset, or has failed."""
         self.base_offset = base_offset
         self.error = error
         self.done = True
@@ -94,7 +94,7 @@ class ProducerBatch:
 
 
 class Delivery:
-    """What became of a record. Read it after `Producer.flush`."""
+    """The result of sending a record. Read it after `Producer.flush`."""
 
     __slots__ = ("_batch", "_index")
 
@@ -104,22 +104,22 @@ class Delivery:
 
     @property
     def done(self) -> bool:
-        """Whether it is written or given up."""
+        """Whether the record is written or has failed."""
         return self._batch.done
 
     @property
     def error(self) -> ClientError | None:
-        """Why it was not written."""
+        """Why the record was not written; None if it was, or is not done."""
         return self._batch.error
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where it goes."""
+        """The partition of the record."""
         return self._batch.topic_partition
 
     @property
     def offset(self) -> int:
-        """Its offset; -1 where that is not known (not done, acks=0, or a repetition)."""
+        """The offset of the record; -1 if unknown (not done, acks=0, or a duplicate)."""
         base = self._batch.base_offset
         return base + self._index if base >= 0 else -1
 
@@ -135,23 +135,23 @@ class PartitionQueue:
     identity: ProducerIdentity | None = None
     next_sequence: int = 0
     draining: bool = False
-    """Nothing more is sent until the batches in flight have been answered."""
+    """Nothing more is sent until all batches in flight have a response."""
     identity_is_known: bool = False
     """The broker has acknowledged a batch under this identity. Before that only one may be in
     flight: a broker takes any sequence as the first of an identity that it does not know, so a
     later batch could overtake one that has to be sent again."""
     identity_is_spent: bool = False
-    """A batch was given up: go on under another identity."""
+    """A batch has failed: continue with another identity."""
     retry_at_ms: int = 0
 
     def may_send(self, now_ms: int) -> bool:
-        """Whether the oldest batch can go out now."""
+        """Whether the oldest batch can be sent now."""
         if not self.ready or self.draining or now_ms < self.retry_at_ms:
             return False
         return self.identity_is_known or self.identity is None or not self.in_flight
 
     def take(self) -> ProducerBatch:
-        """The oldest batch, now in flight, with its sequence if it has none yet."""
+        """Put the oldest batch in flight and return it; assign its sequence if it has none."""
         batch = self.ready.popleft()
         if self.identity is not None and batch.base_sequence == NO_SEQUENCE:
             batch.stamp(self.identity, self.next_sequence)
@@ -160,13 +160,13 @@ class PartitionQueue:
         return batch
 
     def settle(self, batch: ProducerBatch) -> None:
-        """A batch in flight is done."""
+        """Remove a completed batch from those in flight."""
         self.in_flight.remove(batch)
         self.identity_is_known |= batch.error is None
         self._after_answer()
 
     def put_back(self, batch: ProducerBatch, retry_at_ms: int) -> None:
-        """A batch in flight has to be sent again, in its place; the rest waits for it."""
+        """Requeue a batch in flight for a retry, at its old place; later batches wait for it."""
         self.in_flight.remove(batch)
         behind = 0
         while behind < len(self.ready) and self.ready[behind].number < batch.number:
@@ -177,13 +177,13 @@ class PartitionQueue:
         self._after_answer()
 
     def spend_identity(self) -> None:
-        """A batch was given up; what follows needs another identity."""
+        """Mark the identity as spent: a batch has failed, so later batches need another one."""
         if self.identity is not None:
             self.identity_is_spent = True
             self.draining = True
 
     def renew(self, identity: ProducerIdentity) -> None:
-        """Go on under a new identity; batches to be sent again get new sequences."""
+        """Continue with a new identity; batches to retry get new sequences."""
         assert not self.in_flight
         self.identity = identity
         self.identity_is_known = False

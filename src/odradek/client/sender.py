@@ -1,4 +1,4 @@
-"""The sending half of the producer: requests to leaders, answers to batches, repetition."""
+"""The sending half of the producer: requests to leaders, results of batches, retries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _UnderWay(NamedTuple):
 
 
 class Sender:
-    """Sends the batches that were added, keeps the order within each partition."""
+    """Sends the added batches, and keeps the order within each partition."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class Sender:
         self.buffered_bytes = 0
 
     def add(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Take over a closed batch."""
+        """Add a closed batch."""
         queue.ready.append(batch)
         self._active[queue.topic_partition] = queue
         self.buffered_bytes += len(batch.data)
 
     def work(self, wait_ms: int) -> None:
-        """Take answers, waiting up to a time for the first, and send what can be sent."""
+        """Take responses, waiting up to the timeout for the first, and send what can be sent."""
         self._send()
         self._take(wait_ms)
         self._send()
@@ -97,7 +97,7 @@ class Sender:
                 queues = [queue for queue in queues if queue.may_send(now_ms)]
 
     def _send_request(self, leader: int, queues: list[PartitionQueue]) -> None:
-        """One request with the oldest batch of as many partitions as fit."""
+        """Send one request with the oldest batch of as many partitions as fit."""
         size = 0
         batches: dict[TopicPartition, tuple[PartitionQueue, ProducerBatch]] = {}
         topics: dict[str, list[PartitionProduceData]] = {}
@@ -135,9 +135,9 @@ class Sender:
     # -- answers ----------------------------------------------------------------------------
 
     def _take(self, wait_ms: int) -> None:
-        """Hand out the answers that are here; wait for one if there is none."""
+        """Process the responses that have arrived; wait for one if there is none."""
         if wait_ms and not self._under_way:
-            if self._active:  # all wait for a retry
+            if self._active:  # all batches wait for a retry
                 time.sleep(min(wait_ms, BACKOFF_MS) / 1000)
             return
         if wait_ms and not any(w[0].pending.response for w in self._under_way.values()):
@@ -191,12 +191,14 @@ class Sender:
                 else:
                     self._failed(queue, batch, _produce_error(p, queue, batch))
         for queue, batch in batches.values():
-            self._failed(queue, batch, ClientError("the broker's answer leaves the batch out"))
+            self._failed(
+                queue, batch, ClientError("the broker's response does not include the batch")
+            )
 
     # -- outcomes ---------------------------------------------------------------------------
 
     def _failed(self, queue: PartitionQueue, batch: ProducerBatch, error: ClientError) -> None:
-        """Send again, or give up: the error stays, or it has taken too long."""
+        """Retry the batch, or fail it if the error is permanent or the time is over."""
         now_ms = monotonic_ms()
         late = now_ms - batch.created_ms > self._options.delivery_timeout_ms
         if not late and self._may_retry(queue, batch, error):
@@ -208,7 +210,7 @@ class Sender:
 
     def _may_retry(self, queue: PartitionQueue, batch: ProducerBatch, error: ClientError) -> bool:
         if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # An earlier batch failed or is to be sent again: this one has to wait for it.
+            # An earlier batch failed or is to be retried: this one has to wait for it.
             return queue.draining or queue.in_flight[0] is not batch
         return error.retriable or isinstance(error, RequestTimeoutError)
 
@@ -228,7 +230,7 @@ class Sender:
         self._on_done(batch)
 
     def _take_oldest(self, queue: PartitionQueue) -> ProducerBatch:
-        """The oldest ready batch, put in flight only to fail."""
+        """Put the oldest ready batch in flight, to fail it."""
         batch = queue.ready.popleft()
         queue.in_flight.append(batch)
         return batch
@@ -236,7 +238,7 @@ class Sender:
     # -- identity ---------------------------------------------------------------------------
 
     def _identify(self, queue: PartitionQueue) -> None:
-        """Give a partition the producer's identity, if it has none and needs one."""
+        """Set a partition's identity to that of the producer, if it needs one and has none."""
         if not self._options.idempotent or queue.identity is not None:
             return
         if self._identity is None:

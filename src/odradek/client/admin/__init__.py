@@ -1,5 +1,5 @@
-"""What administrators ask and change: one file per subject, plain functions over a `Cluster`.
+"""Administrative requests: one module per subject, with plain functions over a `Cluster`.
 
-Functions about many things return a dictionary with, for each, its value or the error that took
-its place; they raise only where the whole request fails.
+Functions about several resources return a dictionary with the value or the error of each resource.
+They raise only if the whole request fails.
 """

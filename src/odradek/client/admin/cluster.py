@@ -49,7 +49,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster. `controller_id` is a broker that takes what is meant for the controller."""
+    """The cluster. `controller_id` is a broker that accepts requests for the controller."""
 
     cluster_id: str
     controller_id: int
@@ -57,10 +57,10 @@ class ClusterInfo:
 
 
 def describe_cluster(cluster: Cluster) -> ClusterInfo:
-    """Id, controller and brokers, fenced ones too where the broker tells.
+    """Describe the cluster: id, controller, brokers; fenced brokers too if the broker reports them.
 
     Raises:
-        ClientError: no answer.
+        ClientError: no response.
     """
     response = cluster.ask_any(
         DescribeClusterRequest(include_fenced_brokers=True), DescribeClusterResponse
@@ -78,7 +78,7 @@ def describe_cluster(cluster: Cluster) -> ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of the cluster; `level` is None where it was never finalized."""
+    """A feature of the cluster; `level` is None if it was never finalized."""
 
     name: str
     level: int | None
@@ -86,7 +86,7 @@ class Feature:
 
 
 def features(connection: Connection) -> list[Feature]:
-    """The features that a broker supports and the cluster has finalized."""
+    """Return the features that a broker supports and that the cluster has finalized."""
     answer = connection.features
     finalized = {f.name: f.max_version_level for f in answer.finalized_features}
     return [
@@ -97,7 +97,7 @@ def features(connection: Connection) -> list[Feature]:
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A voter or observer. Timestamps in ms, -1 unknown."""
+    """A voter or observer. Timestamps in ms; -1 if unknown."""
 
     id: int
     directory_id: bytes
@@ -108,7 +108,7 @@ class QuorumReplica:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The quorum of controllers."""
+    """The controller quorum."""
 
     leader_id: int
     leader_epoch: int
@@ -118,10 +118,10 @@ class Quorum:
 
 
 def describe_quorum(cluster: Cluster) -> Quorum:
-    """The state of the metadata log's quorum (KIP-595).
+    """Describe the quorum of the metadata log (KIP-595).
 
     Raises:
-        ClientError: no answer, or refused.
+        ClientError: no response, or an error response.
     """
     request = DescribeQuorumRequest(
         topics=[TopicData(topic_name="__cluster_metadata", partitions=[PartitionData()])]
@@ -169,10 +169,10 @@ class LogDir:
 def describe_log_dirs(
     cluster: Cluster, node_id: int, partitions: Sequence[TopicPartition] | None = None
 ) -> list[LogDir]:
-    """The log directories of a broker, with all its partitions or some.
+    """Describe the log directories of a broker, with all or some of its partitions.
 
     Raises:
-        ClientError: the broker does not answer, or refuses.
+        ClientError: no response, or an error response.
     """
     topics = None
     if partitions is not None:
@@ -207,7 +207,7 @@ def _log_dir(result: DescribeLogDirsResult) -> LogDir:
 
 @dataclass(frozen=True, slots=True)
 class ApiRange:
-    """An API that a broker offers, by its number, and the versions of it."""
+    """An API that a broker offers: its key and its range of versions."""
 
     key: int
     version_min: int
@@ -215,17 +215,17 @@ class ApiRange:
 
 
 def api_versions(connection: Connection) -> list[ApiRange]:
-    """What a broker offers, by key."""
+    """Return the APIs that a broker offers, by key."""
     return [ApiRange(key, low, high) for key, (low, high) in sorted(connection.versions.items())]
 
 
 def describe_producers(
     cluster: Cluster, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState] | ClientError]:
-    """The idempotent and transactional producers that partitions remember (KIP-664).
+    """Return the active idempotent and transactional producers of partitions (KIP-664).
 
     Raises:
-        ClientError: a broker does not answer, or cannot.
+        ClientError: a broker does not respond, or does not support the request.
     """
 
     def build(some: list[TopicPartition]) -> DescribeProducersRequest:

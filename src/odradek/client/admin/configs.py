@@ -32,7 +32,7 @@ from odradek.wire.generated.list_config_resources_response import ListConfigReso
 
 
 class Resource(NamedTuple):
-    """A thing with settings. A broker's name is its id; empty stands for all brokers' default."""
+    """A resource with settings. A broker's name is its id; empty means the cluster default."""
 
     type: ResourceType
     name: str
@@ -49,7 +49,7 @@ VALUE_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A setting that would count if the ones before it were not set."""
+    """A source of a setting's value, used if the sources before it have none."""
 
     name: str
     value: str | None
@@ -58,7 +58,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting with its value. `value` is None where it is secret or not set."""
+    """A setting with its value. `value` is None if it is sensitive or not set."""
 
     name: str
     value: str | None
@@ -71,7 +71,7 @@ class ConfigEntry:
 
     @property
     def is_set(self) -> bool:
-        """Whether someone set it, rather than it being the default."""
+        """Whether the value was set explicitly, rather than by default."""
         return self.source != Source.DEFAULT
 
 
@@ -90,10 +90,10 @@ def describe_configs(
     names: Sequence[str] | None = None,
     documentation: bool = False,
 ) -> dict[Resource, list[ConfigEntry] | ClientError]:
-    """The settings of some things, by name in order; with `names`, only these.
+    """Describe the settings of resources, sorted by name; with `names`, only these.
 
     Raises:
-        ClientError: a broker does not answer, or cannot.
+        ClientError: a broker does not respond, or does not support the request.
     """
 
     def build(some: list[Resource]) -> DescribeConfigsRequest:
@@ -149,10 +149,10 @@ def alter_configs(
     *,
     validate_only: bool = False,
 ) -> dict[Resource, ClientError | None]:
-    """Change settings, each thing's all together or not at all (KIP-339).
+    """Change settings; the changes of one resource are all applied or none (KIP-339).
 
     Raises:
-        ClientError: a broker does not answer, or cannot.
+        ClientError: a broker does not respond, or does not support the request.
     """
 
     def build(some: list[Resource]) -> IncrementalAlterConfigsRequest:
@@ -184,7 +184,7 @@ def alter_configs(
 
 
 def _route(cluster: Cluster) -> Route[Resource]:
-    """Brokers and loggers are asked of the broker itself, all else of any."""
+    """Route requests about brokers and loggers to the broker itself, others to any broker."""
 
     def find(resource: Resource) -> Connection:
         if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name:
@@ -195,10 +195,10 @@ def _route(cluster: Cluster) -> Route[Resource]:
 
 
 def list_config_resources(cluster: Cluster, types: Iterable[ResourceType]) -> list[Resource]:
-    """The things of some types that have settings of their own (KIP-1142).
+    """List the resources of some types that have settings of their own (KIP-1142).
 
     Raises:
-        ClientError: no answer, or the broker is too old.
+        ClientError: no response, or the broker is too old.
     """
     request = ListConfigResourcesRequest(resource_types=[int(t) for t in types])
     response = cluster.ask_any(request, ListConfigResourcesResponse)

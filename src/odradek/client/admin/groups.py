@@ -1,4 +1,4 @@
-"""Groups: list, describe, delete. Classic groups and those of KIP-848 look the same from here."""
+"""Groups: list, describe, delete. Classic groups and KIP-848 groups have the same form here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONSUMER_GROUP_DESCRIBE_KEY = 69
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group in a list. `type` is empty where the broker does not tell."""
+    """A group in a list. `type` is empty if the broker does not report it."""
 
     id: str
     type: str
@@ -36,7 +36,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member with the partitions it has been given."""
+    """A member with the partitions assigned to it."""
 
     id: str
     instance_id: str | None
@@ -60,10 +60,10 @@ class Group:
 def list_groups(
     cluster: Cluster, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[GroupListing]:
-    """The groups of all brokers, by id; of some states or types only, if given.
+    """List the groups of all brokers, by id; only some states or types, if given.
 
     Raises:
-        ClientError: a broker does not answer.
+        ClientError: a broker does not respond.
     """
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     found: dict[str, GroupListing] = {}
@@ -81,10 +81,10 @@ def _check_list(response: ListGroupsResponse) -> None:
 
 
 def describe_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, Group | ClientError]:
-    """Groups with their members: asked for as KIP-848 groups first, then as classic ones.
+    """Describe groups and members: requested first as KIP-848 groups, then as classic ones.
 
     Raises:
-        ClientError: a coordinator does not answer.
+        ClientError: a coordinator does not respond.
     """
     order = list(ids)
     found: dict[str, Group | ClientError] = {}
@@ -169,7 +169,7 @@ def delete_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, ClientError
     """Delete groups without members, with their offsets.
 
     Raises:
-        ClientError: a coordinator does not answer.
+        ClientError: a coordinator does not respond.
     """
 
     def read(response: DeleteGroupsResponse) -> dict[str, ClientError | None]:

@@ -1,4 +1,4 @@
-"""Topics: create, delete, add partitions, describe; delete records from the front."""
+"""Topics: create, delete, add partitions, describe; delete the oldest records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from odradek.wire.generated.delete_topics_response import DeleteTopicsResponse
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made. -1 stands for the cluster's default.
+    """A topic to create. -1 means the cluster's default.
 
     With `assignments` (a tuple of broker ids for each partition) the two numbers stay -1.
     """
@@ -52,7 +52,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was made; `configs` are all its settings with defaults."""
+    """A topic as it was created; `configs` holds all its settings, including defaults."""
 
     name: str
     id: bytes
@@ -64,10 +64,10 @@ class CreatedTopic:
 def create_topics(
     cluster: Cluster, topics: Iterable[NewTopic], *, validate_only: bool = False
 ) -> dict[str, CreatedTopic | ClientError]:
-    """Make topics, or only check that they could be made.
+    """Create topics, or only validate the request.
 
     Raises:
-        ClientError: the cluster did not answer.
+        ClientError: the cluster did not respond.
     """
     request = CreateTopicsRequest(
         topics=[_creatable(t) for t in topics],
@@ -106,7 +106,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, ClientErr
     """Delete topics with all their records.
 
     Raises:
-        ClientError: the cluster did not answer.
+        ClientError: the cluster did not respond.
     """
     wanted = list(names)
     request = DeleteTopicsRequest(
@@ -124,7 +124,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, ClientErr
 
 
 def _error(topic: str, code: int, message: str | None) -> ClientError | None:
-    """The error of an answer about a topic; one that is missing is told as everywhere else."""
+    """Return the error of a response about a topic; a missing topic is a `NoSuchTopicError`."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return NoSuchTopicError(topic)
     return broker_error(code, message, f"topic {topic}")
@@ -138,10 +138,10 @@ def create_partitions(
     assignments: Sequence[Sequence[int]] | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Raise a topic's number of partitions to `count`.
+    """Increase a topic's number of partitions to `count`.
 
     Raises:
-        ClientError: refused, or the cluster did not answer.
+        ClientError: an error response, or the cluster did not respond.
     """
     placed = None
     if assignments is not None:
@@ -162,10 +162,11 @@ def create_partitions(
 def delete_records(
     cluster: Cluster, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | ClientError]:
-    """Delete the records before an offset (-1: before the high watermark): the new log starts.
+    """Delete the records before an offset (-1: the high watermark); return the new log start
+    offsets.
 
     Raises:
-        ClientError: a broker does not answer, or cannot.
+        ClientError: a broker does not respond, or does not support the request.
     """
 
     def build(partitions: list[TopicPartition]) -> DeleteRecordsRequest:

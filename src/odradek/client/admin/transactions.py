@@ -1,4 +1,4 @@
-"""Transactions: list, describe, find those that hang, abort (KIP-664)."""
+"""Transactions: list, describe, find hanging ones, abort (KIP-664)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction as one partition knows it: who has it open, and since which offset."""
+    """An open transaction in one partition: its producer and its first offset."""
 
     partition: TopicPartition
     producer: ProducerState
@@ -62,10 +62,10 @@ def list_transactions(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
-    """The transactional ids of all brokers, by id; only those that pass the filters.
+    """List the transactional ids of all brokers, by id; only those that match the filters.
 
     Raises:
-        ClientError: a broker does not answer, or refuses the pattern.
+        ClientError: a broker does not respond, or rejects the pattern.
     """
     request = ListTransactionsRequest(
         state_filters=list(states),
@@ -90,10 +90,10 @@ def _check_list(response: ListTransactionsResponse) -> None:
 def describe_transactions(
     cluster: Cluster, ids: Iterable[str]
 ) -> dict[str, Transaction | ClientError]:
-    """What coordinators know of transactional ids.
+    """Describe transactional ids, as their coordinators report them.
 
     Raises:
-        ClientError: a coordinator does not answer.
+        ClientError: a coordinator does not respond.
     """
 
     def read(response: DescribeTransactionsResponse) -> dict[str, Transaction | ClientError]:
@@ -125,10 +125,10 @@ def describe_transactions(
 def open_transactions(
     cluster: Cluster, partitions: Iterable[TopicPartition]
 ) -> list[OpenTransaction]:
-    """The open transactions in partitions.
+    """Return the open transactions in partitions.
 
     Raises:
-        ClientError: a broker does not answer, or not for one of the partitions.
+        ClientError: a broker does not respond, or returns an error for a partition.
     """
     found = []
     for partition, producers in describe_producers(cluster, partitions).items():
@@ -145,12 +145,12 @@ def open_transactions(
 def hanging_transactions(
     cluster: Cluster, partitions: Iterable[TopicPartition], before_ms: int
 ) -> list[OpenTransaction]:
-    """Open transactions, silent since `before_ms`, that no coordinator will ever end.
+    """Return open transactions, idle since `before_ms`, that no coordinator will ever end.
 
-    No transactional id has the producer, or its transaction is without the partition.
+    Either no transactional id has the producer, or its transaction does not include the partition.
 
     Raises:
-        ClientError: a broker does not answer.
+        ClientError: a broker does not respond.
     """
     candidates = [
         each
@@ -163,10 +163,10 @@ def hanging_transactions(
 def coordinated(
     cluster: Cluster, transactions: Sequence[OpenTransaction]
 ) -> list[tuple[OpenTransaction, Transaction | None]]:
-    """Open transactions, each as its coordinator knows it; None if no coordinator will end it.
+    """Map open transactions to their coordinators' view; None if no coordinator will end it.
 
     Raises:
-        ClientError: a broker does not answer.
+        ClientError: a broker does not respond.
     """
     if not transactions:
         return []
@@ -183,10 +183,10 @@ def coordinated(
 
 
 def abort_transaction(cluster: Cluster, transaction: OpenTransaction) -> None:
-    """Abort a transaction in one partition, whatever its coordinator thinks of it.
+    """Abort a transaction in one partition, regardless of the state in its coordinator.
 
     Raises:
-        ClientError: the leader does not answer, or refuses.
+        ClientError: the leader does not respond, or returns an error.
     """
     name, producer = transaction.partition, transaction.producer
     topics = [WritableTxnMarkerTopic(name=name.topic, partition_indexes=[name.partition])]
