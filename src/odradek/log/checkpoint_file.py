@@ -1,8 +1,8 @@
-"""One checkpoint of a log directory: offsets of its logs, written here and there in threads.
+"""One checkpoint file of a log directory: offsets of its logs, written in several threads.
 
-Two promises: what was handed in later is never overtaken by what was handed in before, and a log
-that begins does so with no word about it in the file. The name of a log says nothing of which log
-it is: after a crash, a new one would be taken for the one of that name that was deleted.
+Two guarantees: older offsets never overwrite newer ones, and the file has no entry for a log that
+is created. Entries have only the name of a log: after a crash, the entry of a deleted log would be
+applied to a new one of the same name.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class CheckpointFile:
         self._lock = Lock()
         """Held while the file is written."""
         self._number = 0
-        """Of the newest offsets."""
+        """Number of the newest offsets."""
         self._stored = 0
-        """Of those that are in the file."""
+        """Number of the offsets that are in the file."""
         self._waiting: list[Done] = []
         """Called when the newest offsets are in the file."""
         self._offsets: Offsets | None = None
-        """What is in the file, or will be; None if that is not known."""
+        """The content of the file after the pending writes; None if unknown."""
 
     def write_later(self, offsets: Offsets, written: Done = lambda _: None) -> None:
         """Write in the background, if something has changed.
@@ -84,7 +84,8 @@ class CheckpointFile:
         self._stored = self._number
 
     def forget(self, partition: TopicPartition, others: Callable[[], Offsets]) -> None:
-        """A log begins: if the file may name one like it, write only what is known of `others`.
+        """Prepare for a new log: if the file may have an entry of its name, write only those of
+        `others`.
 
         Raises:
             OSError: the device failed or is full.

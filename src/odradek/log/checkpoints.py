@@ -18,7 +18,7 @@ _VERSION = "0"
 
 
 def read_offsets(file_system: FileSystem, path: str) -> dict[TopicPartition, int]:
-    """`topic partition offset` a line; empty where there is no file.
+    """Read lines of `topic partition offset`; empty if there is no file.
 
     Raises:
         DamagedFile: it is not such a file.
@@ -43,7 +43,7 @@ def write_offsets(
 
 
 def read_leader_epochs(file_system: FileSystem, path: str) -> list[tuple[int, int]]:
-    """(epoch, start offset) a line; empty where there is no file.
+    """Read lines of `epoch start_offset`; empty if there is no file.
 
     Raises:
         DamagedFile: it is not such a file.
@@ -61,7 +61,7 @@ def leader_epochs_text(entries: Sequence[tuple[int, int]]) -> bytes:
 
 
 def read_partition_metadata(file_system: FileSystem, path: str) -> bytes | None:
-    """The topic id; None where there is no file.
+    """Return the topic id; None if there is no file.
 
     Raises:
         DamagedFile: it is not such a file.
@@ -95,12 +95,12 @@ def write_partition_metadata(
 
 
 def clean_shutdown_text(broker_epoch: int) -> bytes:
-    """The content of `.kafka_cleanshutdown`; -1 is no broker epoch."""
+    """Return the content of `.kafka_cleanshutdown`; a broker epoch of -1 means none."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
 def read_clean_shutdown(file_system: FileSystem, path: str) -> int | None:
-    """The broker epoch in the marker; -1 if it says none; None where there is no marker.
+    """Return the broker epoch in the marker; -1 if it has none; None if there is no marker.
 
     Raises:
         OSError: the device failed.
@@ -126,7 +126,7 @@ def _read_entries(file_system: FileSystem, path: str, width: int) -> list[list[s
     except UnicodeDecodeError as error:
         raise DamagedFile(f"{path}: {error}") from None
     if len(lines) < 2:
-        return []  # made, but never written
+        return []  # created, but never written
     if lines[0] != _VERSION:
         raise DamagedFile(f"{path} has version {lines[0]!r}, not {_VERSION}")
     entries = [line.split() for line in lines[2:]]

@@ -1,13 +1,13 @@
-"""What has to be done to the logs from time to time, in small steps.
+"""Periodic maintenance of the logs, in small steps.
 
 - retention, every `log.retention.check.interval.ms`;
 - flushes of logs with `flush.ms`;
 - checkpoints of recovery points, log start offsets and high watermarks;
-- producers that have been idle for too long are forgotten;
-- files and directories on their way out are removed when their delay is over.
+- expiration of idle producers;
+- removal of deleted files and directories after their delay.
 
-Rounds over all logs are cut into steps of `LOGS_A_STEP`, so that ten thousand partitions do not
-stop the loop; writing checkpoints and removing files is background work.
+Rounds over all logs are divided into steps of `LOGS_A_STEP` logs, so that ten thousand partitions
+do not block the loop; checkpoints are written and files removed in the background.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Chores:
         config = manager.config
         start = manager.storage.clock.monotonic_ms() + config.log_initial_task_delay_ms
         self._due: list[tuple[int, int, Callable[[], None]]] = []
-        """(when, how often, what)"""
+        """(next time, interval, function)"""
         for interval_ms, chore in (
             (config.log_retention_check_interval_ms, self._begin_retention),
             (
@@ -129,7 +129,7 @@ class Chores:
                 log.flush_in_background()
 
     def _forget_fullness(self) -> None:
-        """What does not fit from now on is worth another log line."""
+        """Log the next write that is refused because the disk is full."""
         for directory in self._manager.online_directories:
             directory.forget_fullness()
 
@@ -173,7 +173,7 @@ class Chores:
             self._file(directory, name).write(offsets_of(logs))
 
     def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
-        """A new log begins: what the checkpoints may say is of one of its name that was deleted.
+        """Remove a new log's name from the checkpoints, which may have entries of a deleted log.
 
         Raises:
             OSError: the device failed.
@@ -211,7 +211,7 @@ class Chores:
                 try:
                     self._storage.file_system.remove(path)
                 except FileNotFoundError:
-                    continue  # its directory has gone before it
+                    continue  # its directory was removed before
             for path in trees:
                 remove_tree(self._storage.file_system, path)
 
@@ -227,7 +227,7 @@ def _recovery_points(logs: Collection[PartitionLog]) -> dict[TopicPartition, int
 
 
 def _log_start_offsets(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
-    """Of the logs that start inside a segment; others start where their first segment does."""
+    """Start offsets of logs that start inside a segment; others start with their first segment."""
     return {
         log.topic_partition: log.log_start_offset
         for log in logs

@@ -1,4 +1,4 @@
-"""How far a log is compacted, and whether that goes on at this moment."""
+"""How far a log is compacted, and whether a round of cleaning is running."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ NOTHING = -1
 
 
 class CleaningState:
-    """Of one log. Told by the cleaner, and by the log when it is truncated."""
+    """State of one log. Updated by the cleaner, and by the log when it is truncated."""
 
     __slots__ = ("first_dirty_offset", "is_under_way")
 
     def __init__(self) -> None:
         self.first_dirty_offset = NOTHING
-        """All before it has been compacted; -1: nothing has."""
+        """All offsets below have been compacted; -1: none."""
         self.is_under_way = False
-        """The cleaner copies old segments: they are to stay until it has ended."""
+        """Whether the cleaner copies old segments, which must not be deleted until it has ended."""
 
     def begin(self) -> None:
         """The cleaner begins a round."""
         self.is_under_way = True
 
     def end(self) -> None:
-        """The round has ended, or was given up."""
+        """The round has ended or was cancelled."""
         self.is_under_way = False
 
     def cleaned_to(self, offset: int) -> None:
-        """All before the offset is compacted, and survives a crash so."""
+        """All offsets below this one are compacted, and this survives a crash."""
         self.first_dirty_offset = offset
 
     def truncated_to(self, offset: int) -> None:

@@ -10,11 +10,11 @@ from odradek.log.flush_state import FlushWork
 from odradek.log.partition_log import PartitionLog
 
 THREADS = 8
-"""Syncs that are under way together cost a disk little more than one."""
+"""Syncs that run concurrently cost a disk little more than one."""
 FEW = 16
-"""Fewer syncs than these are done one after the other."""
+"""Fewer syncs than this are done one after the other."""
 STEP = 512
-"""Logs whose files are open together."""
+"""Maximum number of logs whose files are open at the same time."""
 
 
 def close_all(logs: Collection[PartitionLog], directory: LogDirectory, executor: Executor) -> None:

@@ -1,12 +1,13 @@
-"""Open files, and how many of them there may be.
+"""Open files, and a pool that limits their number.
 
-A file stays open as long as there is a reference to its `OpenFile`: from the segment that it belongs
-to, or from a `FileRange` that is being sent. So the pool may drop a file, and a segment may be
-deleted, while a slow reader is still being sent a part of it.
+A file stays open as long as there is a reference to its `OpenFile`: from the segment that it
+belongs to, or from a `FileRange` that is being sent. So the pool may drop a file, and a segment may
+be deleted, while a part of it is still being sent to a slow reader.
 
-The pool bounds the files that segments hold. When there are too many, it goes over them in the order
-in which they were opened, skips those that were used since it last asked, and closes the first
-other one (second chance: nothing is moved per access; the holder only notes that it used its file).
+The pool limits the files that segments hold. When there are too many, it checks them in the order
+in which they were opened, skips those that were used since its last check, and closes the first
+other one. (This is the second-chance algorithm: an access moves nothing; the holder only notes that
+it used its file.)
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ POOL_LIMIT_DEFAULT = 4096
 
 
 class OpenFile:
-    """A descriptor that closes itself with the last reference."""
+    """A descriptor that is closed with the last reference to it."""
 
     __slots__ = ("_close", "descriptor")
 
@@ -35,7 +36,7 @@ class OpenFile:
 
 
 class FileHolder(Protocol):
-    """What holds one file of the pool."""
+    """The holder of one file of the pool."""
 
     @property
     def file(self) -> OpenFile | None:
@@ -43,11 +44,11 @@ class FileHolder(Protocol):
         ...
 
     def hold_file(self, file: OpenFile | None) -> None:
-        """The pool has opened the file, or takes it away."""
+        """The pool has opened the file, or drops it (None)."""
         ...
 
     def take_use(self) -> bool:
-        """Whether the file was used since the last time that the pool asked."""
+        """Return whether the file was used since the previous call."""
         ...
 
 
@@ -64,7 +65,7 @@ class DescriptorPool:
         return len(self._holders)
 
     def open(self, holder: FileHolder, path: str, flags: int = READ_WRITE) -> OpenFile:
-        """Open the holder's file, if it is not, and let others go if there are too many.
+        """Open the holder's file if it is closed, and drop others if there are too many.
 
         Raises:
             OSError: it cannot be opened.
@@ -81,7 +82,7 @@ class DescriptorPool:
             return file
 
     def _sweep(self) -> None:
-        """Let the first file go that was not used since the last look; at worst the oldest."""
+        """Drop the first file not used since the last check; if there is none, the oldest."""
         for _ in range(len(self._holders)):
             holder = next(iter(self._holders))
             if holder.file is None or not holder.take_use():
@@ -91,7 +92,7 @@ class DescriptorPool:
         holder.hold_file(None)
 
     def release(self, holder: FileHolder) -> None:
-        """The holder needs its file no more."""
+        """The holder does not need its file any more."""
         with self._lock:
             self._holders.pop(holder, None)
             holder.hold_file(None)

@@ -15,9 +15,9 @@ logger = logging.getLogger("odradek.log")
 class LogDirectory:
     """See the module. `id` is the directory's in `meta.properties`; None before it has one.
 
-    After the first error of its device a directory is offline until the node is started anew:
-    what is on the device is not known any more. `on_failure` is called once. A device that is full
-    is another matter: a write that was taken back has not happened, and all else goes on.
+    After the first error of its device a directory is offline until the node is restarted, because
+    the content of the device is uncertain. `on_failure` is called once. A full device does not put
+    the directory offline: the failed write is undone, and everything else continues.
     """
 
     __slots__ = ("id", "is_full", "is_offline", "lock", "log_count", "on_failure", "path")
@@ -27,15 +27,15 @@ class LogDirectory:
         self.id = directory_id
         self.is_offline = False
         self.is_full = False
-        """Something did not fit of late."""
+        """Whether a write was refused recently because the disk is full."""
         self.lock: int | None = None
-        """The descriptor of the `.lock` file, while it is held."""
+        """The descriptor of the `.lock` file while the lock is held."""
         self.log_count = 0
-        """Logs that lie in it: new ones go where there are fewest."""
+        """Number of its logs: a new log is created in the directory with the fewest."""
         self.on_failure: Callable[[LogDirectory], None] | None = None
 
     def tell_failure(self, on_failure: Callable[[LogDirectory], None]) -> None:
-        """Call this once when the directory goes offline."""
+        """Set the function that is called once when the directory goes offline."""
         self.on_failure = on_failure
 
     def lock_with(self, descriptor: int) -> None:
@@ -43,7 +43,7 @@ class LogDirectory:
         self.lock = descriptor
 
     def unlock(self, file_system: FileSystem) -> None:
-        """Let others have the directory."""
+        """Release the lock of the directory."""
         if self.lock is not None:
             file_system.close(self.lock)
             self.lock = None
@@ -53,7 +53,7 @@ class LogDirectory:
         self.id = directory_id
 
     def on_logs_loaded(self, count: int) -> None:
-        """So many logs lie in it."""
+        """Set the number of logs."""
         self.log_count = count
 
     def on_log_added(self) -> None:
@@ -65,7 +65,7 @@ class LogDirectory:
         self.log_count -= 1
 
     def forget_fullness(self) -> None:
-        """What does not fit from now on is worth another log line."""
+        """Log the next write that is refused because the disk is full."""
         self.is_full = False
 
     def file(self, name: str) -> str:
@@ -74,7 +74,7 @@ class LogDirectory:
 
     @property
     def recovery_points(self) -> str:
-        """The checkpoint of what is known to be on the device."""
+        """The checkpoint of recovery points."""
         return self.file(names.RECOVERY_POINT_CHECKPOINT)
 
     @property
@@ -90,8 +90,8 @@ class LogDirectory:
     def fail(self, what: str, error: BaseException) -> LogDirectoryOffline:
         """The device failed: go offline, report it, and return the exception to raise.
 
-        Anything else than an `OSError` is a defect of ours. It has the same consequence, because
-        nobody knows what was done before it.
+        Any exception other than an `OSError` is a defect of Odradek. It has the same consequence,
+        because the state of the files is uncertain.
         """
         message = f"{what}: {error}"
         if not self.is_offline:
@@ -103,9 +103,9 @@ class LogDirectory:
         return LogDirectoryOffline(message)
 
     def refuse(self, what: str, error: BaseException) -> DiskFull | LogDirectoryOffline:
-        """A write failed that can be taken back; the exception to raise.
+        """A write failed that can be undone; return the exception to raise.
 
-        If there is only no room, the directory stays online.
+        If the disk is only full, the directory stays online.
         """
         if not is_for_room(error):
             return self.fail(what, error)

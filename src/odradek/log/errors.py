@@ -1,7 +1,7 @@
-"""What can go wrong with logs.
+"""Errors of logs.
 
-What a client has to know is an `ApiError`, so that a handler may put it into the answer as it
-is. The rest is damage found in files.
+Errors for clients are `ApiError`s, so that a handler can copy them into the response. The others
+report damaged files.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class OffsetOutOfRange(ApiError):
 
 
 class LogDirectoryOffline(ApiError):
-    """The log's directory has failed; its other logs are unusable too, the node is not."""
+    """The log's directory has failed; its other logs are unusable too, but the node continues."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
 class DiskFull(ApiError):
-    """There was no room for what was to be written: nothing was, and it may be tried again.
+    """The disk is full: nothing was written, and a retry is possible.
 
-    So it is where too many files are open for one to be read or written.
+    Also raised if a file cannot be opened because too many are open.
     """
 
     def __init__(self, message: str) -> None:
@@ -36,7 +36,7 @@ class DiskFull(ApiError):
 
 
 class LogDamaged(ApiError):
-    """A file of the log holds something else than batches; the message names the place."""
+    """A file of the log contains something other than batches; the message names the position."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
@@ -63,7 +63,7 @@ class InconsistentTopicId(ApiError):
 
 
 class DamagedFile(Exception):
-    """A file does not hold what its name says; the message names the place."""
+    """The content of a file does not match its type; the message names the position."""
 
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -73,7 +73,7 @@ _NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
 
 
 def is_for_room(error: BaseException) -> bool:
-    """Whether the device works, and only room is lacking: on it, or among the open files."""
+    """Whether the device works, but is full, or too many files are open."""
     return isinstance(error, OSError) and error.errno in _NO_ROOM | _NO_DESCRIPTOR
 
 

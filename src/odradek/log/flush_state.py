@@ -1,22 +1,22 @@
-"""What of a log survives a crash of the machine, and the flushes that make it so.
+"""Tracks which part of a log survives a crash of the machine, and runs its flushes.
 
-A flush syncs the `.log` of the segments from the recovery point on; of closed ones also the
-indexes and the snapshots, because recovery trusts what lies before the place where it begins; the
-leader epochs; and the directory, if names in it changed. Then the recovery point moves up.
+A flush syncs the `.log` of the segments from the recovery point on; of closed ones also the indexes
+and the snapshots, because recovery does not check files before the recovery point; the leader
+epochs; and the directory, if names in it changed. Then the recovery point moves up.
 
-The indexes of the active segment are not synced: it is always recovered. But it may be closed
-right after, and then the recovery point, which lies at its end, would say too much. So there is a
-second mark, `sealed_offset`, the base offset of the first segment of which the indexes may be
-lost; the checkpoint holds the lower of both.
+The indexes of the active segment are not synced: it is always recovered. But the segment may be
+closed right after, and then the recovery point at its end would be too high. So there is a second
+offset, `sealed_offset`: the base offset of the first segment whose indexes may be lost. The
+checkpoint has the lower of both.
 
-Flushes of one log may overlap, and may run in another order than they were begun: a group commit
-beside the flush after a roll. So each flush also does what those before it have not completed, and
-one that runs after a flush that was begun later has nothing left to do.
+Flushes of one log may overlap, and may run in another order than they were begun: for example a
+group commit and the flush after a roll. So each flush also does what those before it have not
+completed, and a flush that runs after one that was begun later does nothing.
 
 A truncation is a flush, too: the files are cut in its thread, and then synced. Nothing is appended
-before that is done: otherwise a crash might bring back records of the old history behind those of
-the new one. Segments are removed for good before the last one is shortened, so that a crash in
-between leaves a log without gaps.
+before that is done: otherwise truncated records might be back after a crash, behind new ones.
+Segments are removed durably before the last one is shortened, so that a crash in between leaves a
+log without gaps.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class FlushWork:
         cuts: Sequence[Cut],
     ) -> None:
         self.offset = offset
-        """All before it will survive a crash."""
+        """All records below this offset will survive a crash."""
         self._state = state
         self._directory = directory
         self._file_system: FileSystem = directory.storage.file_system
@@ -101,8 +101,8 @@ class FlushWork:
         """Sync. Thread-safe.
 
         Raises:
-            OSError: the device failed: what is on it is not known any more. Or there was no
-                room for the leader epochs, and nothing is lost.
+            OSError: the device failed, and its content is uncertain; or the disk is too full for
+                the leader epochs, and nothing is lost.
         """
         self._state.run_in_turn(self._number, self._run)
 
@@ -117,14 +117,14 @@ class FlushWork:
         except OSError as error:
             if is_for_descriptors(error):
                 raise  # the sync was not even tried
-            # Whatever the reason: what was to be synced may be dropped now.
+            # After any error the kernel may drop the data that was not synced.
             raise OSError(errno.EIO, f"a sync failed: {error}") from error
         if self._epochs is not None and not self._directory.is_deleted:
             path = self._directory.file(names.LEADER_EPOCH_CHECKPOINT)
             replace_file(file_system, path, self._epochs)
 
     def _cut(self) -> None:
-        """Shorten files, after the removal of those behind them is on the device."""
+        """Shorten files, after the removal of the segments behind them was synced."""
         file_system = self._file_system
         file_system.sync_directory(self._directory.path)
         for file, length in self._cuts:
@@ -149,10 +149,10 @@ class FlushWork:
         self._state.on_completed(self, self._generation, self._sealed_offset)
 
     def failed(self, error: BaseException) -> Refusal:
-        """The work raised, or was not begun after another did; the exception to raise.
+        """The work raised, or was skipped after another one raised; return the exception to raise.
 
-        If there is only no room, the recovery point stays where it is. Otherwise the log
-        directory goes offline.
+        If the disk is only full, the recovery point does not move. Otherwise the log directory goes
+        offline.
         """
         self._state.on_failed(self)
         return self._directory.refuse("flush", error)
@@ -175,18 +175,18 @@ class _Truncation:
         """The flush, and the checkpoint of recovery points."""
 
     def step_done(self) -> bool:
-        """One of both is done; whether it was the last one."""
+        """One of both steps is done; return whether it was the last."""
         self._remaining -= 1
         return not self._remaining
 
     def tell(self, refusal: Refusal | None) -> None:
-        """It has ended, or failed for the first time."""
+        """Call `truncated`: the truncation has completed, or failed for the first time."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback(refusal)
 
     def set_work(self, work: FlushWork | None) -> None:
-        """The flush has failed, or is tried again."""
+        """Set the flush that is retried, or None after a failure."""
         self.work = work
 
 
@@ -228,14 +228,15 @@ class FlushState:
         self._epochs = epochs
         self._producers = producers
         self.recovery_point = recovery_point
-        """All before it survives a crash of the machine."""
+        """All records below this offset survive a crash of the machine."""
         self.sealed_offset = sealed_offset
-        """Segments before it survive it with their indexes."""
+        """Segments below this offset survive it with their indexes."""
         self.generation = 0
-        """Grows when records are dropped: what was begun before is not valid for the log then."""
+        """Incremented when records are dropped: flushes that were begun before do not count any
+        more."""
         self.last_flush_ms = directory.storage.clock.now_ms()
         self.due_offset = NEVER
-        """After the record of this offset a flush is due."""
+        """A flush is due when the log end offset exceeds this offset."""
         self._interval = NEVER
         self._lock = Lock()
         """Held while a flush is run."""
@@ -258,7 +259,7 @@ class FlushState:
     def set_interval(self, messages: int) -> None:
         """Flush after so many records (`flush.messages`).
 
-        With 1, each append waits for a flush of its own choice; see `group_commit`.
+        With 1, appends are flushed by group commit instead; see `group_commit`.
         """
         self._interval = messages if 1 < messages < _LONG_MAX else NEVER
         self._set_due_offset()
@@ -270,7 +271,7 @@ class FlushState:
     # -- flushes --------------------------------------------------------------------------------
 
     def flush_work(self, end_offset: int) -> FlushWork | None:
-        """What makes all records up to now survive a crash; None if they do already.
+        """Return the work that makes all current records survive a crash; None if they do already.
 
         Raises:
             DiskFull: too many files are open.
@@ -288,10 +289,10 @@ class FlushState:
             raise self._directory.refuse("flush", error) from error
 
     def last_work(self, end_offset: int) -> FlushWork | None:
-        """The last flush of a log that is about to be closed; None if there is nothing to do.
+        """Return the last flush of a log that will be closed; None if there is nothing to do.
 
-        Writes what is only in memory. A log that was not touched since it was loaded costs
-        nothing.
+        Writes data that is only in memory. There is nothing to do for a log that has not changed
+        since it was loaded.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -312,7 +313,7 @@ class FlushState:
     def _begin(
         self, end_offset: int, *, is_closing: bool = False, cuts: Sequence[Cut] = ()
     ) -> FlushWork:
-        """Collect what is to be synced, so that the work's `run` needs nothing of the log.
+        """Collect the files to sync, so that the work's `run` does not access the log.
 
         `is_closing`: the active segment will not be recovered.
 
@@ -358,7 +359,7 @@ class FlushState:
         return work
 
     def _put_back(self, work: FlushWork) -> None:
-        """What the work was to do may not have been done: who flushes next does it."""
+        """Return the work's files, which may not be synced, to the next flush."""
         self._directory.put_back_unsynced(work.names_of)
         if work.has_epochs:
             self._epochs.on_lost()
@@ -389,14 +390,14 @@ class FlushState:
         self._put_back(work)
 
     def flush_in_background(self, end_offset: int) -> None:
-        """Begin a flush, unless one is under way; that one is followed by another if need be."""
+        """Begin a flush unless one is running; in that case begin another after it if necessary."""
         self._wanted_offset = end_offset
         if self._is_in_background:
             return
         try:
             work = self.flush_work(end_offset)
         except DiskFull:
-            return  # what was appended stays appended; the next append or tick tries again
+            return  # appended records stay; the next append or tick tries again
         if work is None:
             return
         self._is_in_background = True
@@ -425,7 +426,7 @@ class FlushState:
             run_now(work)
 
     def close(self, end_offset: int) -> None:
-        """Write what is only in memory, and flush, on this thread.
+        """Write data that is only in memory, and flush, on this thread.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -437,12 +438,12 @@ class FlushState:
     # -- truncation -----------------------------------------------------------------------------
 
     def on_records_dropped(self) -> None:
-        """The log is about to be truncated: flushes under way say nothing of it any more."""
+        """Called before a truncation: running flushes do not move the recovery point any more."""
         self.generation += 1
 
     @property
     def is_truncating(self) -> bool:
-        """Whether the last truncation may be undone by a crash."""
+        """Whether a crash may undo the last truncation."""
         return self._truncation is not None
 
     def truncate(self, end_offset: int, cuts: Sequence[Cut], truncated: Truncated) -> None:
@@ -465,7 +466,7 @@ class FlushState:
 
         def step_done(error: BaseException | None) -> None:
             if self._truncation is not truncation or self._directory.is_deleted:
-                return  # it was finished meanwhile on the loop's thread
+                return  # the loop's thread has finished it meanwhile
             if error is not None:
                 self._on_truncation_failed(truncation, error)
             elif truncation.step_done():
@@ -499,7 +500,7 @@ class FlushState:
         truncation.tell(None)
 
     def _on_truncation_failed(self, truncation: _Truncation, error: BaseException) -> Refusal:
-        """Where there is only no room, the next append, or flush, tries again."""
+        """If the disk is only full, the next append or flush tries again."""
         if truncation.work is None:
             return self._directory.refuse("truncate", error)
         refusal = truncation.work.failed(error)
@@ -509,7 +510,7 @@ class FlushState:
 
 
 def run_now(work: FlushWork) -> None:
-    """Run a flush on this thread, and take note of how it ended.
+    """Run a flush on this thread, and record its result.
 
     Raises:
         DiskFull, LogDirectoryOffline: the disk is full or failed.

@@ -1,7 +1,8 @@
-"""Appends that are answered only once they survive a crash: one flush for all that wait.
+"""Appends that are acknowledged after a flush: one flush serves all that wait.
 
-The logs of a directory share a disk. While a flush of some of them runs, others wait; the next flush
-takes all of them. So the number of syncs follows the speed of the disk, not the number of requests.
+The logs of a directory share a disk. While a flush of some logs runs, other appends wait; the next
+flush serves all of them. So the number of syncs depends on the speed of the disk, not on the number
+of requests.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ base offset.
     .index      last offset of a batch int32 | position of that batch in the .log int32
     .timeindex  timestamp int64 | last offset of the batch that first had it int32
 
-There is no checksum: what an index says is only where to begin to search, and an index is made
-anew from its log when in doubt. So entries are first kept in memory (`tail`) and written in
-pieces, at the latest when the segment is flushed, rolled or closed; no file stays open. The
-entries around the last search stay in memory: who reads on from there needs no file.
+There is no checksum: an index only gives the position where a search begins, and a doubtful index
+is rebuilt from its log. So entries are first kept in memory (`tail`) and written in pieces, at the
+latest when the segment is flushed, rolled or closed; no file stays open. The entries around the
+last search stay in memory, so that a sequential reader does not read the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from odradek.env.file_system import CREATE, READ_ONLY, FileSystem, write_fully
 TAIL_SIZE_MAX = 4096
 """Bytes of entries after which an index is written."""
 _BLOCK_ENTRIES = 256
-"""A search in the file reads this many entries at once when it has come so close."""
+"""A search in the file reads the rest at once when at most this many entries remain."""
 
 
 class Index:
@@ -51,7 +51,7 @@ class Index:
         self.tail += self.ENTRY.pack(key, value)
 
     def write(self, file_system: FileSystem, path: str) -> None:
-        """Put the tail into the file, which is made if it is not there.
+        """Append the tail to the file, which is created if necessary.
 
         Raises:
             OSError: the device failed.
@@ -67,7 +67,7 @@ class Index:
             file_system.close(descriptor)
 
     def entry(self, file_system: FileSystem, path: str, number: int) -> tuple[int, int]:
-        """The entry of that number, from 0 on."""
+        """Return the entry of that number, counted from 0."""
         size = self.ENTRY.size
         if number >= self.stored:
             return self._unpack(self.tail, (number - self.stored) * size)
@@ -103,14 +103,14 @@ class Index:
         return self._block_first + count
 
     def _is_bracketed(self, count: int) -> bool:
-        """Whether `count` entries of the block being below a key says it for the whole file."""
+        """Whether the block's `count` of entries up to a key determines the count in the file."""
         entries = len(self._block) // self.ENTRY.size
         if count == 0:
             return entries > 0 and self._block_first == 0
         return count < entries or self._block_first + entries == self.stored
 
     def _read_block(self, file_system: FileSystem, path: str, key: int, field: int) -> None:
-        """Bring the entries of the file around `key` into memory."""
+        """Read the entries of the file around `key` into memory."""
         size = self.ENTRY.size
         descriptor = file_system.open(path, READ_ONLY)
         try:

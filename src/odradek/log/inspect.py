@@ -1,7 +1,8 @@
-"""Looks at the files of logs from outside, for people: what is in them, and whether it holds.
+"""Reads the files of logs for the command-line tools. This module changes no file; `inspect_repair`
+does.
 
-Nothing here changes a file; `inspect_repair` does. A file is read as it lies there, also while a
-node works in the directory: what is being written just then may look torn.
+Files are read in their current state, also while a node works in the directory: data that is being
+written may look torn.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from odradek.records.legacy import LegacyMessage
 
 
 class Kind(Enum):
-    """What a file is, by its name."""
+    """The type of a file, by its name."""
 
     SEGMENT = "segment"
     OFFSET_INDEX = "offset index"
@@ -69,7 +70,7 @@ _SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)(?:\.(?:deleted|cleaned|swap))?",
 
 
 def kind_of(path: str) -> Kind | None:
-    """What a file is; None if its name says nothing."""
+    """Return the type of a file; None if its name is unknown."""
     name = Path(path).name
     if name in _BY_NAME:
         return _BY_NAME[name]
@@ -80,14 +81,15 @@ def kind_of(path: str) -> Kind | None:
 
 
 def files_in(file_system: FileSystem, path: str) -> list[str]:
-    """The files of known kinds at a path: itself, or what a directory and those in it hold.
+    """Return the files of known kinds at a path: the file itself, or those in the directory and its
+    subdirectories.
 
     Raises:
-        OSError: it cannot be read; FileNotFoundError if it is not there.
+        OSError: it cannot be read; FileNotFoundError if it does not exist.
     """
     status = file_system.status(path)
     if status is None:
-        raise FileNotFoundError(2, "there is no such file or directory", path)
+        raise FileNotFoundError(2, "no such file or directory", path)
     if not status.is_directory:
         return [path]
     found = []
@@ -102,7 +104,7 @@ def files_in(file_system: FileSystem, path: str) -> list[str]:
 
 
 def is_partition_directory(file_system: FileSystem, path: str) -> bool:
-    """Whether a directory is that of a partition, and no log directory that is named like one."""
+    """Whether a directory is that of a partition, not a log directory with such a name."""
     return names.parse_directory(Path(path).resolve().name) is not None and not any(
         entry.name == names.META_PROPERTIES or entry.is_directory
         for entry in file_system.scan(path)
@@ -121,7 +123,7 @@ def partition_directories(file_system: FileSystem, path: str) -> list[str]:
 
 
 class Place(NamedTuple):
-    """A batch and its position; or, at the end, why there is none at the position."""
+    """A batch and its position; or, as the last item, why there is no batch at the position."""
 
     position: int
     batch: RecordBatch | LegacyMessage | None
@@ -129,9 +131,10 @@ class Place(NamedTuple):
 
 
 def places(file_system: FileSystem, path: str) -> Iterator[Place]:
-    """The batches of a `.log` or metadata snapshot, up to the first bytes that are none.
+    """Yield the batches of a `.log` file or metadata snapshot, up to the first bytes that are no
+    batch.
 
-    A batch with a wrong checksum has a problem too, and the next one follows.
+    A batch with a wrong checksum has a problem, and the iteration continues.
 
     Raises:
         OSError: the file cannot be read.
@@ -179,7 +182,7 @@ def index_entries(
 ) -> tuple[list[tuple[int, int]], int]:
     """The entries of an index file, and how many bytes behind them are unused or left over.
 
-    Apache Kafka reserves space for the index of an active segment: zeros at the end are no
+    Apache Kafka reserves space for the index of an active segment: zeros at the end are not
     entries.
 
     Raises:

@@ -1,11 +1,11 @@
-"""What can be repaired in a partition's directory, and doing it.
+"""Finds and performs repairs in a partition's directory.
 
 - A torn end of the last segment is cut off: nothing valid comes after it.
-- Indexes that do not hold are made anew from their segment.
-- A damaged snapshot of producers is removed: the node makes what it needs from the batches.
+- Wrong indexes are rebuilt from their segment.
+- A damaged snapshot of producers is removed: the node rebuilds the state from the batches.
 
-Damage in the midst of a log is left as it is: no repair brings the records back, and cutting
-there would lose good ones. The node refuses to serve such a batch; a replica elsewhere has it.
+Damage in the middle of a log is not repaired: the records cannot be restored, and a cut would lose
+good ones. The node refuses to serve such a batch; another replica may have it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ INDEX_INTERVAL_BYTES = 4096
 
 
 class Repair(NamedTuple):
-    """A problem, what can be done about it, and the doing; None: nothing can."""
+    """A problem, the description of its repair, and the function that performs it; None if there is
+    none."""
 
     problem: Problem
     text: str
@@ -41,9 +42,10 @@ class Repair(NamedTuple):
 
 
 def lock_directory(file_system: FileSystem, directory: str) -> int | None:
-    """Keep nodes out of the log directory that a partition's directory lies in.
+    """Lock the log directory of a partition's directory against nodes.
 
-    The descriptor to close in the end; None if there is no lock file, so that it is not a node's.
+    Returns the descriptor to close at the end; None if there is no lock file, because no node uses
+    the directory.
 
     Raises:
         DirectoryInUse: a node works in it.
@@ -63,9 +65,9 @@ def lock_directory(file_system: FileSystem, directory: str) -> int | None:
 
 
 def find_repairs(file_system: FileSystem, directory: str) -> Iterator[Repair]:
-    """The problems of a partition's directory, and what can be done about each.
+    """Yield the problems of a partition's directory with their repairs.
 
-    Perform a repair before the next one is asked for, or none.
+    Perform each repair before the next one is requested, or perform none.
 
     Raises:
         OSError: a file cannot be read.

@@ -1,9 +1,8 @@
-"""Tells whether the files of a partition hold: by themselves, and with one another.
+"""Checks the files of a partition, each by itself and against each other. Segments:
 
-Of a segment: every batch is whole, its checksum right, its records as many as it counts, and its
-offsets above those before. Of its indexes: every entry points at a batch and says the truth of
-it; every abort marker whose transaction is known has an entry. Of the other files: they can be
-read.
+every batch is complete, its checksum and record count are right, and its offsets are above the
+previous ones. Indexes: every entry points to a batch and matches it; every abort marker whose
+transaction is known has an entry. Other files: they can be read.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ from odradek.records.record import iterate_records
 
 
 class Problem(NamedTuple):
-    """Something that does not hold."""
+    """An error that was found."""
 
     path: str
     text: str
     position: int | None = None
-    """The byte in the file, where there is one."""
+    """The position in the file, if there is one."""
 
 
 class BatchSeen(NamedTuple):
-    """What the indexes are compared with."""
+    """The fields of a batch that the indexes are compared with."""
 
     position: int
     size: int
@@ -49,19 +48,19 @@ class BatchSeen(NamedTuple):
 
 @dataclass(slots=True)
 class SegmentSeen:
-    """A segment as it was found."""
+    """The result of checking a segment."""
 
     path: str
     base_offset: int
     batches: list[BatchSeen] = field(default_factory=list)
     valid_bytes: int = 0
-    """Up to where everything is good."""
+    """Position up to which all batches are valid."""
     size: int = 0
     problems: list[Problem] = field(default_factory=list)
     aborted: list[AbortedTransaction] = field(default_factory=list)
-    """What its transaction index has to hold."""
+    """The entries that its transaction index must have."""
     bad_indexes: set[str] = field(default_factory=set)
-    """The kinds of its indexes that do not hold."""
+    """The kinds of its indexes that are wrong."""
 
     def is_good_to(self, position: int) -> None:
         """Everything before the position is good."""
@@ -150,7 +149,7 @@ def segment_bases(file_system: FileSystem, directory: str) -> list[int]:
 def look_at_segment(
     file_system: FileSystem, path: str, base: int, producers: ProducerState | None
 ) -> SegmentSeen:
-    """Go through all batches of a segment; `producers` are those at its start, if known."""
+    """Check all batches of a segment; `producers` is the state at its start, if known."""
     status = file_system.status(path)
     seen = SegmentSeen(path, base, size=0 if status is None else status.size)
     is_good = True
@@ -253,7 +252,8 @@ def _check_entries(
     index: type[Index],
     wrong: Callable[[int, int], str | None],
 ) -> None:
-    """Every entry is above the last one in both fields, and `wrong` has nothing to say of it."""
+    """Check that each entry is above the previous one in both fields, and that `wrong` returns no
+    error."""
     path = _index_path(seen, kind)
     if file_system.status(path) is None:
         _bad(seen, kind, Problem(path, "it is missing"))

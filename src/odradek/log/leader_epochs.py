@@ -1,7 +1,7 @@
 """Where each leader epoch begins in a log (`LeaderEpochFileCache`).
 
-A follower, or a consumer that checks for truncation, asks where an epoch ended; the answer tells
-from which offset on two logs may differ. Both columns grow. The checkpoint file is written when the
+A follower, or a consumer that checks for truncation, asks where an epoch ended; from the returned
+offset on, two logs may differ. Epochs and offsets increase. The checkpoint file is written when the
 log is flushed: entries that a crash loses are found again in the batches after the recovery point.
 An epoch that has no record yet is not written, because it is dropped when the log is loaded; so
 electing ten thousand leaders writes no file.
@@ -28,9 +28,9 @@ class LeaderEpochs:
         for epoch, start_offset in entries or ():
             self.assign(epoch, start_offset)
         self._written: tuple[tuple[int, int], ...] | None = tuple(self.entries)
-        """What the checkpoint file holds; None if that is not known."""
+        """The entries in the checkpoint file; None if unknown."""
         self._is_dirty = False
-        """Whether the entries may be others than those."""
+        """Whether the entries may differ from those in the file."""
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -38,7 +38,7 @@ class LeaderEpochs:
         return list(zip(self.epochs, self.start_offsets, strict=True))
 
     def to_write(self, end_offset: int) -> tuple[tuple[int, int], ...] | None:
-        """What the checkpoint file should hold while the log ends here; None if it does."""
+        """Entries for the checkpoint file at this log end; None if the file is up to date."""
         if not self._is_dirty:
             return None
         entries = tuple(entry for entry in self.entries if entry[1] < end_offset)
@@ -55,7 +55,7 @@ class LeaderEpochs:
         self._is_dirty = True
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """An epoch begins, unless it is the latest anyway; entries that contradict it go."""
+        """Begin an epoch, unless it is the latest already; remove contradicting entries."""
         assert epoch >= 0
         assert start_offset >= 0
         epochs, offsets = self.epochs, self.start_offsets
@@ -72,7 +72,7 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch not above `epoch`, and the offset where it ends.
 
-        (-1, -1) if nothing is known of it: there is no such epoch, or it is above the latest.
+        Returns (-1, -1) if there is no such epoch, or if `epoch` is above the latest.
         """
         if epoch == UNDEFINED_EPOCH or not self.epochs or epoch > self.epochs[-1]:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET

@@ -1,12 +1,12 @@
-"""Makes the parts of a log from the files in its directory; recovery happens here only.
+"""Builds the parts of a log from the files in its directory; only this module runs recovery.
 
 1. Files that a crash left half deleted (`.deleted`) or unfinished (`.cleaned`) are removed. A
-   replacement that was whole (`.swap`) takes the place of the segments that it covers.
+   complete replacement (`.swap`) replaces the segments that it covers.
 2. Segments are listed. One without its index is recovered.
-3. After anything but a clean shutdown, segments from the recovery point on are recovered
-   (`recovery`); once one had to be cut, those after it are removed.
-4. The leader epochs are fitted to what is left, and the producers are found again, from the
-   newest snapshot below and the batches after it.
+3. Unless the shutdown was clean, segments from the recovery point on are recovered (`recovery`). If
+   one is cut, those after it are removed.
+4. The leader epochs are truncated to the log's end, and the producers' state is rebuilt from the
+   newest snapshot below it and the batches after that.
 
 A log is loaded by one thread; different logs may be loaded by different ones.
 """
@@ -99,7 +99,7 @@ def load(
     """The log in a directory; `recovery_point` and `log_start_offset` come from checkpoints.
 
     Raises:
-        DamagedFile: nobody can tell where the log ends, although it was closed.
+        DamagedFile: the end of the log cannot be determined, although it was closed.
         OSError: the device failed.
     """
     return _Loader(directory, config).load(recovery_point, log_start_offset, was_clean)
@@ -179,7 +179,7 @@ class _Loader:
                 self.remove(name)
 
     def finish_swap(self, swaps: Sequence[str]) -> None:
-        """Replacements take the place of what they cover, as they were about to."""
+        """Complete the replacements that a crash interrupted."""
         bounds = []
         for name in swaps:
             if name.endswith(names.LOG + names.SWAP):
@@ -249,14 +249,14 @@ class _Loader:
         for number, segment in enumerate(segments):
             for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
                 if names.file_name(segment.base_offset, kind) not in self.names:
-                    logger.warning("%s has no %s: it is made anew", segment.path(names.LOG), kind)
+                    logger.warning("%s has no %s: it is rebuilt", segment.path(names.LOG), kind)
                     return number
         return len(segments)
 
     def recover(self, segments: list[Segment], first: int, log_start_offset: int) -> int:
         """Recover the segments from `first` on; the log's end."""
         start = segments[first].base_offset
-        # Snapshots inside what is recovered are not to be trusted: perhaps they are not whole.
+        # Snapshots in the recovered range may be incomplete.
         self.producers.drop_snapshots_above(start)
         offset = self.producers.load_newest_snapshot(log_start_offset)
         for segment in segments[max(0, _segment_of(segments, offset)) : first]:
@@ -282,11 +282,11 @@ class _Loader:
         try:
             self.producers.replay_segment(segment, start, end)
         except DamagedFile as error:
-            # It lies below the recovery point: it was whole once, and no crash did this.
-            logger.error("producers of %s are not known: %s", self.path, error)
+            # It is below the recovery point, so it was complete once; a crash is not the cause.
+            logger.error("cannot read the producers of %s: %s", self.path, error)
 
     def drop(self, segments: list[Segment], first: int) -> None:
-        """Remove segments from the end of the log, for good, so that no crash leaves a gap."""
+        """Remove segments from the end of the log durably, so that no crash leaves a gap."""
         if first >= len(segments):
             return
         for segment in reversed(segments[first:]):
@@ -308,11 +308,11 @@ class _Loader:
         try:
             return LeaderEpochs(read_leader_epochs(self.file_system, path))
         except DamagedFile as error:
-            logger.error("leader epochs are not known: %s", error)
+            logger.error("cannot read the leader epochs: %s", error)
             return LeaderEpochs()
 
     def fill_epochs(self, segments: list[Segment], start: int) -> None:
-        """Find the epochs of records that were deleted, until a crash brought them back."""
+        """Add the epochs of deleted records that are back after a crash."""
         known = self.epochs.entries
         if not known or known[0][1] <= start:
             return
@@ -348,7 +348,7 @@ class _Loader:
         producers = self.producers
         producers.drop_snapshots_above(end)
         offset = producers.load_newest_snapshot(start)
-        # A clean shutdown without any snapshot comes from a version that knew no producers.
+        # A clean shutdown without a snapshot was made by a version without producer state.
         if offset < end and (producers.snapshots or not was_clean):
             for segment in segments[max(0, _segment_of(segments, offset)) :]:
                 self.replay(segment, max(offset, start), end)

@@ -1,11 +1,11 @@
 """The end of a log: appends, rolls and truncations.
 
-Every batch, from whomever it comes, goes through `LogAppender._append_batch`: it rolls, writes the
-base offset and the leader epoch where this broker gives them, writes the file and moves the end of
-the log. (A follower's batches that need nothing of the kind are written several at a time.)
+Every batch is appended by `LogAppender._append_batch`: it rolls, writes the base offset and the
+leader epoch where this broker assigns them, writes the file and moves the end of the log. (A
+follower's batches that need no roll and change no transaction are written several at a time.)
 
 `append_as_leader` is on the path of every request. Its first half recognises a batch that can be
-appended as it came; this relies on:
+appended unchanged; this relies on:
 
 - The 61 bytes of the header are unpacked once; `crc32c` over the rest proves that the payload is
   what the client sent, `has_plain_records` that it is made of records.
@@ -14,11 +14,11 @@ appended as it came; this relies on:
   has changed.
 
 All other batches are validated (`validation`), in Apache Kafka's order of checks: size, checksum,
-the header's own claims, its records where the topic's settings need it, the segment's size, the
-producer. Only then is anything written, and only after that is anything changed.
+header fields, records where the topic's settings need it, segment size, producer. Only then the
+batch is written, and only after that the state is changed.
 
-After a truncation nothing is appended until it survives a crash. An append that comes before waits
-for that, on this thread.
+After a truncation nothing is appended until it survives a crash. An earlier append waits for that,
+on this thread.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ from odradek.records.structure import has_plain_records
 logger = logging.getLogger("odradek.log")
 
 _ANY_AGE_MS = 2**62
-"""`message.timestamp.before.max.ms` from here on: the records' timestamps need not be read."""
+"""From this `message.timestamp.before.max.ms` on, the records' timestamps are not read."""
 _GIVEN = -1
-"""In the place of a leader epoch: the batch has its offset and epoch already."""
+"""Passed as leader epoch: the batch has its offset and epoch already."""
 _RUN_BYTES_MAX = 1 << 20
 
 _unpack_front = Struct(">qi4xbIhiq").unpack_from
@@ -88,7 +88,7 @@ _pack_start = Struct(">qii").pack_into
 
 
 class _GivenBatch(NamedTuple):
-    """A batch that has its offsets, and whose checksum was right."""
+    """A batch with assigned offsets whose checksum is verified."""
 
     position: int
     size: int
@@ -142,7 +142,7 @@ class LogAppender:
         self.update_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
-        """Go by these settings from now on."""
+        """Apply new settings."""
         self._config = config
         self._policy = RollPolicy(config)
         self._needs_keys = config.is_compacted
@@ -150,12 +150,12 @@ class LogAppender:
         self._segment_bytes = config.segment_bytes
         self._size_max = min(config.max_message_bytes, config.segment_bytes)
         self._timestamp_limit = -1
-        """A batch with a later timestamp asks the clock whether it is from the future."""
+        """The clock is read only for batches with a later timestamp, to check the future limit."""
         self._segments.active.set_roll_policy(self._policy)
         self._find_origins_in_place()
 
     def _find_origins_in_place(self) -> None:
-        """Who may append in place."""
+        """Determine which origins may append in place."""
         config = self._config
         self._origins_in_place: tuple[AppendOrigin, ...] = ()
         if (
@@ -166,11 +166,11 @@ class LogAppender:
             return
         if config.message_timestamp_before_max_ms >= _ANY_AGE_MS:
             self._origins_in_place = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
-        else:  # every record of a client has to be looked at
+        else:  # every record of a client must be checked
             self._origins_in_place = (AppendOrigin.COORDINATOR,)
 
     def append_nothing_in_place(self) -> None:
-        """Check every batch from now on, and first of all whether the disk works."""
+        """From now on check every batch, and first whether the disk works."""
         self._origins_in_place = ()
 
     # -- the leader's appends -------------------------------------------------------------------
@@ -190,7 +190,7 @@ class LogAppender:
         marker's coordinator (KIP-1228).
 
         Raises:
-            RecordsRefused: with the code, message and record errors for the answer.
+            RecordsRefused: with the code, message and record errors for the response.
             DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
         """
         size = len(records)
@@ -249,7 +249,7 @@ class LogAppender:
         verification_guard: int,
         transaction_version: int,
     ) -> AppendInfo:
-        """Append as the leader, whatever the payload is."""
+        """Append any payload as the leader, with all checks."""
         self._check_ready()
         if origin is AppendOrigin.RAFT_LEADER:
             info = self._append_given(records, leader_epoch, origin)
@@ -266,7 +266,7 @@ class LogAppender:
         offset = self.log_end_offset
         last_offset = offset + batch.last_offset_delta
         self._check_segment_size(batch.size)
-        # As Apache Kafka's log, it rolls for a batch that its producer then must not append.
+        # As in Apache Kafka, the log rolls even if the producer check then rejects the batch.
         self._roll_if_due(batch.size, batch.max_timestamp, offset, last_offset)
         changes = completed = None
         if batch.has_producer_id:
@@ -332,7 +332,8 @@ class LogAppender:
     def append_own_records(
         self, timestamp: int, records: Sequence[tuple[bytes, bytes]], leader_epoch: int
     ) -> int:
-        """Append keys and values of a coordinator, without a producer, as one batch; its size.
+        """Append keys and values of a coordinator, without a producer, as one batch; return its
+        size.
 
         Raises:
             RecordsRefused: the batch is too large.
@@ -388,7 +389,7 @@ class LogAppender:
         return self._info(known.first_offset, known.last_offset, known.timestamp, True)
 
     def _check_verified(self, batch: RecordBatch, guard: int) -> None:
-        """The coordinator has to know of a transaction before its first batch is written."""
+        """Check that the coordinator has confirmed the transaction of a first batch."""
         producers = self._producers
         if not batch.is_transactional or producers.has_ongoing(
             batch.producer_id, batch.producer_epoch
@@ -415,7 +416,7 @@ class LogAppender:
     # -- batches that have their offsets --------------------------------------------------------
 
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo | None:
-        """Append batches as the leader gave them; None if none of them is new and whole.
+        """Append batches unchanged, as the leader sent them; None if none is new and complete.
 
         Batches of a leader epoch above `leader_epoch` end the payload (KAFKA-18723).
 
@@ -472,7 +473,7 @@ class LogAppender:
                 return
             if size < HEADER_SIZE or view[position + MAGIC_POSITION] != MAGIC:
                 for batch in iterate_batches(view[position:]):
-                    batch.check()  # it, or the iteration, tells what is wrong
+                    batch.check()  # this, or the iteration, raises the error
             (
                 base_offset, _, epoch, _, crc, attributes, delta, _, max_timestamp,
                 producer_id, producer_epoch, base_sequence, _,
@@ -631,9 +632,9 @@ class LogAppender:
         aborted: AbortedTransaction | None,
         error: OSError,
     ) -> DiskFull | LogDirectoryOffline:
-        """A write failed: make as if it had not been tried; the exception to raise."""
+        """A write failed: undo its effects; return the exception to raise."""
         if leader_epoch >= 0 and not memoryview(records).readonly:
-            # It may be offered again, with the base offset that it came with.
+            # It may be appended again, so restore the base offset that it had.
             BASE_OFFSET.pack_into(records, 0, 0)
         refusal = self._directory.refuse("append to", error)
         if aborted is not None and isinstance(refusal, DiskFull):
@@ -644,10 +645,10 @@ class LogAppender:
         return refusal
 
     def _aborted(self, completed: CompletedTransaction | None) -> AbortedTransaction | None:
-        """What the transaction index has to say of a transaction whose marker is appended.
+        """Write the transaction index entry of a transaction whose marker will be appended.
 
-        It is written before the marker, so that a disk that is full for the index has no marker
-        without an entry. An entry without a marker is taken back, after a crash by recovery.
+        It is written before the marker, so that a full disk cannot leave a marker without an entry.
+        An entry without a marker is removed, after a crash by recovery.
         """
         if completed is None or not completed.aborted:
             return None
@@ -687,7 +688,7 @@ class LogAppender:
         directory, old = self._directory, self._segments.active
         assert base_offset >= self.log_end_offset
         assert base_offset > old.base_offset or old.size == 0
-        # An empty segment whose index has no room at all is followed by one of the same name.
+        # An empty segment whose index is full is replaced by one of the same name.
         has_other_name = base_offset != old.base_offset
         try:
             if has_other_name:
@@ -704,7 +705,7 @@ class LogAppender:
         return new
 
     def _remove_files(self, base_offset: int) -> None:
-        """Remove what there is of a segment that could not be made."""
+        """Remove the files of a segment that could not be created."""
         file_system = self._directory.storage.file_system
         try:
             for kind in names.SEGMENT_KINDS:

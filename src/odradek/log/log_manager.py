@@ -1,13 +1,13 @@
 """All logs of a node, in one or several log directories.
 
-The node makes a `LogManager`, calls `open` (which locks the directories) and `load` (which, after
-a crash, recovers) or both as `start`, then `tick` whenever it said to, and at the end `shutdown`.
-In between, logs are found, made and deleted by name.
+The node makes a `LogManager`, calls `open` (which locks the directories) and `load` (which, after a
+crash, recovers) or both as `start`, then `tick` at the times that it returns, and at the end
+`shutdown`. In between, logs are found, created and deleted by name.
 
-When a disk is full, what does not fit is refused, and all else goes on. When a disk fails, its
-directory goes offline: its logs are forgotten here (`on_directory_failure` is told), those of
-other directories go on. A partition that may lie in an offline directory is not made anew
-elsewhere.
+When a disk is full, writes that do not fit are refused, and everything else continues. When a disk
+fails, its directory goes offline: its logs are removed from the manager, `on_directory_failure` is
+called, and logs of other directories continue. A partition that may be in an offline directory is
+not created in another one.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ DirectoryFailure = Callable[[LogDirectory, list[PartitionLog]], None]
 class LogManager:
     """See the module.
 
-    `topic_configs(topic)` gives a topic's settings; `executor` runs what would hold up the loop; `open_files_max` bounds the `.log` files that are open at a time; `start_cleaner`
-    starts a process that compacts.
+    `topic_configs(topic)` gives a topic's settings; `executor` runs work that would block the loop;
+    `open_files_max` bounds the `.log` files that are open at a time; `start_cleaner` starts a
+    process that compacts.
     """
 
     def __init__(
@@ -88,9 +89,9 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.directories: list[LogDirectory] = []
         self._damaged: dict[TopicPartition, DamagedLog] = {}
-        """Not served, and not made anew, until somebody has repaired them."""
+        """Damaged logs: not served, and not created again, until they are repaired."""
         self.broker_epoch = -1
-        """That of the last clean shutdown, if all directories say the same; else -1."""
+        """Broker epoch of the last clean shutdown, if all directories agree; else -1."""
         self._topic_configs = topic_configs
         self._on_directory_failure = on_directory_failure
         self._group_commits: dict[str, GroupCommit] = {}
@@ -121,7 +122,7 @@ class LogManager:
     def load(self) -> None:
         """Load what is in the log directories.
 
-        Takes long after a crash; may run in another thread as long as nothing else uses this.
+        May take long after a crash; may run in another thread while nothing else uses this object.
 
         Raises:
             LogDirectoryOffline: no directory works.
@@ -155,7 +156,7 @@ class LogManager:
             self._damaged |= contents.damaged
             directory.on_logs_loaded(len(contents.logs))
             if not contents.was_clean:
-                # A log may end below the point up to which it was thought to be safe.
+                # A log may end below its recovery point.
                 self._chores.write_recovery_points(directory)
         except OSError as error:
             directory.fail("could not load it", error)
@@ -172,7 +173,7 @@ class LogManager:
     def shutdown(self, broker_epoch: int = -1) -> None:
         """Flush and close all logs, and mark the directories as shut down cleanly.
 
-        No background work may be under way.
+        No background work may be running.
         """
         if self.cleaner is not None:
             self.cleaner.stop()
@@ -192,7 +193,7 @@ class LogManager:
         self.release()
 
     def release(self) -> None:
-        """Let others have the log directories. No log may be in use."""
+        """Unlock the log directories. No log may be in use."""
         for directory in self.directories:
             directory.unlock(self.storage.file_system)
 
@@ -210,7 +211,7 @@ class LogManager:
         return len(self.logs)
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, if it is here."""
+        """The log of a partition; None if there is none."""
         return self.logs.get(partition)
 
     def get_or_create(
@@ -221,15 +222,15 @@ class LogManager:
         is_new: bool = False,
         directory_id: bytes = uuids.DIRECTORY_UNASSIGNED,
     ) -> PartitionLog:
-        """The log of a partition, made if it is not here.
+        """Return the log of a partition; create it if it does not exist.
 
         `is_new`: the partition has just been created, so that it cannot lie in a directory that
         is offline. `directory_id` names the directory that it is assigned to.
 
         Raises:
             InconsistentTopicId: there is a log of another topic of that name.
-            LogDamaged: it is here, and nobody can tell where it ends.
-            DiskFull: there is no room; nothing was made.
+            LogDamaged: the log exists, but its end cannot be determined.
+            DiskFull: nothing was created.
             LogDirectoryOffline: a disk failed, or the log may be on one that has.
         """
         if partition in self._damaged:
@@ -243,7 +244,7 @@ class LogManager:
                     raise log.partition_directory.refuse("write the topic id of", error) from error
             elif log.topic_id != topic_id:
                 raise InconsistentTopicId(
-                    f"the log of {partition} is of the topic id {uuids.to_text(log.topic_id)}, "
+                    f"the log of {partition} belongs to topic id {uuids.to_text(log.topic_id)}, "
                     f"not {uuids.to_text(topic_id)}"
                 )
             return log
@@ -276,9 +277,9 @@ class LogManager:
         return min(online, key=lambda directory: (directory.is_full, directory.log_count))
 
     def delete(self, partition: TopicPartition, *, is_stray: bool = False) -> bool:
-        """Forget a log and delete its files after a while; False if it was not here.
+        """Remove a log and delete its files after a delay; return False if it does not exist.
 
-        A stray one, which the cluster does not know, is only moved aside.
+        A stray log, which the cluster does not know, is only renamed.
 
         Raises:
             LogDirectoryOffline: the disk failed.
@@ -313,8 +314,7 @@ class LogManager:
                 log.update_config(config)
 
     def update_all_configs(self, config: BrokerConfig) -> None:
-        """The broker's settings have changed: take over what concerns producers, and ask for the
-        settings of every topic again."""
+        """Apply changed broker settings: those of producers, and the settings of every topic."""
         self.storage.update_settings(
             config.producer_id_expiration_ms, config.transaction_partition_verification_enable
         )

@@ -3,8 +3,8 @@
 There is always at least one segment.
 
 Only this module adds, removes and replaces segments, so that `bases` and `active` always agree with
-them. Removed files get the suffix `.deleted` and are removed after `file.delete.delay.ms`; a reader
-that is being sent a part of one keeps it open until then and longer.
+them. Removed files get the suffix `.deleted` and are removed after `file.delete.delay.ms`; a
+segment stays open while a part of it is being sent to a reader.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LogSegments:
         return sum(segment.size for segment in self._segments)
 
     def floor(self, offset: int) -> int:
-        """The number of the segment that may hold the offset; -1 if it is before all."""
+        """The index of the segment that may hold the offset; -1 if the offset is before all."""
         return bisect_right(self.bases, offset) - 1
 
     def since(self, offset: int) -> Sequence[Segment]:
@@ -61,12 +61,12 @@ class LogSegments:
         return self.bases[number + 1] if number + 1 < len(self.bases) else None
 
     def start_at(self, offset: int) -> None:
-        """What is before the offset is not read any more; its segments are deleted later."""
+        """Set the log start offset; segments below it are deleted later."""
         self.log_start_offset = offset
         self.active.forget_positions()
 
     def add(self, segment: Segment) -> None:
-        """A new active segment. An empty one of the same name goes, whose files it has now."""
+        """Add a new active segment. It replaces an empty one of the same name and has its files."""
         if segment.base_offset == self.bases[-1]:
             assert self.active.size == 0
             self.active.close_file()
@@ -80,7 +80,7 @@ class LogSegments:
         self._directory.on_names_changed()
 
     def remove(self, segments: Sequence[Segment], delay_ms: int) -> None:
-        """Remove segments, in that order; one at least is left.
+        """Remove segments, in that order; at least one is left.
 
         Raises:
             OSError: the device failed.
@@ -90,7 +90,7 @@ class LogSegments:
         self._retire(segments, delay_ms)
 
     def restart(self, successor: Callable[[], Segment], delay_ms: int) -> None:
-        """Remove all segments, from the newest on; `successor` makes the only one that is left.
+        """Remove all segments, newest first; `successor` creates the only one that is left.
 
         Raises:
             OSError: the device failed.

@@ -1,8 +1,8 @@
-"""Names of files and directories, as Apache Kafka's log has them.
+"""Names of files and directories, the same as in Apache Kafka.
 
 A partition's directory is `topic-partition`; one to be deleted `topic-partition.<32 hex>-delete`,
-one found to belong to nobody `...-stray`, one being moved `...-future`. In it, files are named by
-the first offset they may hold, in 20 digits, and their kind.
+one that the cluster does not know `...-stray`, one being moved `...-future`. In it, files are named
+by the first offset they may hold, in 20 digits, and their kind.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ PRODUCER_SNAPSHOT = ".snapshot"
 SEGMENT_KINDS = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 DELETED = ".deleted"
-"""Appended to the names of files that are removed after a while."""
+"""Suffix of files that are removed after a delay."""
 CLEANED = ".cleaned"
-"""Appended while a replacement is being written: worthless after a crash."""
+"""Suffix of an incomplete replacement: discarded after a crash."""
 SWAP = ".swap"
-"""Appended once the replacement is whole: after a crash it takes the place of the old files."""
+"""Suffix of a complete replacement: after a crash it replaces the old files."""
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -61,7 +61,7 @@ def offset_of(name: str) -> int | None:
 
 
 def parse_directory(name: str) -> tuple[TopicPartition, str] | None:
-    """The partition that a directory is for, and what is special of it (`-delete`, ... or empty).
+    """Return the partition of a directory, and its suffix (`-delete`, ... or empty).
 
     None: not the directory of a partition.
     """
@@ -72,6 +72,6 @@ def parse_directory(name: str) -> tuple[TopicPartition, str] | None:
 
 
 def retired_directory(partition: TopicPartition, kind: str, unique: bytes) -> str:
-    """The name of a directory on its way out; `unique` is 16 random bytes."""
+    """The name of a directory to be deleted; `unique` is 16 random bytes."""
     suffix = f"-{partition.partition}.{unique.hex()}{kind}"
     return partition.topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix

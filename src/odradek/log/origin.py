@@ -1,4 +1,4 @@
-"""Who appends."""
+"""Origins of appends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class AppendOrigin(Enum):
     CLIENT = auto()
     """A producer: everything is checked."""
     COORDINATOR = auto()
-    """A coordinator of this broker: its batches are well made; producers' epochs are checked."""
+    """A coordinator of this broker: its batches are valid; producers' epochs are checked."""
     REPLICATION = auto()
-    """The leader, whose batches are taken as they are."""
+    """The leader, whose batches are appended unchanged."""
     RAFT_LEADER = auto()
     """The metadata log of this controller: offsets and epochs are in the batches already."""

@@ -1,8 +1,8 @@
-"""The directory of one partition: where its files are, and what failures of its disk mean.
+"""The directory of one partition: its paths, and the handling of disk failures.
 
-All parts of a log share one `PartitionDirectory`. It knows whether names in it have to be synced:
-whoever makes, renames or removes a file in it calls `on_names_changed`, and the next flush syncs
-the directory.
+All parts of a log share one `PartitionDirectory`. It tracks whether its names must be synced: code
+that creates, renames or removes a file in it calls `on_names_changed`, and the next flush syncs the
+directory.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class PartitionDirectory:
         self.path = path
         self.topic_partition = topic_partition
         self.is_deleted = False
-        """Another log may have files at the same path by now."""
+        """Whether the log is deleted, so that another log may have files at the same path."""
         self._is_created = True
         """Whether the directory's own name survives a crash."""
         self._is_synced = True
-        """Whether the names in it do."""
+        """Whether the names in it survive a crash."""
 
     # -- names ----------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class PartitionDirectory:
     # -- failures -------------------------------------------------------------------------------
 
     def check_online(self) -> None:
-        """Refuse work on a failed disk.
+        """Raise an error if the disk has failed.
 
         Raises:
             LogDirectoryOffline: the log directory has failed before.
@@ -105,17 +105,17 @@ class PartitionDirectory:
             raise LogDirectoryOffline(f"the log directory of {self.topic_partition} is offline")
 
     def fail(self, what: str, error: BaseException) -> LogDirectoryOffline:
-        """The disk failed: the log directory goes offline; the exception to raise."""
+        """Put the log directory offline after a disk failure; return the exception to raise."""
         return self.log_directory.fail(f"could not {what} {self.topic_partition}", error)
 
     def refuse(self, what: str, error: BaseException) -> DiskFull | LogDirectoryOffline:
-        """A write failed that can be taken back; the exception to raise."""
+        """A write failed that can be undone; return the exception to raise."""
         return self.log_directory.refuse(f"could not {what} {self.topic_partition}", error)
 
     def unreadable(
         self, error: OSError | DamagedFile
     ) -> LogDamaged | DiskFull | LogDirectoryOffline:
-        """A read failed: the device did, or a file is damaged; the exception to raise."""
+        """A read failed by a device error or a damaged file; return the exception to raise."""
         if isinstance(error, OSError):
             return self.refuse("read", error)
         logger.error("%s is damaged: %s", self.topic_partition, error)

@@ -2,7 +2,7 @@
 
     log start offset <= last stable offset <= high watermark <= log end offset
 
-A log is put together from parts, each of which alone writes its fields:
+A log consists of parts; only a part itself writes its fields:
 
 - `segments` (`LogSegments`): the files, oldest first, and the log start offset.
 - `flush_state` (`FlushState`): what survives a crash, and the flushes.
@@ -14,10 +14,10 @@ A log is put together from parts, each of which alone writes its fields:
 
 `PartitionLog` itself keeps the high watermark and the settings. Everything runs on one thread.
 
-Two methods are on the path of every request. `append_as_leader` is `LogAppender`'s. `read` serves
-a consumer at the tail: the active segment remembers where its last batches begin. Both ends of
-such a read, the offset and the limit (a high watermark that is behind the log's end, say), are
-looked up there; any other read searches the indexes (`reading`).
+Two methods are on the path of every request. `append_as_leader` is `LogAppender`'s. `read` serves a
+consumer at the tail: the active segment remembers where its last batches begin. Both ends of such a
+read, the offset and the limit (for example a high watermark below the log's end), are looked up
+there; any other read searches the indexes (`reading`).
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ class PartitionLog:
             loaded.log_end_offset,
         )
         self.append_as_leader = self._appender.append_as_leader
-        """See `LogAppender.append_as_leader`. Bound here, so that a request pays for one call."""
+        """See `LogAppender.append_as_leader`. Bound here to save a call per request."""
         self._set_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
-        """Go by these settings from now on."""
+        """Apply new settings."""
         self._appender.update_config(config)
         self._set_config(config)
 
@@ -177,14 +177,14 @@ class PartitionLog:
         """Batches from the one that holds `offset` on, below offset `limit`.
 
         `limit` is the high watermark, the last stable offset or the log end offset. At most
-        `max_bytes`, the last batch perhaps cut; with `whole_first` the first one is whole even
-        if it is larger, without it there is no data then. None: there is nothing to send.
+        `max_bytes`, where the last batch may be cut. With `whole_first` the first batch is complete
+        even if it is larger; without it the result is empty then. None:
 
-        A search reads by way of `files`, which may be `Storage.non_blocking`.
+        there is nothing to send. A search reads with `files`, which may be `Storage.non_blocking`.
 
         Raises:
             OffsetOutOfRange: `offset` is before the log's start or after its end.
-            LogDamaged: there is something else than batches in the file.
+            LogDamaged: the file contains something other than batches.
             LogDirectoryOffline: the disk failed.
             ReadWouldBlock: `files` would have had to wait for the device.
         """
@@ -257,14 +257,15 @@ class PartitionLog:
     def offset_for_timestamp(
         self, timestamp: int, files: FileSystem | None = None
     ) -> TimestampOffset | None:
-        """The first record with that time or a later one, or what a negative number stands for.
+        """The first record with that timestamp or a later one; negative timestamps have special
+        meanings.
 
-        -1 latest, -2 earliest, -3 the record with the largest timestamp, -4 earliest local,
-        -5 latest in tiered storage, -6 earliest that tiered storage lacks. None: no such record.
-        A search reads by way of `files`.
+        -1 latest, -2 earliest, -3 the record with the largest timestamp, -4 earliest local, -5
+        latest in tiered storage, -6 earliest that tiered storage lacks. None: no such record. A
+        search reads with `files`.
 
         Raises:
-            LogDamaged: a batch that has to be read is damaged.
+            LogDamaged: a batch that must be read is damaged.
             LogDirectoryOffline: the disk failed.
             ReadWouldBlock: `files` would have had to wait for the device.
         """
@@ -296,7 +297,7 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """All replicas in sync have the log up to here; consumers see no further.
+        """All in-sync replicas have the log up to this offset; consumers read no further.
 
         The partition's replica decides it; it is kept between the log's start and its end.
         """
@@ -313,7 +314,8 @@ class PartitionLog:
             self.producers.on_high_watermark(offset)
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """Move the high watermark up to `offset`, at most to the log's end; whether it moved."""
+        """Move the high watermark up to `offset`, at most to the log's end; return whether it
+        moved."""
         if offset > self._appender.log_end_offset:
             offset = self._appender.log_end_offset
         if offset <= self._high_watermark:
@@ -325,7 +327,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction has ended: where consumers of committed records stop."""
+        """All transactions below it have ended: the limit for read_committed consumers."""
         unstable = self.producers.first_unstable_offset
         if 0 <= unstable < self._high_watermark:
             return max(unstable, self.log_start_offset)
@@ -333,7 +335,7 @@ class PartitionLog:
 
     @property
     def recovery_point(self) -> int:
-        """All before it survives a crash of the machine."""
+        """All records below it survive a crash of the machine."""
         return self.flush_state.recovery_point
 
     @property
@@ -360,13 +362,13 @@ class PartitionLog:
         return self.segments.active
 
     def active_producers(self) -> Sequence[ProducerDescription]:
-        """What DescribeProducers answers."""
+        """The producers for DescribeProducers."""
         return self.producers.active_producers()
 
     # -- the beginning of the log ---------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> int:
-        """The log starts at `offset` from now on; -1 is the high watermark. Returns the start.
+        """Set the log start offset to `offset`; -1 is the high watermark. Returns the start offset.
 
         Raises:
             OffsetOutOfRange: above the high watermark, or negative.
@@ -382,7 +384,7 @@ class PartitionLog:
         return self.log_start_offset
 
     def _advance_log_start_offset(self, offset: int) -> None:
-        """The log starts at `offset`, if that is further than now.
+        """Set the log start offset to `offset`, if that is higher than now.
 
         The segments below are deleted by the next `delete_old_segments`.
         """
@@ -394,7 +396,7 @@ class PartitionLog:
         self.producers.on_high_watermark(offset)
 
     def delete_old_segments(self) -> int:
-        """Delete what retention no longer keeps; the number of segments.
+        """Delete the segments that retention does not keep; return their number.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -424,7 +426,7 @@ class PartitionLog:
             try:
                 self._appender.roll(self.log_end_offset)
             except DiskFull:
-                segments.pop()  # it is deleted next time, in the space that the others leave
+                segments.pop()  # deleted in the next round, after other deletions freed space
         if not segments:
             return 0
         self._advance_log_start_offset(self.segments.bases[len(segments)])
@@ -436,7 +438,7 @@ class PartitionLog:
         return len(segments)
 
     def replace_segments(self, old_bases: Sequence[int], size: int) -> None:
-        """A cleaned segment of that size takes the place of these; see `LogSegments.replace`.
+        """Replace these segments by a cleaned one of that size; see `LogSegments.replace`.
 
         Raises:
             OSError: the device failed.
@@ -453,11 +455,11 @@ class PartitionLog:
     # -- the end of the log ---------------------------------------------------------------------
 
     def truncate_to(self, offset: int, truncated: Truncated = _nobody_waits) -> bool:
-        """Cut the log so that it ends at `offset` or before; False if it did already.
+        """Truncate the log to end at `offset` or before; return False if it did already.
 
-        What is dropped is not read any more at once. The files are cut and synced in the
-        background; then `truncated` is called, on the loop's thread. An append that comes before
-        waits for that.
+        The dropped records cannot be read any more immediately. The files are cut and synced in the
+        background; then `truncated` is called, on the loop's thread. An append before that waits
+        for it.
 
         Raises:
             LogDamaged: the batches around the offset cannot be read.
@@ -525,7 +527,7 @@ class PartitionLog:
 
     @property
     def storage(self) -> Storage:
-        """What it shares with all logs of the node."""
+        """The resources that all logs of the node share."""
         return self.partition_directory.storage
 
     @property
@@ -539,7 +541,7 @@ class PartitionLog:
         return self.partition_directory.is_deleted
 
     def flush_work(self) -> FlushWork | None:
-        """What makes all records up to now survive a crash; None if they do already.
+        """Return the work that makes all current records survive a crash; None if they do already.
 
         Call `run` of it in any thread, then `complete` or `failed` on the loop's.
 
@@ -549,7 +551,7 @@ class PartitionLog:
         return self.flush_state.flush_work(self.log_end_offset)
 
     def last_flush_work(self) -> FlushWork | None:
-        """The same for a log that is about to be closed; writes what is only in memory.
+        """The same for a log that will be closed; writes data that is only in memory.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -569,7 +571,7 @@ class PartitionLog:
         self.flush_state.flush_in_background(self.log_end_offset)
 
     def close(self) -> None:
-        """Write what is only in memory and close the files; the log is not used again.
+        """Write data that is only in memory and close the files; the log is not used again.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.

@@ -1,14 +1,15 @@
-"""What becomes of one batch in a round of cleaning: Apache Kafka's rules, in one place.
+"""Decides which records of a batch a round of cleaning keeps: Apache Kafka's rules.
 
-- A record is kept if it is the last of its key in what the map knows, or lies behind that.
-  Records without a key go. A tombstone goes once the delete horizon of its batch has passed.
+- A record is kept if it is the last of its key in the offset map, or is after the map's last
+  offset. Records without a key are removed. A tombstone is removed once the delete horizon of its
+  batch has passed.
 - The first round that keeps a tombstone gives its batch the delete horizon: now plus
-  `delete.retention.ms`, in the place of the base timestamp.
-- Batches of aborted transactions go. A marker whose transaction has no batches left is given a
-  delete horizon, and goes when that has passed.
-- The last batch of each producer that is still known stays, if need be without records: its
-  sequence number and epoch are needed. So does the last batch of the round, for its offset.
-- A batch of which all records stay is copied as it is. Others keep their base offset, last
+  `delete.retention.ms`, stored in the base timestamp.
+- Batches of aborted transactions are removed. A marker whose transaction has no batches left gets a
+  delete horizon, and is removed when that has passed.
+- The last batch of each producer that has not expired is kept, if necessary without records: its
+  sequence number and epoch are needed. The last batch of the round is kept for its offset.
+- A batch whose records are all kept is copied unchanged. Others keep their base offset, last
   offset, producer and epoch; kept records are copied byte by byte.
 
 Sources: Apache Kafka's `Cleaner`, `MemoryRecords.filterTo`; KIP-98, KIP-534.
@@ -40,19 +41,19 @@ from odradek.records.compression import Codec, compress, decompress
 from odradek.records.varint import append_varint, read_varlong, size_of_varint
 
 PAYLOAD_MAX = 256 << 20
-"""The most that one batch may take when it is decompressed."""
+"""Maximum bytes of one decompressed batch."""
 
 
 class LastBatch(NamedTuple):
-    """What is known of a producer that has not expired."""
+    """The last batch of a producer that has not expired."""
 
     last_offset: int
-    """Of its last batch with records; -1 if only a marker is known."""
+    """Offset of its last batch with records; -1 if only a marker is known."""
     epoch: int
 
 
 class Kept(NamedTuple):
-    """The batch as it is written again."""
+    """The batch as it is written."""
 
     data: Buffer
     last_offset: int
@@ -87,7 +88,7 @@ class BatchFilter:
         self.records_read = 0
 
     def filter(self, batch: RecordBatch) -> Kept | None:
-        """The batch as it is to be written; None if nothing of it is.
+        """Return the batch to write; None if it is removed.
 
         Raises:
             DamagedFile: the batch does not hold what its header says.
@@ -123,7 +124,8 @@ class BatchFilter:
         return _rebuilt(batch, payload, kept.spans, None)
 
     def _last_keys_of(self, batch: RecordBatch) -> Sequence[bytes] | None:
-        """The keys whose last record the batch has; None if only the map can tell."""
+        """The keys whose last record is in the batch; None if each key must be looked up in the
+        map."""
         if (
             self._last_keys is None
             or batch.is_control
@@ -162,7 +164,7 @@ class BatchFilter:
     def _survivors_at_end(
         self, batch: RecordBatch, payload: bytes, drops_tombstones: bool
     ) -> Survivors:
-        """Of a batch that lies, perhaps in part, behind what the map knows."""
+        """Survivors of a batch that is, at least in part, after the map's last offset."""
         latest: dict[bytes, int] = {}
         kept: dict[int, Fields] = {}
         for fields in _fields(batch, payload):
@@ -210,7 +212,7 @@ def _emptied(batch: RecordBatch) -> Kept:
 def _rebuilt(
     batch: RecordBatch, payload: bytes, spans: list[tuple[int, int]], horizon_ms: int | None
 ) -> Kept:
-    """The batch with these of its records, with a new delete horizon or as it was."""
+    """The batch with some of its records, with a new or the old delete horizon."""
     shared = batch.max_timestamp if batch.is_log_append_time else None
     attributes = batch.attributes
     base_timestamp = batch.base_timestamp
@@ -240,7 +242,7 @@ def _timestamp_delta(payload: bytes, start: int) -> int:
 def _with_base_timestamp(
     batch: RecordBatch, payload: bytes, spans: list[tuple[int, int]], base_timestamp: int
 ) -> bytearray:
-    """The records, their timestamps told relative to another base."""
+    """The records with timestamps relative to another base timestamp."""
     shared = batch.max_timestamp if batch.is_log_append_time else None
     out = bytearray()
     for start, _ in spans:

@@ -1,4 +1,4 @@
-"""The node's end of a cleaning process: commands in lines, messages out of lines."""
+"""The node's side of a cleaning process: sends commands and receives messages as lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ WORKER = "odradek.log.cleaner.worker"
 
 
 class Child(Protocol):
-    """A cleaning process, or a test's replacement of one."""
+    """A cleaning process, or a replacement in tests."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be given work."""
+        """Whether the process accepts work."""
         ...
 
     def send(self, line: bytes) -> None:
@@ -28,7 +28,7 @@ class Child(Protocol):
         ...
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The files of a new segment that is not in its place yet."""
+"""The `.cleaned` files of a new segment before it replaces the old ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def cleaned_path(directory: str, base_offset: int, kind: str) -> str:
 
 
 def remove_cleaned(file_system: FileSystem, directory: str, base_offset: int) -> None:
-    """Remove what an attempt left, if it left anything.
+    """Remove the files that an attempt may have left.
 
     Raises:
         OSError: the device failed.

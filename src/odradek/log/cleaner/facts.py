@@ -1,4 +1,4 @@
-"""What planning and the worker need to know of a log, collected on the loop's thread."""
+"""Collects what planning and the worker need to know about a log, on the loop's thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAP_BYTES_MAX = 2**31 - 1
 
 
 def facts_of(log: PartitionLog) -> LogFacts:
-    """What planning is told of a log. Timestamps are read from the files only where they count.
+    """Return the facts for planning. Timestamps are read from the files only if they are needed.
 
     Raises:
         OSError: the device failed.

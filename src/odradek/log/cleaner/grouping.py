@@ -1,7 +1,7 @@
-"""Which neighbouring segments become one, so that compaction does not leave ever smaller ones.
+"""Groups adjacent segments into one, so that compaction does not leave ever smaller segments.
 
-A group's log, and each of its indexes, is no larger than one segment may be; nor may its last
-offset be too far from its first for an index entry. (Apache Kafka's `groupSegmentsBySize`.)
+A group's log and its indexes are not larger than those of one segment may be, and the distance from
+its first to its last offset fits into an index entry. (Apache Kafka's `groupSegmentsBySize`.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes the sparse indexes of a segment from its batches, as appending them would have."""
+"""Builds the sparse indexes of a segment from its batches, with the same entries as appends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.log.index import OffsetIndex, TimeIndex
 
 
 class IndexBuilder:
-    """Told of the batches of a segment one after the other."""
+    """Gets the batches of a segment one after the other."""
 
     __slots__ = (
         "_base_offset",

@@ -1,8 +1,8 @@
-"""Which records of a batch are kept, when the keys whose last record it has are known.
+"""Selects the records of a batch by the set of keys whose last record it has.
 
-A look into the map of all keys misses the processor's caches; a look into the few keys of one
-batch does not. So the map is turned around once (`OffsetMap.last_keys`), and the batches of the
-uncleaned part are filtered by what it says of each.
+A lookup in the map of all keys misses the processor's caches; a lookup in the few keys of one batch
+does not. So the map is inverted once (`OffsetMap.last_keys`), and each batch of the uncleaned part
+is filtered by its own set of keys.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _TOMBSTONE = 1
 def last_records(
     data: bytes, count: int, last_keys: Sequence[bytes], drop_tombstones: bool
 ) -> Survivors:
-    """The last record of each of `last_keys`, which are keys as the offset map has them.
+    """The last record of each of `last_keys`, which are keys in the form of the offset map.
 
     Raises:
         DamagedFile: `data` does not hold `count` records.
     """
     keys, starts, tails = walk(data, count)
     wanted = frozenset(last_keys)
-    # Of equal keys the later one takes the place of the earlier one.
+    # The later of two equal keys replaces the earlier one.
     last = {
         keys[number]: number for number in compress(range(count), map(wanted.__contains__, keys))
     }

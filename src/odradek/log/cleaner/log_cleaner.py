@@ -1,17 +1,17 @@
-"""Keeps the compacted logs of a node clean: looks, gives work to processes, and puts results in.
+"""Schedules the compaction of a node's logs: examines them, sends work, applies results.
 
-Everything here runs on the loop's thread in small steps, from `tick`. A round looks at all
-compacted logs and notes those that are due; they are cleaned one after the other, the dirtiest
-first, each looked at again before its turn; then, or after `log.cleaner.backoff.ms` if there was
-nothing to do, comes the next round.
+Everything here runs on the loop's thread in small steps, from `tick`. A round examines all
+compacted logs and notes those that are due. They are cleaned one after the other, the dirtiest
+first; each is examined again before it is cleaned. Then, or after `log.cleaner.backoff.ms` if no
+log was due, the next round begins.
 
-A job is not valid any more once its log was deleted, truncated, made non-compacted or lost with
-its disk: the worker is told to stop, and what it still reports is thrown away. While a job is
-valid, retention leaves the log alone.
+A job becomes invalid when its log is deleted, truncated, no longer compacted, or offline: the
+worker gets a stop command, and its further messages are ignored. While a job is valid, retention
+deletes no segments of the log.
 
 Everything before `CleaningState.first_dirty_offset` is clean. It is written to the directory's
-`cleaner-offset-checkpoint` after the directory of the log was synced: otherwise a crash might
-bring back the old segments, and they would count as clean.
+`cleaner-offset-checkpoint` after the directory of the log was synced: otherwise the old segments
+might be back after a crash and count as clean.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Job:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the log still is what the item says."""
+        """Whether the log still matches the work item."""
         log = self.log
         return (
             not log.is_deleted
@@ -139,14 +139,14 @@ class LogCleaner:
     def start(self) -> None:
         """Read the checkpoints; the logs are loaded.
 
-        A checkpoint that cannot be used makes its logs wholly dirty, no more.
+        If a checkpoint cannot be used, its logs count as entirely dirty.
         """
         for directory in self._manager.online_directories:
             path = directory.file(names.CLEANER_CHECKPOINT)
             try:
                 offsets = read_offsets(self._manager.storage.file_system, path)
             except DamagedFile as error:
-                logger.error("what was compacted is not known: %s", error)
+                logger.error("cannot read which parts of the logs are compacted: %s", error)
                 continue
             except OSError as error:
                 directory.fail("could not read a checkpoint", error)
@@ -155,7 +155,7 @@ class LogCleaner:
                 log.cleaning.cleaned_to(offsets.get(log.topic_partition, NEVER_CLEANED))
 
     def stop(self) -> None:
-        """End the workers; what they were at is begun anew next time."""
+        """End the workers; unfinished work starts again after the next start."""
         for slot in self._slots:
             if slot.child is not None:
                 slot.child.kill()
@@ -193,7 +193,7 @@ class LogCleaner:
         return max(0, self._next_look_ms - now_ms)
 
     def _fit_slots(self) -> None:
-        """As many as `log.cleaner.threads` says; one that is busy stays until it is done."""
+        """Adjust the slots to `log.cleaner.threads`; a busy slot is kept until its work is done."""
         wanted = self._manager.config.log_cleaner_threads
         while len(self._slots) < wanted:
             self._slots.append(Slot())
@@ -233,7 +233,7 @@ class LogCleaner:
         self.statistics.looked(manager.storage.clock.now_ms(), dirtiest)
 
     def _examine(self, log: PartitionLog) -> Cleanable | None:
-        """The parts of a log; None if it cannot be cleaned."""
+        """Return the parts of a log; None if it cannot be cleaned."""
         if log.directory.is_offline or not self._schedule.is_open(log.topic_partition):
             return None
         try:
@@ -249,7 +249,7 @@ class LogCleaner:
         if cleanable.was_reset:
             if not log.config.is_deleted:
                 logger.warning(
-                    "%s was compacted up to %d, which it does not hold: all of it counts as dirty",
+                    "%s was compacted up to offset %d, not in the log: all of it counts as dirty",
                     log.topic_partition,
                     log.cleaning.first_dirty_offset,
                 )
@@ -398,7 +398,7 @@ class LogCleaner:
             return
         if message.lacks_room:
             partition = job.log.topic_partition
-            logger.warning("%s stays uncompacted for now: %s", partition, message.reason)
+            logger.warning("%s is not compacted in this round: %s", partition, message.reason)
         elif message.is_device:
             job.log.partition_directory.fail("compact", OSError(message.reason))
         else:
@@ -414,7 +414,7 @@ class LogCleaner:
             logger.error("%s is left uncompacted from now on", partition)
 
     def _give_up(self, job: Job) -> None:
-        """Remove what the worker may have left; it is not at work on it any more."""
+        """Remove the files that the worker may have left; it does not work on them any more."""
         log = job.log
         log.cleaning.end()
         if job.remaining and not log.is_deleted and not log.directory.is_offline:
@@ -426,7 +426,7 @@ class LogCleaner:
                 log.partition_directory.fail("remove files of", error)
 
     def _share(self) -> float:
-        """The rate of each worker that is busy."""
+        """The rate of each busy worker."""
         busy = sum(1 for slot in self._slots if slot.job is not None)
         return self._manager.config.log_cleaner_io_max_bytes_per_second / max(1, busy)
 
@@ -449,12 +449,12 @@ class LogCleaner:
                 )
 
     def _on_checkpoint(self, directory: LogDirectory, error: BaseException | None) -> None:
-        """The checkpoint was written; if not, it is tried again."""
+        """The checkpoint was written, or has to be written again after an error."""
         if error is not None:
             self._unwritten[directory] = None
 
     def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
-        """A new log begins: what the checkpoint may say is of one of its name that was deleted.
+        """Remove a new log's name from the checkpoint, which may have an entry of a deleted log.
 
         Raises:
             OSError: the device failed.

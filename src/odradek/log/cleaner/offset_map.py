@@ -1,12 +1,12 @@
-"""For each key of the uncompacted part of a log, where it was written last.
+"""Maps each key of the uncompacted part of a log to the last batch that has it.
 
-The value is the base offset of the batch, one object for all keys of the batch: that takes a
-third less memory than an offset for each key, and lets whole batches be added at once. Of two
-records with the same key in one batch the later one wins; who goes through the batch sees that.
+The value is the base offset of the batch, one object for all keys of the batch: this takes a third
+less memory than an offset for each key, and adds whole batches in one call. Of two records with the
+same key in one batch, the later one is kept; the caller that iterates over the batch handles this.
 
-Keys are kept as they are up to 32 bytes, longer ones as a digest of 33 (so that no key can be
-mistaken for a digest). The map is bounded by an estimate of its memory; when it is full the
-round of cleaning ends at that offset, and another goes on from there.
+Keys of up to 32 bytes are stored unchanged, longer ones as a digest of 33 bytes (so that a key
+never equals a digest). The map is bounded by an estimate of its memory; when it is full, the round
+of cleaning ends at that offset, and the next round continues there.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ KEY_SIZE_MAX: Final = 32
 _DIGEST_SIZE = KEY_SIZE_MAX + 1
 
 _ENTRY_BYTES = 48 + 16
-"""A slot of a dict, on average over its growth, and a place in `OffsetMap.last_keys`."""
+"""Bytes of an entry: a dict slot, averaged over its growth, and an item in `OffsetMap.last_keys`.
+"""
 _OBJECT_BYTES = 33
-"""A bytes object without its content."""
+"""Size of a bytes object without its content."""
 _INTEGER_BYTES = 32
 _ENTRY_BYTES_MAX = _ENTRY_BYTES + _OBJECT_BYTES + _DIGEST_SIZE + _INTEGER_BYTES
 
 
 def digest(key: bytes) -> bytes:
-    """What stands for a key of more than `KEY_SIZE_MAX` bytes."""
+    """Return the digest that replaces a key of more than `KEY_SIZE_MAX` bytes."""
     return blake2b(key, digest_size=_DIGEST_SIZE).digest()
 
 
@@ -47,23 +48,23 @@ class OffsetMap:
         self.bases: dict[bytes, int] = {}
         """Key or digest -> base offset of the last batch that has it."""
         self.latest_offset = -1
-        """All keyed records up to here are in the map, or aborted."""
+        """All keyed records up to this offset are in the map, or aborted."""
 
     def __len__(self) -> int:
         return len(self.bases)
 
     @property
     def utilization(self) -> float:
-        """How full it is, from 0 to 1."""
+        """The used fraction of the map, from 0 to 1."""
         return min(1.0, self._bytes / self._bytes_max)
 
     @property
     def base_of(self) -> Callable[[bytes | None], int | None]:
-        """A function from a key to its value, as fast as there is one."""
+        """The fastest function that maps a key to its value."""
         return self.bases.get  # type: ignore[return-value]
 
     def add_batch(self, keys: list[bytes], base_offset: int) -> bool:
-        """The keys of a whole batch; False, and nothing is changed, if they may not fit."""
+        """Add the keys of a whole batch; return False, and change nothing, if they may not fit."""
         count = len(self.bases)
         if (
             count + len(keys) > self._entries_max
@@ -80,8 +81,8 @@ class OffsetMap:
     def last_keys(self) -> dict[int, list[bytes]] | None:
         """Base offset of a batch -> the keys whose last record it has.
 
-        Batches without such a key are left out. None if there are so many batches that this would
-        not be small beside the map.
+        Batches without such a key are left out. None if there are so many batches that the result
+        would need much memory compared to the map.
         """
         found: dict[int, list[bytes]] = {}
         batches_max = len(self.bases) // 8
@@ -96,7 +97,7 @@ class OffsetMap:
         return found
 
     def add(self, key: bytes, base_offset: int) -> bool:
-        """One key; False, and nothing is changed, if the map is full."""
+        """Add one key; return False, and change nothing, if the map is full."""
         if len(self.bases) >= self._entries_max or self._bytes >= self._bytes_max:
             return False
         if key not in self.bases:

@@ -1,11 +1,11 @@
-"""Decides, from facts about a log, which part of it may be cleaned and whether it is worth it.
+"""Decides, from facts about a log, which part of it may be cleaned and whether it is due.
 
     log start ... first dirty offset ... first uncleanable offset ... log end
         | clean: cleaned before      | dirty: to be cleaned     | not yet
 
-Never cleaned are the active segment, what is not below the last stable offset (and so the high
-watermark), and, from the first segment on that has a record younger than
-`min.compaction.lag.ms`, all that follows.
+Not cleaned are the active segment, offsets at or above the last stable offset (which is not above
+the high watermark), and all segments from the first one that has a record younger than
+`min.compaction.lag.ms`.
 
 A log is cleaned when the dirty part is more than `min.cleanable.dirty.ratio` of both parts, or
 when it has a record older than `max.compaction.lag.ms`; the log with the largest ratio comes
@@ -27,13 +27,13 @@ class SegmentFacts(NamedTuple):
     base_offset: int
     size: int
     first_timestamp: int
-    """The largest one of the first batch; not above 0 if there is none, or nobody asks."""
+    """Largest timestamp of the first batch; 0 or negative if there is none or it is not needed."""
     largest_timestamp: int
-    """The time of the youngest record, or of the file where records have none."""
+    """Timestamp of the newest record; the file's modification time if records have none."""
 
 
 class LogFacts(NamedTuple):
-    """What the decision goes by; `segments` are all but the active one, oldest first."""
+    """Input of the decision; `segments` are all but the active one, oldest first."""
 
     segments: Sequence[SegmentFacts]
     active_base_offset: int
@@ -42,7 +42,7 @@ class LogFacts(NamedTuple):
     log_end_offset: int
     last_stable_offset: int
     cleaned_to: int
-    """The offset up to which former rounds have come, or `NEVER_CLEANED`."""
+    """The offset up to which previous rounds have cleaned, or `NEVER_CLEANED`."""
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     min_dirty_ratio: float
@@ -59,7 +59,7 @@ class Cleanable(NamedTuple):
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
-    """How long ago `max.compaction.lag.ms` was over for the oldest record; 0 if it is not."""
+    """Milliseconds by which the oldest record exceeds `max.compaction.lag.ms`; 0 if it does not."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -68,12 +68,12 @@ class Cleanable(NamedTuple):
         return self.dirty_bytes / total if total else 0.0
 
     def is_due(self, min_dirty_ratio: float) -> bool:
-        """Whether it is to be cleaned."""
+        """Whether the log should be cleaned."""
         return (self.overdue_ms > 0 and self.dirty_bytes > 0) or self.dirty_ratio > min_dirty_ratio
 
 
 def find_cleanable(facts: LogFacts, now_ms: int) -> Cleanable:
-    """Part the log into what is clean, what is dirty, and what has to wait."""
+    """Divide the log into its clean, dirty and not yet cleanable parts."""
     first_dirty = facts.cleaned_to
     was_reset = False
     if first_dirty == NEVER_CLEANED:

@@ -1,11 +1,11 @@
-"""One round of cleaning over one log: what the worker does, against a file system.
+"""One round of cleaning over one log, as the worker performs it.
 
 1. The keys of the uncleaned part go into the map, until the part ends or the map is full.
-2. All segments up to there are copied, group by group, without what the rules let go; each new
-   segment is reported as soon as it is whole.
+2. All segments up to there are copied, group by group, without the records that the rules remove;
+   each new segment is reported when it is complete.
 
-Nothing is changed but `.cleaned` files. Segments that may be cleaned are never written to by the
-serving process; should they vanish, the item is not valid any more and its result not used.
+Nothing is changed but `.cleaned` files. The serving process never writes to segments that may be
+cleaned; if it deletes them, the work item is invalid and its result is not used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from odradek.records.compression import decompress
 
 @dataclass(slots=True)
 class Tally:
-    """What a round has done so far."""
+    """Counters of a round."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -44,7 +44,7 @@ class Tally:
 
 class Round:
     """See the module. `pause(bytes)` is called for all that is read and written: it may wait, and
-    it may raise to give the round up."""
+    may raise to stop the round."""
 
     def __init__(self, file_system: FileSystem, item: WorkItem, pause: OnBytes) -> None:
         self._file_system = file_system
@@ -55,11 +55,11 @@ class Round:
         self.tally = Tally()
 
     def run(self, replaced: Callable[[Replaced], None]) -> int:
-        """Do the round; the offset up to which the log is clean then.
+        """Perform the round; return the offset up to which the log is then clean.
 
         Raises:
-            DamagedFile: a segment holds something else than valid batches.
-            RecordsError: a batch does.
+            DamagedFile: a segment contains an invalid batch.
+            RecordsError: a batch contains an invalid record.
             OSError: the device failed.
         """
         item = self._item
@@ -104,7 +104,7 @@ class Round:
             self.map.latest_offset = (item.end_offset if is_last else bases[number + 1]) - 1
 
     def _add(self, batch: RecordBatch, transactions: Transactions) -> bool:
-        """Take a batch into the map; False if it is full."""
+        """Add a batch to the map; return False if the map is full."""
         start = self._item.first_dirty_offset
         if batch.is_control:
             transactions.on_control(batch)
@@ -122,7 +122,7 @@ class Round:
         return True
 
     def _add_slowly(self, batch: RecordBatch, payload: bytes) -> bool:
-        """Record by record: the first batch, whose first part may be clean, or the last one."""
+        """Add record by record: the first batch, which may be partly clean, or the last one."""
         start = self._item.first_dirty_offset
         position = 0
         for _ in range(batch.count):
@@ -142,7 +142,7 @@ class Round:
     def _copy(
         self, group: list[SegmentSizes], rules: BatchFilter, transactions: Transactions
     ) -> int:
-        """Write the segment that replaces a group; its size."""
+        """Write the segment that replaces a group; return its size."""
         item = self._item
         base_offset = group[0].base_offset
         kept_before = len(transactions.retained)
@@ -176,7 +176,7 @@ class Round:
     def _batches(
         self, base_offset: int, size: int, from_offset: int | None = None
     ) -> Iterator[RecordBatch]:
-        """The batches of a segment, perhaps only those from near an offset on."""
+        """Yield the batches of a segment, all or from a position near an offset."""
         position = 0
         if from_offset is not None and from_offset > base_offset:
             position = self._position_before(base_offset, size, from_offset)

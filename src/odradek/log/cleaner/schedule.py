@@ -1,8 +1,8 @@
-"""Which log is cleaned next, and which ones are left alone. Decides only.
+"""Decides which log is cleaned next, and which ones are not cleaned.
 
-- Logs that are due are offered, each with the dirty part of it; the dirtiest is taken first.
-- A log whose data cannot be cleaned is uncleanable until it is deleted or the node starts anew.
-  So is one over which the worker has died twice.
+- Logs that are due are offered with their dirty ratio; the dirtiest is taken first.
+- A log whose data cannot be cleaned is uncleanable until it is deleted or the node restarts. So is
+  a log during whose cleaning the worker has died twice.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Schedule:
         self._due: list[tuple[float, TopicPartition]] = []
         self._deaths: dict[TopicPartition, int] = {}
         self.uncleanable: dict[TopicPartition, str] = {}
-        """The log directory of each."""
+        """The log directory of each uncleanable log."""
 
     def __len__(self) -> int:
         return len(self._due)
 
     def begin(self) -> None:
-        """A new look at all logs: what was offered before is out of date."""
+        """Begin a new round: drop the previous offers."""
         self._due.clear()
 
     def is_open(self, partition: TopicPartition) -> bool:
@@ -36,7 +36,7 @@ class Schedule:
         return partition not in self.uncleanable
 
     def offer(self, partition: TopicPartition, dirty_ratio: float) -> None:
-        """The log is due."""
+        """Add a log that is due."""
         if self.is_open(partition):
             heappush(self._due, (-dirty_ratio, partition))
 
@@ -54,7 +54,7 @@ class Schedule:
         self._deaths.pop(partition, None)
 
     def died(self, partition: TopicPartition, directory: str) -> bool:
-        """The worker died over the log; True if that was once too often."""
+        """The worker died while cleaning the log; return True if the log is now uncleanable."""
         self._deaths[partition] = self._deaths.get(partition, 0) + 1
         if self._deaths[partition] < DEATHS_MAX:
             return False
@@ -62,7 +62,7 @@ class Schedule:
         return True
 
     def keep(self, is_here: Callable[[TopicPartition], bool]) -> None:
-        """Forget logs that are gone."""
+        """Forget logs that do not exist any more."""
         for known in (self._deaths, self.uncleanable):
             for partition in [each for each in known if not is_here(each)]:
                 del known[partition]

@@ -1,6 +1,7 @@
 """Reads the batches of a segment, in large pieces, and checks their checksums.
 
-A damaged batch must not be copied: it would be given a new checksum, and be wrong for ever.
+A damaged batch must not be copied: it would get a new checksum, and the damage could not be
+detected any more.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from odradek.records.errors import CorruptBatch
 PIECE_MIN = 65_536
 
 OnBytes = Callable[[int], None]
-"""Told how many bytes were read or written: to throttle, and to stop in between."""
+"""Called with the number of bytes read or written: to throttle, and to stop."""
 
 
 def read_batches(
@@ -31,10 +32,10 @@ def read_batches(
 ) -> Iterator[RecordBatch]:
     """The batches of the first `size` bytes of a `.log` file, from a batch's position on.
 
-    A batch is valid until the next one is asked for.
+    A batch is valid until the next one is requested.
 
     Raises:
-        DamagedFile: there is something else; the message names the place.
+        DamagedFile: the file contains something else; the message names the position.
         OSError: the device failed.
     """
     piece_bytes = max(piece_bytes, PIECE_MIN)

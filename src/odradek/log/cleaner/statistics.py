@@ -1,4 +1,4 @@
-"""What the cleaner has done, for metrics (those of Apache Kafka's `LogCleaner` and its manager)."""
+"""Statistics of the cleaner for metrics (those of Apache Kafka's `LogCleaner` and its manager)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.log.cleaner.work import Done
 
 
 class CleanerStatistics:
-    """See the module; all of the last round over a log unless it says otherwise."""
+    """See the module. Values are those of the last round over a log unless stated otherwise."""
 
     __slots__ = (
         "bytes_read",
@@ -22,22 +22,22 @@ class CleanerStatistics:
 
     def __init__(self, now_ms: int) -> None:
         self.last_look_ms = now_ms
-        """When all logs were last looked at."""
+        """When all logs were last examined."""
         self.max_dirty_ratio = 0.0
-        """Of the dirtiest log, then."""
+        """Dirty ratio of the dirtiest log at that time."""
         self.map_utilization = 0.0
         self.elapsed_ms = 0
         self.bytes_read = 0
         self.bytes_written = 0
         self.max_compaction_delay_ms = 0
-        """By how much the log was beyond `max.compaction.lag.ms`."""
+        """Time by which the log exceeded `max.compaction.lag.ms`."""
         self.rounds = 0
         """Since the start."""
         self.deaths = 0
         """Of workers, since the start."""
 
     def looked(self, now_ms: int, max_dirty_ratio: float) -> None:
-        """All logs were looked at."""
+        """Record that all logs were examined."""
         self.last_look_ms = now_ms
         self.max_dirty_ratio = max_dirty_ratio
 
@@ -50,7 +50,7 @@ class CleanerStatistics:
         self.deaths += 1
 
     def cleaned(self, done: Done) -> None:
-        """A round over a log is done."""
+        """Record a completed round."""
         self.rounds += 1
         self.map_utilization = done.map_utilization
         self.elapsed_ms = done.elapsed_ms

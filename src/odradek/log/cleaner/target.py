@@ -1,7 +1,7 @@
-"""Writes a segment that is to replace others, with its indexes, under the suffix `.cleaned`.
+"""Writes a segment that will replace others, with its indexes, under the suffix `.cleaned`.
 
-The files are whole, and synced with their names, when `finish` returns; until the serving process
-renames them they are worthless, and the loader of logs removes them.
+When `finish` returns, the files are complete, and their contents and names are synced. Until the
+serving process renames them they are not used, and the loader of logs removes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.log.transaction_index import ENTRY, VERSION, AbortedTransaction
 
 
 class CleanedSegment:
-    """See the module. `close` it in any case."""
+    """See the module. Always call `close`."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class CleanedSegment:
             self._on_write(written)
 
     def finish(self, aborted: Sequence[AbortedTransaction], modified_ms: int) -> int:
-        """Write what is left, and the indexes, and sync all; the size of the segment.
+        """Write the rest and the indexes, and sync; return the size of the segment.
 
         `modified_ms`: when the newest of the replaced files was changed.
 
@@ -89,7 +89,7 @@ class CleanedSegment:
         return self._writer.size
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._writer.close()
         self._file_system.close(self._descriptor)
 

@@ -1,8 +1,8 @@
-"""Which batches belong to aborted transactions, and which markers are still needed.
+"""Tracks which batches belong to aborted transactions, and which markers are still needed.
 
-The cleaner goes through a log from its beginning and tells of every batch. A batch of an aborted
-transaction goes at once. A marker is needed as long as a batch of its transaction is there; then
-it is treated like a tombstone. (Apache Kafka's `CleanedTransactionMetadata`.)
+The cleaner reads a log from its beginning and reports every batch. A batch of an aborted
+transaction is removed immediately. A marker is needed while the log contains a batch of its
+transaction; then it is treated like a tombstone. (Apache Kafka's `CleanedTransactionMetadata`.)
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class _Aborted:
 
 
 class Transactions:
-    """See the module. `aborted` are all that concern the offsets to come."""
+    """See the module. `aborted` are all aborted transactions of the offsets that follow."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._pending = [(each.first_offset, each) for each in aborted]
         heapify(self._pending)
         self._aborted: dict[int, _Aborted] = {}
-        """Producer id -> its aborted transaction that has begun."""
+        """Producer id -> its aborted transaction that contains the current offset."""
         self._committed: set[int] = set()
         """Producer ids with batches of a transaction that was not aborted."""
         self.retained: list[AbortedTransaction] = []
-        """Aborted transactions whose marker stays because batches were there, oldest first."""
+        """Aborted transactions whose marker is kept because they had batches, oldest first."""
 
     def on_data(self, batch: RecordBatch) -> bool:
-        """A batch that is no control batch; True if its transaction was aborted."""
+        """Process a data batch; return True if its transaction was aborted."""
         if self._pending:
             self._begin(batch.last_offset)
         if not batch.is_transactional:
@@ -54,15 +54,15 @@ class Transactions:
         return True
 
     def on_control(self, batch: RecordBatch) -> bool:
-        """A control batch; True if no batch of its transaction was there.
+        """Process a control batch; return True if its transaction has no batches left.
 
         Raises:
-            InvalidRecords: it holds something else than control records.
+            InvalidRecords: it contains other than control records.
         """
         self._begin(batch.last_offset)
         record = next(iterate_records(batch), None)
         if record is None:
-            return True  # emptied in a former round
+            return True  # emptied in a previous round
         kind = control_type(record)
         if kind is ControlType.COMMIT:
             if batch.producer_id in self._committed:
@@ -78,7 +78,7 @@ class Transactions:
         return False
 
     def _begin(self, offset: int) -> None:
-        """Transactions that begin at `offset` or before it."""
+        """Start the transactions whose first offset is not above `offset`."""
         while self._pending and self._pending[0][0] <= offset:
             _, transaction = heappop(self._pending)
             self._aborted.setdefault(transaction.producer_id, _Aborted(transaction))

@@ -1,15 +1,15 @@
 """Finds keys in the bytes of records, without building a record.
 
-Every record of a log passes here once or twice in each round of cleaning: the speed of
-compaction depends on it. Varints are read in place; of each record only the length, the key, and
-whether there is a value are looked at.
+Every record is read here once or twice in each round of cleaning, so the speed of compaction
+depends on it. Varints are read in place; only the length of a record, its key, and whether it has a
+value are decoded.
 
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     | key length varint | key | value length varint | value | headers
 
-Interpreted, records of one shape (equally long, with keys of one length) are found together: when
-two in a row are equally long, `_same_shape` tells how many more follow, by comparing columns of
-bytes; the keys of these are taken without reading the varints of each.
+Without compilation, records of one shape (with equal record and key lengths) are processed
+together: when two consecutive records are equally long, `_same_shape` counts how many more follow,
+by comparing columns of bytes; their keys are read without decoding the varints of each.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SHORT_MAX: Final = KEY_SIZE_MAX << 1
 _TOMBSTONE: Final = 1
 """The length -1 as a varint."""
 _RUN_MIN: Final = 16
-"""With fewer records left it does not pay to look for a shape."""
+"""With fewer records left, the search for a shape costs more than it saves."""
 _TRIES: Final = 0 if COMPILED else 3
-"""How often in a batch two equally long records are taken for a sign of more."""
+"""Maximum number of searches for a shape in a batch."""
 _CONTINUES = bytes(byte >> 7 for byte in range(256))
 """For a byte of a varint: 1 if another one follows."""
 
@@ -42,18 +42,18 @@ class Walked(NamedTuple):
     """The records of a batch, in lists of the same length."""
 
     keys: list[bytes | None]
-    """As the offset map has them."""
+    """The keys in the form of the offset map."""
     starts: list[int]
-    """Where each record begins in the bytes; the next one begins where it ends."""
+    """The position where each record begins; it ends where the next one begins."""
     tails: list[int]
-    """Where the length of each value stands; of records without a key, anywhere."""
+    """The position of the length of each value; undefined for records without a key."""
 
 
 def walk(data: bytes, count: int) -> Walked:
     """The `count` records that `data` consists of.
 
     Raises:
-        DamagedFile: there is something else than records, or more or fewer of them.
+        DamagedFile: `data` is not exactly `count` valid records.
     """
     keys: list[bytes | None] = []
     starts: list[int] = []
@@ -123,7 +123,7 @@ def _walk(
 
 
 class _Shape(NamedTuple):
-    """Where things stand in a record."""
+    """Positions of the fields in a record."""
 
     size: int
     timestamp_at: int
@@ -166,7 +166,7 @@ class Survivors(NamedTuple):
 
     spans: list[tuple[int, int]]
     have_tombstone: bool
-    """One of them has no value."""
+    """Whether one of them has no value."""
 
 
 def survivors(
@@ -178,8 +178,8 @@ def survivors(
 ) -> Survivors:
     """Which of the records of a batch are kept: the last of each key, and no others.
 
-    `base_of(key)` is the base offset of the last batch with the key. The batch lies wholly in
-    what the map knows.
+    `base_of(key)` is the base offset of the last batch with the key. The whole batch must be in the
+    range of the map.
 
     Raises:
         DamagedFile: see `walk`.
@@ -194,7 +194,7 @@ def survivors(
             kept.pop(latest.get(keys[number], -1), None)
             latest[keys[number]] = number
         elif keys[number] is None:
-            continue  # it has no place in a compacted log
+            continue  # a compacted log keeps no record without a key
         is_tombstone = data[tails[number]] == _TOMBSTONE
         if not (is_tombstone and drop_tombstones):
             kept[number] = is_tombstone
@@ -203,17 +203,17 @@ def survivors(
 
 
 class Fields(NamedTuple):
-    """What the rare cases need of one record."""
+    """The fields of one record that rare cases need."""
 
     start: int
     end: int
     timestamp_delta: int
     offset_delta: int
     key: bytes | None
-    """As the offset map has it."""
+    """The key in the form of the offset map."""
     is_tombstone: bool
     after_timestamp: int
-    """Where the bytes behind the timestamp begin."""
+    """The position after the timestamp."""
 
 
 def fields_at(data: bytes, start: int) -> Fields:

@@ -1,4 +1,4 @@
-"""What the serving process and the cleaning process tell one another: a JSON document a line.
+"""The messages between the serving and the cleaning process: one JSON document per line.
 
 To the worker: `{"clean": {...}}`, `{"rate": bytes per second}`, `{"stop": number}`.
 From the worker: `{"replaced": {...}}` for each new segment, then `{"done": {...}}`; or
@@ -14,18 +14,18 @@ from typing import Any
 
 @dataclass(slots=True)
 class WorkItem:
-    """One round over one log, as it was when the item was made."""
+    """One round over one log, as the log was when the item was created."""
 
     number: int
     directory: str
-    """That of the partition."""
+    """The directory of the partition."""
     segments: list[tuple[int, int]]
-    """(base offset, bytes) of those that may be cleaned, oldest first."""
+    """(base offset, bytes) of the segments that may be cleaned, oldest first."""
     later_segments: list[int]
-    """Base offsets of those behind them: markers of transactions may lie there."""
+    """Base offsets of the segments after them, which may contain markers of transactions."""
     first_dirty_offset: int
     end_offset: int
-    """The first one that may not be cleaned; where a segment begins."""
+    """The first offset that may not be cleaned; the base offset of a segment."""
     producers: list[tuple[int, int, int]]
     """(producer id, offset of its last batch with records or -1, epoch)"""
     now_ms: int
@@ -46,17 +46,17 @@ class Replaced:
 
     number: int
     old: list[int]
-    """Base offsets of those that it replaces; its own is the first."""
+    """Base offsets of the segments that it replaces; its own is the first."""
     size: int
 
 
 @dataclass(slots=True)
 class Done:
-    """The item is done: what has been cleaned, and what it took."""
+    """The item is done: the cleaned range, and statistics."""
 
     number: int
     next_offset: int
-    """All before it is clean."""
+    """All offsets below are clean."""
     bytes_read: int
     bytes_written: int
     records_read: int
@@ -67,7 +67,7 @@ class Done:
 
 @dataclass(slots=True)
 class Failed:
-    """The item was given up."""
+    """The item has failed."""
 
     number: int
     reason: str
@@ -88,33 +88,33 @@ _KINDS: dict[str, type[Replaced | Done | Failed]] = {
 
 
 def encode(message: Message) -> bytes:
-    """A line from the worker."""
+    """Encode a message of the worker as a line."""
     return _line({type(message).__name__.lower(): asdict(message)})
 
 
 def decode(line: bytes) -> Message:
-    """What a line from the worker says."""
+    """Decode a line of the worker."""
     [(kind, fields)] = json.loads(line).items()
     return _KINDS[kind](**fields)
 
 
 def encode_item(item: WorkItem) -> bytes:
-    """A line that gives work."""
+    """Encode a work item as a line."""
     return _line({"clean": asdict(item)})
 
 
 def encode_rate(rate: float) -> bytes:
-    """A line that changes how fast the worker may go."""
+    """Encode a change of the worker's rate as a line."""
     return _line({"rate": rate})
 
 
 def encode_stop(number: int) -> bytes:
-    """A line that takes an item back."""
+    """Encode the cancellation of an item as a line."""
     return _line({"stop": number})
 
 
 def decode_item(fields: dict[str, Any]) -> WorkItem:
-    """The work of a line."""
+    """Decode the work item of a line."""
     pairs = [(base, size) for base, size in fields["segments"]]
     producers = [(producer, offset, epoch) for producer, offset, epoch in fields["producers"]]
     return WorkItem(**{**fields, "segments": pairs, "producers": producers})

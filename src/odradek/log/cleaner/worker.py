@@ -1,8 +1,8 @@
 """The process that cleans: `python -m odradek.log.cleaner.worker`, started by the node on demand.
 
 It receives commands from the node and sends messages back (`work`), runs with low priority, and
-ends with the node. It never removes or renames anything but `.cleaned` files, and once the node
-has gone not even these, because another node may use the directory by then.
+ends with the node. It never removes or renames other than `.cleaned` files. After the node has
+ended it does not touch even these, because another node may use the directory.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from odradek.log.errors import DamagedFile, is_for_room
 from odradek.records.errors import RecordsError
 
 _POLL_BYTES = 1 << 20
-"""Commands are looked for after so many bytes."""
+"""Commands are read after this many bytes."""
 _POLL_MS = 1000.0
-"""Commands are looked for at least so often while the rate makes the worker wait."""
+"""Commands are read at least this often while the rate makes the worker wait."""
 _BURST_MS = 300
-"""Time that was not used may be caught up with at most so much."""
+"""Maximum unused time for which the worker may exceed its rate later."""
 
 
 class StoppedByNode(Exception):
-    """The node has taken the item back."""
+    """The node has cancelled the item."""
 
 
 class Worker:
-    """See the module. `take` is given what the node sends, `work` does what is to be done."""
+    """See the module. `take` reads the node's commands, `work` processes the items."""
 
     def __init__(self, file_system: FileSystem, clock: Clock, parent: Parent) -> None:
         self._file_system = file_system
@@ -52,17 +52,17 @@ class Worker:
         self._current = -1
         self._rate = float("inf")
         self._free_at_ms = 0.0
-        """When the bytes so far will be within the rate."""
+        """The time at which the bytes so far comply with the rate."""
         self._unpolled = 0
 
     def take(self, data: bytes) -> None:
-        """Read the commands of the node; a part of one is kept until the rest comes."""
+        """Read the commands of the node; an incomplete command is kept until the rest arrives."""
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             self._obey(json.loads(line))
 
     def work(self) -> None:
-        """Do all items, and those that come meanwhile."""
+        """Process all items, including those that arrive meanwhile."""
         while self._items:
             item = self._items.popleft()
             if item.number in self._stopped:
@@ -106,7 +106,7 @@ class Worker:
         self._current = -1
 
     def _pause(self, count: int) -> None:
-        """So many bytes were read or written: wait if that was too fast."""
+        """Account for bytes that were read or written; wait if that was too fast."""
         self._unpolled += count
         if self._rate < 1e300:
             earliest_ms = self._clock.monotonic_ms() - _BURST_MS
@@ -117,7 +117,7 @@ class Worker:
             self._poll(0)
 
     def _poll(self, wait_ms: float) -> None:
-        """Take the commands that are there, or come in so many milliseconds."""
+        """Read the commands that are available or arrive within the timeout."""
         self._unpolled = 0
         while data := self._parent.receive(wait_ms):
             self.take(data)
@@ -144,7 +144,7 @@ def main() -> None:
     """Work until the node ends."""
     ignore_interrupts()
     lower_priority()
-    gc.disable()  # there are no cycles, and a collection would look at a million keys
+    gc.disable()  # there are no cycles, and a collection would scan a million keys
     parent = PipeParent()
     worker = Worker(OsFileSystem(), SystemClock(), parent)
     while True:
