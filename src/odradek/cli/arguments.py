@@ -1,6 +1,6 @@
-"""Arguments that several commands take: names of topics and groups, partitions, settings.
+"""Arguments of several commands: names of topics and groups, partitions, settings.
 
-Names are completed by asking the cluster, briefly and without complaint if it does not answer.
+Shell completion requests names from the cluster, with a short timeout; errors are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PARTITIONS_MAX = 1_000_000
 def completing(
     names: Callable[[Cluster], Iterable[str]],
 ) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A completion with those names of the cluster that begin so; none if it does not answer."""
+    """Return a completion of names in the cluster; it has none if the cluster does not respond."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         from odradek.client.errors import ClientError
@@ -68,7 +68,7 @@ def group_argument(**attributes: Any) -> Callable[[Any], Any]:
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
-    """`name=value` words as a dictionary.
+    """Parse `name=value` words into a dictionary.
 
     Raises:
         UsageError: a word without `=`, or a name given twice.
@@ -88,7 +88,7 @@ def parse_numbers(text: str) -> list[int]:
     """`0,2-4` -> 0, 2, 3, 4.
 
     Raises:
-        UsageError: it is not of that form.
+        UsageError: the text does not have this form.
     """
     numbers: list[int] = []
     for part in text.split(","):
@@ -105,10 +105,10 @@ def parse_numbers(text: str) -> list[int]:
 def select_partitions(
     cluster: Cluster, topics: Iterable[str], only: Sequence[int] | None = None
 ) -> list[TopicPartition]:
-    """The partitions of topics; a word `topic:0,2` or `only` picks some of them.
+    """Return the partitions of topics; `topic:0,2` or `only` selects some of them.
 
     Raises:
-        NoSuchTopicError: no such topic or partition.
+        NoSuchTopicError: there is no such topic or partition.
         UsageError: a word is malformed.
     """
     from odradek.client.errors import NoSuchTopicError

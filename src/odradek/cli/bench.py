@@ -1,9 +1,9 @@
-"""`odradek bench`: a quick look at what a running broker does with our client.
+"""`odradek bench`: a quick measurement of a running broker with our client.
 
-Three parts, each as long as `--duration`: produce as fast as possible, read it all back, and
-send single records to a waiting consumer for the end-to-end latency. One process, one thread: it
-often measures this client rather than the broker. The comparison with Apache Kafka, by other
-clients, is in `bench/`.
+It has three parts, each as long as `--duration`: produce as fast as possible, consume all of it,
+and send single records to a waiting consumer to measure end-to-end latency. It uses one process and
+one thread, so it often measures this client rather than the broker. The comparison with Apache
+Kafka, by other clients, is in `bench/`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ _LATENCY_WAIT_MS = 5_000
 
 
 @click.command()
-@click.option("--topic", metavar="TOPIC", help="An existing topic; else one is made and deleted.")
+@click.option(
+    "--topic", metavar="TOPIC", help="An existing topic; by default one is created and deleted."
+)
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, metavar="N")
 @click.option(
     "--size", type=click.IntRange(0), default=1000, show_default=True, metavar="BYTES",
-    help="Of a record's value.",
+    help="Size of a record's value.",
 )  # fmt: skip
 @click.option(
     "--batch-size", type=click.IntRange(1), default=65_536, show_default=True, metavar="BYTES"
@@ -52,7 +54,10 @@ _LATENCY_WAIT_MS = 5_000
 )
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option(
-    "--duration", type=DURATION, default=3000, help="Of each part, as 10s.  [default: 3s]"
+    "--duration",
+    type=DURATION,
+    default=3000,
+    help="Duration of each part, such as 10s.  [default: 3s]",
 )
 @json_option
 @cluster_options
@@ -105,7 +110,7 @@ def bench(
 
 
 class _Result:
-    """What a part has measured; `latencies_ms` may be empty."""
+    """The measurements of one part; `latencies_ms` may be empty."""
 
     def __init__(
         self, name: str, records: int, size: int, seconds: float, latencies_ms: Sequence[float]
@@ -117,7 +122,7 @@ class _Result:
         self.percentiles = {p: _percentile(ordered, p) for p in _PERCENTILES if ordered}
 
     def row(self) -> list[object]:
-        """For people."""
+        """The result as a row of text."""
         return [
             self.name,
             f"{self.records_per_second:,.0f}",
@@ -129,7 +134,7 @@ class _Result:
         ]
 
     def as_json(self) -> dict[str, object]:
-        """For machines."""
+        """The result as JSON."""
         return {
             "records_per_second": round(self.records_per_second, 1),
             "bytes_per_second": round(self.bytes_per_second),
@@ -143,7 +148,7 @@ def _percentile(ordered: Sequence[float], percent: int) -> float:
 
 @contextmanager
 def _topic(cluster: Cluster, name: str | None, partitions: int) -> Iterator[str]:
-    """The topic to work on: the one named, or a new one that is deleted afterwards."""
+    """Yield the topic to use: the named one, or a new one that is deleted afterwards."""
     if name is not None:
         yield name
         return
@@ -188,7 +193,7 @@ def _consume(cluster: Cluster, starts: dict[TopicPartition, int]) -> _Result:
 
 
 def _end_to_end(cluster: Cluster, key: TopicPartition, size: int, duration_ms: int) -> _Result:
-    """One record at a time to a consumer whose fetch waits at the broker."""
+    """Send one record at a time to a consumer whose fetch waits at the broker."""
     latencies: list[float] = []
     value = os.urandom(size)
     consumer = Consumer(cluster)

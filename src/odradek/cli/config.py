@@ -37,7 +37,7 @@ _KINDS = {
 }
 _DEFAULT_OF_ALL = "default"
 _LISTENER_PREFIX = "listener.name."
-"""Settings of single listeners are not among those that a broker describes."""
+"""Prefix of settings of single listeners, which a broker does not describe."""
 _TEXT_WIDTH = 78
 _NAME_WIDTH_MAX = 40
 _SOURCES = {
@@ -76,8 +76,8 @@ _name_argument = click.argument("name", shell_complete=_complete_name)
 def config() -> None:
     """Settings of topics, brokers, groups and loggers.
 
-    KIND is topic, broker, group, logger or client-metrics. The NAME of a broker or a logger is
-    the broker's id; `default` stands for all brokers.
+    KIND is topic, broker, group, logger or client-metrics. The NAME of a broker or a logger is the
+    broker's id; `default` means all brokers.
 
     \b
     Examples:
@@ -98,10 +98,10 @@ def _resource(kind: str, name: str) -> Resource:
 
 
 def _settings(cluster: Cluster, resource: Resource) -> list[ConfigEntry]:
-    """The settings that a thing has, set or not; of all brokers' default, those of some broker.
+    """Return all settings of a resource; for the default of all brokers, those of any broker.
 
     Raises:
-        ClientError: it does not exist, or no broker answers.
+        ClientError: the resource does not exist, or no broker responds.
     """
     resources = [resource]
     if resource.type == ResourceType.TOPIC:
@@ -117,10 +117,10 @@ def _settings(cluster: Cluster, resource: Resource) -> list[ConfigEntry]:
 
 
 def _check_names(resource: Resource, wanted: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse names that are none, and say which were probably meant.
+    """Reject unknown names, and suggest similar ones.
 
     Raises:
-        ClickException: there are some.
+        ClickException: a name is unknown.
     """
     names = set(known)
     unknown = [name for name in wanted if name not in names]
@@ -174,7 +174,7 @@ def describe(
 
 
 def _print_lines(entries: Sequence[ConfigEntry]) -> None:
-    """As a properties file has them, and whose setting each is."""
+    """Print settings as in a properties file, with the source of each."""
     width = min(_NAME_WIDTH_MAX, max(len(entry.name) for entry in entries))
     for entry in entries:
         source = styled(f"({_source(entry)})", dim=True)
@@ -249,7 +249,7 @@ def set_command(
 @click.option("--validate-only", is_flag=True, help="Only check that it could be done.")
 @cluster_options
 def delete(kind: str, name: str, settings: tuple[str, ...], validate_only: bool) -> None:
-    """Bring settings back to their default.
+    """Reset settings to their default.
 
     \b
     Example:

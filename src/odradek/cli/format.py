@@ -1,4 +1,4 @@
-"""`odradek format`: log directories made ready by hand, as `kafka-storage format` does."""
+"""`odradek format`: prepares log directories, as `kafka-storage format` does."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ from odradek.node.format import FormatError, Formatter
 @click.command("format")
 @node_options
 @click.option("--node-id", type=click.IntRange(0), metavar="N", help="Instead of the setting.")
-@click.option("--cluster-id", "-t", metavar="ID", help="22 characters; else one is drawn.")
+@click.option("--cluster-id", "-t", metavar="ID", help="22 characters; by default a random id.")
 @click.option(
     "--standalone/--no-initial-controllers",
     default=True,
     show_default=True,
     help="Whether this node is the first voter of the quorum.",
 )
-@click.option("--ignore-formatted", "-g", is_flag=True, help="Do not fail if it is done already.")
+@click.option(
+    "--ignore-formatted",
+    "-g",
+    is_flag=True,
+    help="Do not fail if the directories are formatted already.",
+)
 def format_command(
     data: str | None,
     file: Path | None,
@@ -38,8 +43,7 @@ def format_command(
 ) -> None:
     """Prepare the log directories of a new node.
 
-    A node that finds its directories empty does this by itself; do it by hand to choose the
-    cluster id.
+    A node with empty directories does this at its start; use this command to choose the cluster id.
 
     \b
     Examples:

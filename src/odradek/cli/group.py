@@ -1,4 +1,4 @@
-"""`odradek group`: list, describe, delete; history and resetting offsets are in files of their own."""
+"""`odradek group`: list, describe, delete; history and reset-offsets are in their own modules."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OFFSETS_TIMEOUT_MS = 2_000
 
 @click.group()
 def group() -> None:
-    """Consumer groups: who reads, how far, how far behind.
+    """Consumer groups: members, offsets, lag.
 
     \b
     Examples:
@@ -108,13 +108,13 @@ def list_command(
 
 @group.command()
 @group_argument(nargs=-1, required=True)
-@click.option("--members", "-m", is_flag=True, help="Show the members and what each has.")
+@click.option("--members", "-m", is_flag=True, help="Show the members and their partitions.")
 @json_option
 @cluster_options
 def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
     """Show a group's members, committed offsets and lag.
 
-    Lag is the number of offsets between what is committed and the end of the partition.
+    Lag is the number of offsets from the committed offset to the end of the partition.
 
     \b
     Examples:
@@ -136,7 +136,7 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
 
 
 class _Report:
-    """What there is to say about a group."""
+    """The facts about a group to print."""
 
     def __init__(self, cluster: Cluster, group: Group) -> None:
         self.group = group
@@ -158,7 +158,7 @@ class _Report:
         return None if committed is None or end is None else max(0, end - committed)
 
     def print(self, *, with_members: bool) -> None:
-        """For people."""
+        """Print the report as text."""
         group = self.group
         lags = [lag for lag in map(self._lag, self.partitions) if lag is not None]
         unknown = len(self.partitions) - len(lags)
@@ -213,7 +213,7 @@ class _Report:
         )
 
     def as_json(self) -> dict[str, object]:
-        """For machines."""
+        """The report as JSON."""
         group = self.group
         return {
             "group": group.id,
@@ -256,7 +256,8 @@ def _host(member: Member) -> str:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @cluster_options
 def delete(groups: tuple[str, ...], yes: bool) -> None:
-    """Delete groups that have no members, with their offsets. On a terminal it asks first.
+    """Delete groups that have no members, with their offsets. On a terminal it asks for
+    confirmation.
 
     \b
     Example:

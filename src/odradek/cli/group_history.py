@@ -1,8 +1,9 @@
 """`odradek group history`: how the members of a group have changed, from the coordinator's log.
 
-A classic group writes a record for each generation, a group of the new protocol one for each epoch
-and one for each member. Compaction keeps the last of each, so that only what came since the last
-compaction is told one by one. Works with every broker that lets `__consumer_offsets` be read.
+A classic group writes a record for each generation; a group of the new protocol writes one for each
+epoch and one for each member. Compaction keeps the last of each, so that only rebalances since the
+last compaction are shown one by one. It works with every broker that allows reading
+`__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -47,28 +48,28 @@ _KIND = Struct(">h")
 
 
 class Known(NamedTuple):
-    """A member, as the log knows it."""
+    """A member, as recorded in the log."""
 
     id: str
     instance_id: str | None
     client_id: str
     host: str
     subscription: object
-    """In a form that can be compared."""
+    """The subscription in a form that can be compared."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The displayed name."""
         return self.instance_id or self.id
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A generation (classic) or epoch of a group, and what led from the one before to it."""
+    """A generation (classic) or epoch of a group, and what changed since the previous one."""
 
     time_ms: int
     type: str
-    """`classic` or `consumer`; empty where the group was deleted."""
+    """`classic` or `consumer`; empty if the group was deleted."""
     generation: int
     members: tuple[Known, ...]
     reasons: tuple[str, ...]
@@ -76,7 +77,7 @@ class Rebalance:
 
 @dataclass(slots=True)
 class History:
-    """Puts the records of one group together."""
+    """Collects the records of one group."""
 
     group: str
     _members: dict[str, Known] = field(default_factory=dict)
@@ -84,10 +85,10 @@ class History:
     """The members of the last rebalance."""
     _last: tuple[str, int] = ("", -1)
     _end: Rebalance | None = None
-    """The group has ended, unless it goes on at the same moment as one of the other type."""
+    """The group has ended, unless it continues at the same time as a group of the other type."""
 
     def rebalances(self, records: Iterable[Record]) -> Iterator[Rebalance]:
-        """What happened, oldest first."""
+        """Return the rebalances, oldest first."""
         known = {kind: pair for kind, pair in MESSAGES.items() if kind in KINDS}
         for record in records:
             key = record.key
@@ -96,7 +97,7 @@ class History:
             try:
                 found = decode(key, record.value, known)
             except MalformedRecord:
-                continue  # `odradek consume` shows it, and what is wrong with it
+                continue  # `odradek consume` shows the record and its error
             if found is not None and getattr(found.key, "group", None) == self.group:
                 yield from self._on_classic(record.timestamp, found.value)
             elif found is not None and getattr(found.key, "group_id", None) == self.group:
@@ -160,7 +161,7 @@ class History:
             self._end, self._last, self._before = None, ("", -1), {}
 
     def _reasons(self, kind: str) -> Iterator[str]:
-        """What is different, between members before and now."""
+        """Return the differences between the previous and the current members."""
         is_converted = self._last[0] not in ("", kind)
         if is_converted:
             yield f"the group is of type {kind} now"
@@ -180,10 +181,10 @@ class History:
 
 
 def read_log(cluster: Cluster, group: str) -> Iterator[Record]:
-    """The records of the group's partition of `__consumer_offsets`, up to its present end.
+    """Read the records of the group's partition of `__consumer_offsets`, up to its current end.
 
     Raises:
-        ClientError: it cannot be read.
+        ClientError: the partition cannot be read.
     """
     count = len(cluster.topic(OFFSETS_TOPIC).partitions)
     place = TopicPartition(OFFSETS_TOPIC, partition_for(group, count))
@@ -199,10 +200,10 @@ def read_log(cluster: Cluster, group: str) -> Iterator[Record]:
 @json_option
 @cluster_options
 def history(group_id: str, as_json: bool) -> None:
-    """Show a group's rebalances: who joined, left, came back or wanted other topics.
+    """Show a group's rebalances: members that joined, left, returned or changed topics.
 
-    Read from the log of the group's coordinator, as far back as it goes: compaction keeps only the
-    last states. Whether a member left by itself or was silent too long is in the broker's log.
+    The data is read from the log of the group's coordinator, where compaction keeps only the last
+    states. The broker's log tells whether a member left or its session expired.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`odradek group reset-offsets`: where a group goes on reading."""
+"""`odradek group reset-offsets`: changes the committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ Offsets = dict[TopicPartition, int]
     multiple=True,
     metavar="TOPIC[:0,2-4]",
     shell_complete=complete_topics,
-    help="Repeatable; else all that the group has committed.",
+    help="Repeatable; by default all that the group has committed.",
 )
 @click.option("--to", "target", type=POSITION, metavar="POSITION", help=f"{POSITION_HELP}.")
 @click.option(
-    "--shift", type=int, metavar="N", help="By N from what is committed; may be negative."
+    "--shift", type=int, metavar="N", help="Shift committed offsets by N; may be negative."
 )
 @click.option(
     "--file",
@@ -65,9 +65,9 @@ def reset_offsets(
     execute: bool,
     as_json: bool,
 ) -> None:
-    """Move a group that has no members to other offsets.
+    """Set the committed offsets of a group without members.
 
-    An offset outside of its partition becomes the nearest one inside.
+    An offset outside of its partition is replaced by the nearest one inside.
 
     \b
     Examples:
@@ -133,10 +133,10 @@ def _clamped(cluster: Cluster, offsets: Offsets) -> Offsets:
 
 
 def _read_plan(path: Path) -> Offsets:
-    """The offsets in a file.
+    """Read the offsets in a file.
 
     Raises:
-        ClickException: it is not of one of the two forms.
+        ClickException: the file has neither of the two forms.
     """
     text = path.read_text()
     try:

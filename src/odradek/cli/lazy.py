@@ -1,4 +1,4 @@
-"""A group of commands that are imported only when called or asked about."""
+"""A group of commands that are imported only when they are called or described."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.cli.suggestions import did_you_mean
 
 
 class LazyGroup(click.Group):
-    """`commands_by_name` maps a name to where it is, as `module:attribute`, and one line of help."""
+    """`commands_by_name` maps a name to its location, `module:attribute`, and one line of help."""
 
     def __init__(
         self, *args: Any, commands_by_name: Mapping[str, tuple[str, str]], **kwargs: Any
@@ -21,7 +21,7 @@ class LazyGroup(click.Group):
         self._modules = commands_by_name
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names in the order given, which is the order of use."""
+        """Return the names in the given order, which is the typical order of use."""
         return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -37,7 +37,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one was probably meant."""
+        """Find the command, or fail with a suggestion."""
         if args[0] not in self._modules and not args[0].startswith("-"):
             meant = did_you_mean(args[0], self._modules)
             ctx.fail(f"There is no command {args[0]!r}. {meant}".rstrip())

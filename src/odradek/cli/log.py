@@ -1,4 +1,4 @@
-"""`odradek log`: look into the files of a data directory, check them, repair them."""
+"""`odradek log`: shows, checks and repairs the files of a data directory."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from odradek.log.inspect_verify import (
 
 _PATHS = click.argument("paths", metavar="FILE_OR_DIRECTORY…", nargs=-1, required=True)
 _UNCHECKED = (None, Kind.PROPERTIES, Kind.JSON)
-"""Kinds of files that have nothing to be checked by."""
+"""Kinds of files that contain nothing to check."""
 
 
 @click.group()
 def log() -> None:
-    """Look into the files of a data directory, check them, repair them.
+    """Show, check and repair the files of a data directory.
 
-    No node has to run. FILE is a segment (.log), an index, a snapshot or a checkpoint; DIRECTORY
-    that of a partition, or a whole log directory.
+    No node needs to run. FILE is a segment (.log), an index, a snapshot or a checkpoint; DIRECTORY
+    is that of a partition, or a whole log directory.
 
     \b
     Examples:
@@ -56,10 +56,10 @@ def log() -> None:
 @log.command()
 @_PATHS
 @click.option("--records", "-r", is_flag=True, help="Show the records in batches too.")
-@click.option("--limit", "-n", type=click.IntRange(1), help="At most so many lines of each file.")
+@click.option("--limit", "-n", type=click.IntRange(1), help="Maximum number of lines per file.")
 @json_lines_option
 def dump(paths: tuple[str, ...], records: bool, limit: int | None, as_json: bool) -> None:
-    """Show what is in files.
+    """Show the content of files.
 
     Records of __cluster_metadata, __consumer_offsets, __transaction_state and __share_group_state
     are decoded. With --json, every object names its file.
@@ -127,12 +127,12 @@ def _readable(path: str) -> Iterator[None]:
 @_PATHS
 @json_option
 def verify(paths: tuple[str, ...], as_json: bool) -> None:
-    """Check that files hold, by themselves and with one another.
+    """Check files, each by itself and against one another.
 
-    Checks of segments: checksums, offsets, and that the records are as many as their batch
-    counts. Of indexes: that they agree with their segment. Of snapshots: the checksum. Ends with
-    1 if something does not hold, or there is nothing to check. Files that a running node writes to
-    may look torn.
+    Checks of segments: checksums, offsets, and that each batch has as many records as its header
+    says. Checks of indexes: that they agree with their segment. Checks of snapshots: the checksum.
+    The exit code is 1 if a check fails, or if there is nothing to check. Files that a running node
+    writes to may look truncated.
 
     \b
     Examples:
@@ -156,7 +156,7 @@ def verify(paths: tuple[str, ...], as_json: bool) -> None:
 
 
 def _end_well(count: int, thing: str, as_json: bool) -> None:
-    """Say how many things hold; end with 1 if there are none."""
+    """Print how many items are valid; exit with 1 if there are none."""
     if not count:
         raise click.ClickException(f"There is no {thing} to check.")
     if not as_json:
@@ -200,14 +200,14 @@ def _as_json(problem: Problem) -> dict[str, object]:
 
 @log.command()
 @click.argument("paths", metavar="DIRECTORY…", nargs=-1, required=True)
-@click.option("--execute", is_flag=True, help="Do it; without, only say what would be done.")
+@click.option("--execute", is_flag=True, help="Execute the repairs; without this, only show them.")
 @json_option
 def repair(paths: tuple[str, ...], execute: bool, as_json: bool) -> None:
-    """Repair what can be: cut torn ends off, make indexes anew.
+    """Repair files: truncate incomplete ends, rebuild indexes.
 
-    Only a torn end of the last segment is cut off, where nothing valid follows. Damage in the
-    midst of a log is told and left alone. Refuses while a node works in the log directory. Ends
-    with 1 if something remains that cannot be repaired.
+    Only an incomplete end of the last segment is truncated, if nothing valid follows. Damage in the
+    middle of a log is reported but not changed. The command fails while a node uses the log
+    directory. The exit code is 1 if damage remains that cannot be repaired.
 
     \b
     Examples:

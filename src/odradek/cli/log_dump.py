@@ -1,4 +1,4 @@
-"""What `odradek log dump` tells of each kind of file: rows for people, documents for machines."""
+"""The content of files for `odradek log dump`: as lines of text, or as JSON documents."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from odradek.records.record import Record, iterate_records
 
 
 def documents(file_system: FileSystem, path: str, *, with_records: bool) -> Iterator[Document]:
-    """What a file holds, one document for each thing in it.
+    """Yield one document for each item in a file.
 
     Raises:
-        DamagedFile: it does not hold what its name says, or the name says nothing.
-        OSError: it cannot be read.
+        DamagedFile: the content does not match the file's name, or the name is unknown.
+        OSError: the file cannot be read.
     """
     match kind_of(path):
         case Kind.SEGMENT | Kind.METADATA_SNAPSHOT:
@@ -97,7 +97,7 @@ def _base_offset(path: str) -> int:
 
 
 def topic_of(path: str) -> str | None:
-    """The topic that a file's records are of, by the directory and the file's name."""
+    """Return the topic of a file's records, by the names of the directory and the file."""
     if kind_of(path) is Kind.METADATA_SNAPSHOT:
         return names.METADATA_TOPIC
     parsed = names.parse_directory(Path(path).resolve().parent.name)
@@ -188,7 +188,7 @@ def _producers(file_system: FileSystem, path: str) -> Iterator[Document]:
         }
 
 
-# -- for people -----------------------------------------------------------------------------------
+# -- as text --------------------------------------------------------------------------------------
 
 
 def line_of(document: Document) -> str:

@@ -40,7 +40,7 @@ _OTHER_GROUPS = {
     22: "StreamsGroupCurrentMemberAssignment",
     23: "StreamsGroupTopology",
 }
-"""Records of groups of which there are none here."""
+"""Records of group types that this node does not have."""
 COORDINATOR_KINDS = {
     "__consumer_offsets": {**TYPES, **_OTHER_GROUPS},
     "__transaction_state": {0: "TransactionLog"},
@@ -56,7 +56,7 @@ _CONTROL_MESSAGES = {
 
 
 def describer(topic: str | None) -> Describe:
-    """How the records of a topic are told: as what they mean, or key and value as they are."""
+    """Return the function that describes a topic's records: decoded, or as raw key and value."""
     if topic == "__cluster_metadata":
         return _metadata
     kinds = COORDINATOR_KINDS.get(topic or "")
@@ -104,7 +104,7 @@ def _coordinator(record: Record, messages: KeyMessages) -> Document:
 
 
 def control_document(batch: RecordBatch, record: Record) -> Document:
-    """A control record: what it says, and for whom."""
+    """Describe a control record: its content and its producer."""
     try:
         kind = control_type(record)
         value = record.value or b""
@@ -122,7 +122,7 @@ def control_document(batch: RecordBatch, record: Record) -> Document:
 
 
 def as_json(value: Any) -> Any:
-    """A message as JSON: structs are objects, uuids their text, other bytes hexadecimal."""
+    """Return a message as JSON: structs as objects, uuids as text, other bytes in hexadecimal."""
     if isinstance(value, Message | Struct):
         return {name: as_json(getattr(value, name)) for name in value.__slots__}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The entry point: finds the command, and turns every way of failing into words and a number."""
+"""The entry point: finds the command, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ COMMANDS = {
     "group": ("odradek.cli.group:group", "Consumer groups: members, lag, offsets."),
     "transaction": (
         "odradek.cli.transaction:transaction",
-        "Transactions: what is open, what hangs.",
+        "Transactions: list, describe, find hanging ones, abort.",
     ),
     "config": ("odradek.cli.config:config", "Settings of topics, brokers, groups and loggers."),
     "cluster": ("odradek.cli.cluster:cluster", "Brokers, quorum, features, disks."),
-    "log": ("odradek.cli.log:log", "Files of a data directory: look, check, repair."),
+    "log": ("odradek.cli.log:log", "Files of a data directory: show, check, repair."),
     "bench": ("odradek.cli.bench:bench", "Measure a running broker with a quick load."),
-    "demo": ("odradek.cli.demo:demo", "See real data flow through a broker and Spark."),
+    "demo": ("odradek.cli.demo:demo", "Send real data through a broker and Spark."),
     "format": ("odradek.cli.format:format_command", "Prepare the log directories of a new node."),
     "completion": (
         "odradek.cli.completion:completion",
@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 class OutputClosedError(Exception):
-    """Who read our output has gone (`odradek consume … | head`)."""
+    """The reader of stdout has closed it (`odradek consume … | head`)."""
 
 
 class RootGroup(LazyGroup):
@@ -109,7 +109,7 @@ def root() -> None:
     """Event streaming that speaks Apache Kafka's protocol.
 
     \b
-    Start a broker, then say hello from another terminal:
+    Start a broker, then send a record from another terminal:
       odradek
       odradek produce greetings hello
       odradek consume greetings
@@ -121,11 +121,11 @@ def root() -> None:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Perform a command line; the exit code."""
+    """Run a command line; return the exit code."""
     try:
         code = root.main(args, prog_name="odradek", standalone_mode=False)
     except OutputClosedError:
-        # What is still buffered has no reader; do not let the interpreter try again at its end.
+        # Buffered output has no reader; prevent the interpreter from flushing it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OUTPUT_CLOSED
     except click.Abort:

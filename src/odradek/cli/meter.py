@@ -1,4 +1,4 @@
-"""A line on the terminal that tells how far long work has come."""
+"""A progress line on the terminal for long commands."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SHOW_EVERY_S = 0.1
 
 
 class Meter:
-    """Counts records and bytes; shows them on stderr while that is a terminal.
+    """Counts records and bytes; shows them on stderr if that is a terminal.
 
-    Use it in a `with` statement: the line is wiped at the end. `total` is the number of records
-    to come, if that is known.
+    Use it in a `with` statement: the line is erased at the end. `total` is the expected number of
+    records, if known.
     """
 
     def __init__(self, *, shown: bool = True, total: int | None = None) -> None:
@@ -36,11 +36,11 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """Since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._start
 
     def add(self, records: int, size: int) -> None:
-        """Count, and show it now and then."""
+        """Add to the counts, and update the line from time to time."""
         self.records += records
         self.bytes += size
         if time.monotonic() >= self._next:

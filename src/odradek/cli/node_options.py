@@ -1,4 +1,4 @@
-"""What `serve` and `format` share: the options that describe a node, and its configuration."""
+"""Options of `serve` and `format` that describe a node, and its configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def node_options(command: CommandT) -> CommandT:
         "--data",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Where data lives.  [default: odradek in your data directory]",
+        help="Directory of the data.  [default: odradek in your data directory]",
     )
     file = click.option(
         "--config",
@@ -35,16 +35,16 @@ def node_options(command: CommandT) -> CommandT:
         "overrides",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A setting that goes before the file; may be given several times.",
+        help="A setting that overrides the file; repeatable.",
     )
     return data(file(overrides(command)))
 
 
 def read_settings(file: Path | None) -> dict[str, str] | None:
-    """What a configuration file says; None without one.
+    """Return the settings of a configuration file; None without one.
 
     Raises:
-        UsageError: it cannot be read.
+        UsageError: the file cannot be read.
     """
     from odradek.config.checks import ConfigurationError
     from odradek.config.load import read_file
@@ -56,10 +56,10 @@ def read_settings(file: Path | None) -> dict[str, str] | None:
 
 
 def load_node(settings: Mapping[str, str] | None, overrides: Mapping[str, str]) -> Loaded:
-    """The configuration of a node, and what is to be warned of.
+    """Return the configuration of a node, and its warnings.
 
     Raises:
-        UsageError: it is invalid.
+        UsageError: the configuration is invalid.
     """
     from odradek.config.checks import ConfigurationError
     from odradek.config.load import default_data_directory, load

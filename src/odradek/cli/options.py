@@ -1,4 +1,4 @@
-"""What commands that talk to a cluster share: where it is, how long to wait, which form to print."""
+"""Options of commands that use a cluster: its address, the timeout, the output format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Keep a value for `connected`; what stands nearer to the command wins."""
+    """Store a value for `connected`; the option closest to the command has precedence."""
     if value == 0:
         raise click.BadParameter("must be longer than nothing")
     if value is not None and param.name is not None:
@@ -38,12 +38,12 @@ def bootstrap_option(command: CommandT) -> CommandT:
         metavar="HOST:PORT,…",
         expose_value=False,
         callback=_remember,
-        help=f"Brokers to ask first.  [default: ${BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT}]",
+        help=f"Bootstrap servers.  [default: ${BOOTSTRAP_VARIABLE} or {BOOTSTRAP_DEFAULT}]",
     )(command)
 
 
 def cluster_options(command: CommandT) -> CommandT:
-    """The options of every command that talks to a cluster."""
+    """The options of every command that uses a cluster."""
     timeout = click.option(
         "--timeout",
         type=DURATION,
@@ -60,15 +60,15 @@ def json_option(command: CommandT) -> CommandT:
 
 
 def json_lines_option(command: CommandT) -> CommandT:
-    """The option `--json` of commands that print things as they come."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")(
+    """The option `--json` of commands that print one object per line."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(
         command
     )
 
 
 @contextmanager
 def connected(timeout_ms: int | None = None) -> Iterator[Cluster]:
-    """The cluster that the command line or the environment names.
+    """Connect to the cluster that the command line or the environment names.
 
     Raises:
         UsageError: the address is malformed.

@@ -1,7 +1,7 @@
-"""What commands print: tables and JSON to stdout, notes and errors to stderr.
+"""Output of commands: tables and JSON to stdout, notes and errors to stderr.
 
-Tables and colours are rich's work; on a pipe they become plain aligned text of any width, so
-that nothing is cut off before `grep`.
+The rich package prints tables and colours. To a pipe, tables are plain aligned text of any width,
+so that `grep` sees complete lines.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def print_json(value: Any) -> None:
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
-    """Print names and values, one a line, aligned."""
+    """Print names and values, one per line, aligned."""
     pairs = [(name, "-" if value is None else str(value)) for name, value in fields]
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
@@ -80,22 +80,22 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
 
 
 def note(text: str) -> None:
-    """Say something about the work, on stderr."""
+    """Print a note to stderr."""
     click.echo(text, err=True)
 
 
 def note_none(things: str, in_all: int) -> None:
-    """Say that a list is empty: because there is nothing, or because nothing passes its options."""
+    """Print that a list is empty: there are no items, or none passes the filters."""
     note(f"None of the {things} passes: {in_all} in all." if in_all else f"There are no {things}.")
 
 
 def warn(text: str) -> None:
-    """Say that something needs attention, on stderr."""
+    """Print a warning to stderr."""
     click.echo(styled("Warning: ", fg="yellow", bold=True) + text, err=True)
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal, unless the answer is given already; a no ends the command with 1."""
+    """Ask for confirmation on a terminal, unless `--yes` is given; "no" exits with 1."""
     if yes or not sys.stdin.isatty() or click.confirm(question, err=True):
         return
     note("Nothing was done.")
@@ -103,14 +103,14 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def print_error(error: ClientError) -> None:
-    """Print what failed and what to do about it."""
+    """Print an error and its advice."""
     click.echo(styled("Error: ", fg="red", bold=True) + str(error), err=True)
     if error.advice:
         click.echo(styled("Hint:  ", fg="cyan", bold=True) + error.advice, err=True)
 
 
 def end_with_errors(errors: Sequence[ClientError]) -> None:
-    """Print errors, if any, and end the command with exit code 1 then."""
+    """Print errors, if any, and then exit with code 1."""
     seen = set()
     for error in errors:
         if str(error) not in seen:
@@ -121,7 +121,7 @@ def end_with_errors(errors: Sequence[ClientError]) -> None:
 
 
 def styled(text: str, **style: Any) -> str:
-    """Text in a style, unless NO_COLOR is set; `click.echo` strips it where no terminal reads."""
+    """Style text, unless NO_COLOR is set; `click.echo` removes styles if stdout is no terminal."""
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
 
 

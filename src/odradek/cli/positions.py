@@ -1,4 +1,4 @@
-"""From a `Position` as people write it to an offset in each partition."""
+"""Converts a `Position` to an offset in each partition."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def resolve_position(
     isolation: int = READ_UNCOMMITTED,
     clamped: bool = False,
 ) -> dict[TopicPartition, int]:
-    """The offset that a position means in each partition.
+    """Return the offset of a position in each partition.
 
-    A time after the last record means the end. With `clamped`, an offset that a partition does
-    not hold becomes the nearest that it does.
+    A time after the last record means the end. With `clamped`, an offset that a partition does not
+    hold is replaced by the nearest one that it does.
 
     Raises:
-        ClientError: the offsets cannot be had.
+        ClientError: the offsets cannot be fetched.
     """
     order = list(partitions)
 
@@ -58,7 +58,7 @@ def resolve_position(
 def _at_max_timestamp(
     cluster: Cluster, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """The record with the largest time; the end of an empty partition."""
+    """Return the offset of the record with the largest timestamp; the end of an empty partition."""
     found = list_offsets(cluster, dict.fromkeys(partitions, MAX_TIMESTAMP))
     offsets = {}
     for key, result in found.items():

@@ -1,4 +1,4 @@
-"""`odradek produce`: records from arguments, a pipe or the keyboard to a topic."""
+"""`odradek produce`: writes records from arguments, a pipe or the keyboard to a topic."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 )
 @click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
 @click.option(
-    "--partition", "-p", metavar="N", type=click.IntRange(0), help="Else the key decides."
+    "--partition", "-p", metavar="N", type=click.IntRange(0), help="By default the key decides."
 )
 @click.option(
     "--timestamp", metavar="TIME", help="Of all records: ISO, @milliseconds or 15m (ago)."
@@ -55,7 +55,7 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json: one object a line, as `consume --format json` writes them.",
+    help="json: one object per line, as `consume --format json` writes them.",
 )
 @click.option(
     "--repartition", is_flag=True, help="With json: the key decides, whatever a record names."
@@ -70,9 +70,9 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 )
 @click.option(
     "--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True,
-    help="Who has to have a record before it counts as written.",
+    help="Replicas that must have a record before it is acknowledged.",
 )  # fmt: skip
-@click.option("--no-idempotence", is_flag=True, help="Repetitions may write a record twice.")
+@click.option("--no-idempotence", is_flag=True, help="Retries may write a record twice.")
 @click.option(
     "--batch-size",
     metavar="BYTES",
@@ -105,7 +105,7 @@ def produce(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Write records to a topic: the VALUEs, or else each line of the input.
+    """Write records to a topic: the VALUEs, or without them each line of the input.
 
     A topic that does not exist is created, if the cluster allows it.
 
@@ -147,7 +147,7 @@ def produce(
             writer.write_all(parser, map(os.fsencode, values))
         else:
             if sys.stdin.isatty():
-                note(f"Type records for {topic}, one a line; Ctrl-D ends.")
+                note(f"Type records for {topic}, one per line; Ctrl-D ends.")
             writer.write_all(parser, _input_lines(writer))
     if sys.stderr.isatty() and not report:
         where = f" ({writer.last.topic_partition})" if meter.records == 1 and writer.last else ""
@@ -176,7 +176,7 @@ def _parse_timestamp(text: str | None) -> int | None:
 
 
 class _Writer:
-    """Sends records and reports where they went, in their order."""
+    """Sends records and reports their offsets, in order."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _Writer:
         self.last: Delivery | None = None
 
     def write_all(self, parser: Parser, lines: Iterable[bytes]) -> None:
-        """Send all lines; one that is no record ends it, after those before it were written."""
+        """Send all lines; stop at an invalid line, after writing the lines before it."""
         for place, line in enumerate(lines, 1):
             try:
                 record = parser(line)
@@ -233,7 +233,7 @@ class _Writer:
             self._report_done()
 
     def flush(self) -> None:
-        """Wait until all is written, and report it."""
+        """Wait until all records are written, and report them."""
         try:
             self._producer.flush()
         finally:

@@ -1,4 +1,4 @@
-"""Where `odradek consume` reads from: partitions of its own choice, or a group's share."""
+"""Sources of `odradek consume`: assigned partitions, or those of a group member."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMIT_INTERVAL_MS = 5_000
 
 
 class Source(Protocol):
-    """What `consume` reads from; used in a `with` statement."""
+    """A source of records; used in a `with` statement."""
 
     def __enter__(self) -> Self: ...
 
@@ -28,7 +28,7 @@ class Source(Protocol):
 
     @property
     def is_assigned(self) -> bool:
-        """Whether it is known which partitions are read."""
+        """Whether the partitions to read are known."""
         ...
 
     @property
@@ -37,15 +37,15 @@ class Source(Protocol):
         ...
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """The records that have arrived, waiting for some up to a time."""
+        """Return the records that have arrived; wait for some up to the timeout."""
         ...
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions no more."""
+        """Stop reading these partitions."""
         ...
 
     def printed(self, key: TopicPartition, next_offset: int) -> None:
-        """The records before an offset are out of the house."""
+        """The records before an offset have been printed."""
         ...
 
 
@@ -59,7 +59,7 @@ class AssignedSource:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
     @property
     def is_assigned(self) -> bool:
@@ -80,11 +80,11 @@ class AssignedSource:
         self._consumer.drop(partitions)
 
     def printed(self, key: TopicPartition, next_offset: int) -> None:
-        """Nothing is committed."""
+        """Do nothing: no offsets are committed."""
 
 
 class GroupSource:
-    """A group's share of topics. Commits what was printed, now and then and at the end."""
+    """A group member. Commits the printed offsets from time to time and at the end."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class GroupSource:
 
     @property
     def is_assigned(self) -> bool:
-        """Whether the group has given this member its share."""
+        """Whether the group has assigned partitions to this member."""
         return self._is_assigned
 
     @property
@@ -139,11 +139,11 @@ class GroupSource:
         return {key: some for key, some in records.items() if key not in self._done}
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Print no more of these; the group keeps them here."""
+        """Stop printing these partitions; they stay assigned."""
         self._done.update(partitions)
 
     def printed(self, key: TopicPartition, next_offset: int) -> None:
-        """To be committed."""
+        """Record the offset for the next commit."""
         self._printed[key] = next_offset
 
     def _assigned(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -159,10 +159,10 @@ class GroupSource:
 
 
 def reset_time(start: Position) -> int:
-    """Where a group without committed offsets begins.
+    """Return where a group without committed offsets starts.
 
     Raises:
-        UsageError: a position that differs from partition to partition.
+        UsageError: the position differs between partitions.
     """
     times = {"earliest": EARLIEST, "latest": LATEST, "time": start.value}
     if start.kind not in times:

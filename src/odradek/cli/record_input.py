@@ -1,4 +1,4 @@
-"""How `odradek produce` reads records: lines of text, or of JSON as `consume` writes it."""
+"""Input of `odradek produce`: lines of text, or JSON as `consume` writes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InputError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """A record to be written; None stands for null, and for "as the producer decides"."""
+    """A record to write. None means null, or that the producer decides."""
 
     key: bytes | None
     value: bytes | None
@@ -38,7 +38,7 @@ Parser = Callable[[bytes], InputRecord]
 def text_parser(
     key: bytes | None, key_separator: bytes | None, headers: Headers, null: bytes | None
 ) -> Parser:
-    """Lines are values, or with `key_separator` keys and values; `null` is the text for null."""
+    """Parse lines as values, or with `key_separator` as keys and values; `null` is null's text."""
 
     def nullable(data: bytes | None) -> bytes | None:
         return None if data is not None and data == null else data
@@ -55,13 +55,13 @@ def text_parser(
 
 
 def json_parser(line: bytes, repartition: bool = False) -> InputRecord:
-    """A JSON object with `value` or `value_base64`, and perhaps key, headers, partition, timestamp.
+    """Parse a JSON object with `value` or `value_base64`; key, headers etc. are optional.
 
-    A key or value that is not a string is written as JSON. Other members are left aside, with
-    `repartition` the partition too.
+    A key or value that is not a string is written as JSON. The partition and the timestamp are
+    optional too. Other members are ignored; with `repartition` also the partition.
 
     Raises:
-        InputError: it is something else.
+        InputError: the line has another form.
     """
     try:
         document = json.loads(line)
@@ -120,10 +120,10 @@ def _timestamp(document: dict[str, Any]) -> int | None:
 
 
 def read_lines(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[bytes]:
-    """The lines of a file, pipe or terminal without their ends.
+    """Yield the lines of a file, pipe or terminal without line ends.
 
-    `before_waiting` is called when no input is at hand, so that what was read can be sent before
-    more is waited for.
+    `before_waiting` is called if no input is available, so that records are sent before waiting for
+    more.
     """
     rest = b""
     while True:

@@ -1,4 +1,4 @@
-"""How `odradek consume` writes a record: text, JSON, or a template."""
+"""Output formats of `odradek consume`: text, JSON, or a template."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
 
 Renderer = Callable[[TopicPartition, Record], bytes]
-"""The bytes of a record, with the line end."""
+"""Returns a record as bytes, with the line end."""
 
 FIELDS = (
     "topic", "partition", "offset", "timestamp", "timestamp_ms", "key", "value", "headers",
@@ -28,7 +28,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 
 @dataclass(frozen=True, slots=True)
 class TextColumns:
-    """What stands in a line of text besides the value."""
+    """Columns of a line of text besides the value."""
 
     timestamps: bool = False
     offsets: bool = False
@@ -37,7 +37,7 @@ class TextColumns:
 
 
 def make_renderer(form: str, columns: TextColumns, separator: str, null: str) -> Renderer:
-    """The renderer of a format: `text`, `json`, or a template with fields in braces.
+    """Return the renderer of a format: `text`, `json`, or a template with fields in braces.
 
     Raises:
         UsageError: neither of these, or an unknown field.
@@ -52,7 +52,7 @@ def make_renderer(form: str, columns: TextColumns, separator: str, null: str) ->
 
 
 def unescape(text: str) -> str:
-    r"""`\t`, `\n` and the like as the characters they stand for."""
+    r"""Replace escapes such as `\t` and `\n` by their characters."""
     return re.sub(r"\\([ntr0\\])", lambda found: _ESCAPES[found[1]], text)
 
 
@@ -127,7 +127,7 @@ def _render_json(key: TopicPartition, record: Record) -> bytes:
 
 
 def json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Text as it is, other bytes as `name_base64`."""
+    """Return text unchanged, other bytes as `name_base64`."""
     if data is None:
         return {name: None}
     try:

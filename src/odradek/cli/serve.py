@@ -25,10 +25,10 @@ DEFAULT_PORT = 9092
 def _address(
     file: Mapping[str, str], given: Mapping[str, str], host: str | None, port: int | None
 ) -> dict[str, str]:
-    """`--host` and `--port` as settings: they move the listener that clients use.
+    """Return `--host` and `--port` as settings: they change the listener that clients use.
 
     Raises:
-        UsageError: it is not clear which one that is.
+        UsageError: the listener is ambiguous.
     """
     if host is None and port is None:
         return {}
@@ -67,12 +67,14 @@ Examples:
 @click.option("--host", help="Address to listen on.  [default: all of this machine]")
 @node_options
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), help="How log lines look.  [default: text]"
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    help="Format of log lines.  [default: text]",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="How much is logged.  [default: info with a file, else warning]",
+    help="Log level.  [default: info with a file, else warning]",
 )
 @click.option(
     "--metrics-port",
@@ -90,10 +92,10 @@ def serve(
     log_level: str | None,
     metrics_port: int | None,
 ) -> int:
-    """Run a node: a broker that every Kafka client speaks to.
+    """Run a node: a broker for all Kafka clients.
 
-    Without options it listens on port 9092 and keeps its data in your data directory. Ctrl-C
-    stops it in good order.
+    Without options it listens on port 9092 and stores its data in your data directory. Ctrl-C shuts
+    it down cleanly.
     """
     from odradek.node.run import StartError, run
     from odradek.telemetry.log_lines import configure_logging
@@ -124,7 +126,7 @@ def serve(
 
 
 def _greet(node: Node) -> None:
-    """Say where the node is and how to say hello."""
+    """Print the addresses of the node and first commands to try."""
     from odradek import __version__
 
     config: BrokerConfig = node.config
@@ -150,6 +152,6 @@ def _greet(node: Node) -> None:
 
 
 def _host_and_port(host: str, port: int) -> str:
-    """As a client writes it."""
+    """Return an address as clients write it."""
     host = host or "localhost"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

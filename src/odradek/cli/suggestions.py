@@ -1,4 +1,4 @@
-"""What was probably meant by a name that does not exist."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question that names the closest of the names; empty where none is close."""
+    """Return a question with the most similar name; empty if none is similar."""
     from difflib import get_close_matches  # slow to import, and rarely needed
 
     close = get_close_matches(name, list(known), n=1)
@@ -18,7 +18,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def suggest_topics(cluster: Cluster, errors: Iterable[object]) -> None:
-    """Add to the advice of each error about a missing topic the one that was probably meant."""
+    """Add a similar topic name to the advice of each error about a missing topic."""
     from odradek.client.errors import ClientError, NoSuchTopicError
 
     missing = [e for e in errors if isinstance(e, NoSuchTopicError) and e.partition is None]
@@ -27,6 +27,6 @@ def suggest_topics(cluster: Cluster, errors: Iterable[object]) -> None:
     try:
         known = cluster.refresh().topics
     except ClientError:
-        return  # what is missing is told anyway
+        return  # the error is reported even without a suggestion
     for error in missing:
         error.advice = f"{did_you_mean(error.topic, known)} {error.advice}".lstrip()

@@ -1,4 +1,4 @@
-"""`odradek topic`: list, create, alter, delete; describing and offsets are in files of their own."""
+"""`odradek topic`: list, create, alter, delete; describe and offsets are in their own modules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ topic.add_command(delete_records)
 
 
 @topic.command("list")
-@click.option("--internal", is_flag=True, help="Show the broker's own topics too.")
+@click.option("--internal", is_flag=True, help="Show internal topics too.")
 @click.option("--long", "-l", "is_long", is_flag=True, help="Show records and sizes too.")
 @click.option("--quiet", "-q", is_flag=True, help="Print names only.")
 @json_option
@@ -102,9 +102,17 @@ def _print_list(facts: list[TopicFacts], is_long: bool) -> None:
 
 @topic.command()
 @click.argument("names", metavar="NAME…", nargs=-1, required=True)
-@click.option("--partitions", "-p", type=click.IntRange(1), help="How many; else the default.")
 @click.option(
-    "--replication-factor", "-r", type=click.IntRange(1), help="Copies of each; else the default."
+    "--partitions",
+    "-p",
+    type=click.IntRange(1),
+    help="Number of partitions; by default the cluster's.",
+)
+@click.option(
+    "--replication-factor",
+    "-r",
+    type=click.IntRange(1),
+    help="Replicas of each partition; by default the cluster's.",
 )
 @click.option(
     "--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable."
@@ -211,7 +219,7 @@ def alter(topic: str, partitions: int, validate_only: bool) -> None:
 @click.option("--if-exists", is_flag=True, help="Do not fail if a topic does not exist.")
 @cluster_options
 def delete(topics: tuple[str, ...], yes: bool, if_exists: bool) -> None:
-    """Delete topics with all their records. On a terminal it asks first.
+    """Delete topics with all their records. On a terminal it asks for confirmation.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`odradek topic describe`, and the facts about topics that `list` shows too."""
+"""`odradek topic describe`, and the facts about topics that `list` uses too."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from odradek.model.config_resource import ResourceType, Source
 from odradek.model.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 2_000
-"""A partition without a leader should not hold up the others."""
+"""A short timeout: a partition without a leader must not delay the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic with what was asked about its partitions; what is unknown is not in the maps."""
+    """A topic with facts about its partitions; the maps lack unknown values."""
 
     topic: Topic
     starts: Mapping[int, int] = field(default_factory=dict)
@@ -49,19 +49,19 @@ class TopicFacts:
 
     @property
     def records(self) -> int | None:
-        """Offsets between start and end, summed; None where a partition's are not known."""
+        """The sum of offsets between start and end; None if unknown for a partition."""
         if len(self.ends) < len(self.topic.partitions):
             return None
         return sum(self.ends.values()) - sum(self.starts.values())
 
     @property
     def size_bytes(self) -> int:
-        """On disk, one replica of each partition; -1 unknown."""
+        """Size on disk of one replica of each partition; -1 if unknown."""
         return sum(self.sizes.values()) if self.sizes else -1
 
     @property
     def state(self) -> str:
-        """What is wrong, or empty."""
+        """What is wrong with the topic, or empty."""
         partitions = self.topic.partitions.values()
         offline = sum(p.leader < 0 for p in partitions)
         behind = sum(p.under_replicated for p in partitions)
@@ -70,7 +70,7 @@ class TopicFacts:
         return f"{behind} under-replicated" if behind else ""
 
     def as_json(self) -> dict[str, object]:
-        """For machines."""
+        """The facts as JSON."""
         value: dict[str, object] = {
             "name": self.topic.name,
             "id": uuids.to_text(self.topic.id),
@@ -90,7 +90,7 @@ class TopicFacts:
 def gather_facts(
     cluster: Cluster, topics: Iterable[Topic], *, with_sizes: bool
 ) -> list[TopicFacts]:
-    """The topics, with offsets and sizes of their partitions if wanted."""
+    """Collect topics, with offsets and sizes of their partitions if requested."""
     order = list(topics)
     if not with_sizes or not order:
         return [TopicFacts(each) for each in order]
@@ -116,7 +116,7 @@ def _known_offsets(
 
 
 def _sizes(cluster: Cluster, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """Bytes on the disks of the leaders."""
+    """Return sizes of partitions on the leaders' disks, in bytes."""
     topics = cluster.metadata.topics
     leaders = {key: topics[key.topic].partitions[key.partition].leader for key in keys}
     sizes: dict[TopicPartition, int] = {}

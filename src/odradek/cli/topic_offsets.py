@@ -29,7 +29,7 @@ from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMM
 @json_option
 @cluster_options
 def offsets(topics: tuple[str, ...], at: Position | None, committed: bool, as_json: bool) -> None:
-    """Show where partitions start and end, or which offset a time has.
+    """Show the start and end offsets of partitions, or the offset of a time.
 
     TOPIC may name partitions: flights:0,2-4.
 
@@ -74,7 +74,7 @@ def offsets(topics: tuple[str, ...], at: Position | None, committed: bool, as_js
 def delete_records(
     topic: str, before: Position, numbers: str | None, yes: bool, as_json: bool
 ) -> None:
-    """Delete the oldest records of a topic. On a terminal it asks first.
+    """Delete the oldest records of a topic. On a terminal it asks for confirmation.
 
     \b
     Examples:

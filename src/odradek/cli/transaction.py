@@ -1,4 +1,4 @@
-"""`odradek transaction`: list, describe, find what hangs, abort it."""
+"""`odradek transaction`: list, describe, find hanging transactions, abort."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ STATE = click.Choice(
 )
 OPEN = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort"))
 HANGING_MS = 900_000 + 300_000
-"""The longest timeout that a broker allows by default, and as long as the Java tool adds."""
+"""The default of the longest allowed transaction timeout, plus the margin of the Java tool."""
 
 
 @click.group()
 def transaction() -> None:
-    """Transactions: who writes atomically, what is open, what hangs.
+    """Transactions: list, describe, find hanging ones, abort.
 
     \b
     Examples:
@@ -260,9 +260,9 @@ def _print_open(found: Sequence[OpenTransaction]) -> None:
 def abort(topic: str, partition: int, start_offset: int, force: bool, yes: bool) -> None:
     """Abort the transaction that begins at an offset of a partition, in that partition only.
 
-    For transactions that hang. One that its coordinator knows is refused: its producer could
-    commit it later, and its records in this partition would be lost all the same. On a terminal
-    it asks first.
+    Use it for hanging transactions. It refuses a transaction that its coordinator knows: its
+    producer could commit it later, but its records in this partition would be lost. On a terminal
+    it asks for confirmation.
 
     \b
     Example:

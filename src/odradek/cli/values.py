@@ -1,4 +1,4 @@
-"""How people write and read durations, times, sizes and positions in a log."""
+"""Parses and formats durations, times, sizes and positions in a log."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def now_ms() -> int:
 
 
 def parse_duration(text: str) -> int:
-    """`1h30m` or `500ms` -> milliseconds.
+    """Parse `1h30m` or `500ms` into milliseconds.
 
     Raises:
-        ValueError: it is not of that form.
+        ValueError: the text does not have this form.
     """
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
@@ -44,10 +44,10 @@ def parse_duration(text: str) -> int:
 
 
 def parse_time(text: str, now: int) -> int:
-    """An ISO date or time (local where it has no zone), `now`, `@milliseconds`, or a duration ago.
+    """Parse an ISO time (local without a zone), `now`, `@milliseconds`, or a duration ago.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text has none of these forms.
     """
     if text == "now":
         return now
@@ -68,17 +68,17 @@ def parse_time(text: str, now: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a partition. `value`: the offset, the time in ms, or how far before the end."""
+    """A position in a partition. `value`: the offset, the time in ms, or offsets before the end."""
 
     kind: PositionKind
     value: int = 0
 
 
 def parse_position(text: str, now: int) -> Position:
-    """`beginning`, `end`, `max-timestamp`, an offset, `-N` before the end, or a time.
+    """Parse `beginning`, `end`, `max-timestamp`, an offset, `-N` before the end, or a time.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text has none of these forms.
     """
     if text in _NAMES:
         return Position(_NAMES[text])
@@ -99,7 +99,7 @@ class _Duration(click.ParamType[int]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Milliseconds."""
+        """Convert to milliseconds."""
         if isinstance(value, int):
             return value
         try:
@@ -114,7 +114,7 @@ class _Position(click.ParamType[Position]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Position:
-        """A `Position`; durations count from now."""
+        """Convert to a `Position`; durations count back from now."""
         if isinstance(value, Position):
             return value
         try:
@@ -129,7 +129,7 @@ POSITION_HELP = "beginning, end, an offset, -N (before the end), a time, or how 
 
 
 def size_text(count: int) -> str:
-    """Bytes for people: `1.4 MB`; `-` for an unknown (negative) number."""
+    """Format bytes: `1.4 MB`; `-` for an unknown (negative) number."""
     if count < 0:
         return "-"
     if count < 1000:
@@ -141,7 +141,7 @@ def size_text(count: int) -> str:
 
 
 def duration_text(milliseconds: float) -> str:
-    """A time span for people: `12 ms`, `3.4 s`, `5 min`, `2 h 10 min`, `3 d 4 h`."""
+    """Format a time span: `12 ms`, `3.4 s`, `5 min`, `2 h 10 min`, `3 d 4 h`."""
     if milliseconds < 1000:
         return f"{milliseconds:.3g} ms"
     seconds = milliseconds / 1000
@@ -158,7 +158,7 @@ def duration_text(milliseconds: float) -> str:
 
 
 def time_text(timestamp_ms: int, *, utc: bool = False) -> str:
-    """A time in ISO form: `2026-11-20T10:30:00.123+01:00`; `-` for none."""
+    """Format a time in ISO form: `2026-11-20T10:30:00.123+01:00`; `-` for none."""
     from datetime import UTC, datetime
 
     if timestamp_ms < 0:

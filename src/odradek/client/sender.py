@@ -198,7 +198,7 @@ class Sender:
     # -- outcomes ---------------------------------------------------------------------------
 
     def _failed(self, queue: PartitionQueue, batch: ProducerBatch, error: ClientError) -> None:
-        """Retry the batch, or fail it if the error is permanent or the time is over."""
+        """Retry the batch, or fail it if the error is permanent or the timeout has passed."""
         now_ms = monotonic_ms()
         late = now_ms - batch.created_ms > self._options.delivery_timeout_ms
         if not late and self._may_retry(queue, batch, error):
