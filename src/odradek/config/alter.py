@@ -1,8 +1,8 @@
-"""What AlterConfigs, IncrementalAlterConfigs and CreateTopics may ask of settings.
+"""Validates changes of settings by AlterConfigs, IncrementalAlterConfigs and CreateTopics.
 
-`apply_operation` computes the new text of one setting, the `check_*` functions say whether the
-whole of a resource's new settings is valid. All raise `ApiError`, with the codes and in the form
-of Kafka's ConfigurationControlManager, ConfigAdminManager and LogConfig.
+`apply_operation` computes the new text of one setting, the `check_*` functions validate all new
+settings of a resource together. All raise `ApiError`, with the codes and messages of Kafka's
+ConfigurationControlManager, ConfigAdminManager and LogConfig.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from odradek.model.config_resource import Operation, ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 
 VALUE_LENGTH_MAX = 32767
-"""Longest text of a stored value, in characters."""
+"""Maximum length of a stored value, in characters."""
 
 
 def setting_of(resource: ResourceType, name: str) -> Setting | None:
-    """The definition of a resource's setting; None when there is none."""
+    """Return the definition of a resource's setting; None if there is none."""
     match resource:
         case ResourceType.BROKER:
             return broker_setting(name)
@@ -44,7 +44,7 @@ def setting_of(resource: ResourceType, name: str) -> Setting | None:
 
 
 def is_sensitive(resource: ResourceType, name: str) -> bool:
-    """Whether a value must not be shown: a secret, or nothing is known of the setting."""
+    """Return whether a value must be hidden: it is a secret, or the setting is unknown."""
     setting = setting_of(resource, name)
     return setting is None or setting.is_sensitive
 
@@ -56,10 +56,10 @@ def apply_operation(
     current: str | None,
     operand: str | None,
 ) -> str | None:
-    """The new text of a setting that now stands at `current`; None removes it.
+    """Return the new text of a setting whose value is `current`; None removes the setting.
 
-    Elements are appended to, and subtracted from, what is set; where nothing is set, from the
-    default of the setting.
+    Elements are appended to, and subtracted from, the set value, or else the default of the
+    setting.
 
     Raises:
         ApiError: INVALID_CONFIG, the setting is no list, or the result is too long;
@@ -98,7 +98,7 @@ def _elements(text: str | None) -> list[str]:
 
 
 def check_topic(overrides: Mapping[str, str | None], config: BrokerConfig) -> None:
-    """Whether a topic may have these settings of its own.
+    """Check the settings of a topic.
 
     Raises:
         ApiError: INVALID_CONFIG.
@@ -125,7 +125,7 @@ def check_topic(overrides: Mapping[str, str | None], config: BrokerConfig) -> No
 
 
 def check_group(overrides: Mapping[str, str | None], config: BrokerConfig) -> None:
-    """Whether a group may have these settings of its own.
+    """Check the settings of a group.
 
     Raises:
         ApiError: INVALID_CONFIG.
@@ -157,10 +157,10 @@ def check_group(overrides: Mapping[str, str | None], config: BrokerConfig) -> No
 
 
 def check_broker(values: Mapping[str, str | None], config: BrokerConfig, per_broker: bool) -> None:
-    """Whether these may be the dynamic settings of this broker, or of all brokers.
+    """Check the dynamic settings of this broker, or of all brokers.
 
     Raises:
-        ApiError: INVALID_REQUEST, as Kafka answers here (KAFKA-13609).
+        ApiError: INVALID_REQUEST, the error that Kafka returns here (KAFKA-13609).
     """
     texts = {name: text for name, text in values.items() if text is not None}
     for name, text in texts.items():
@@ -192,7 +192,7 @@ _PUSH_INTERVAL_MIN_MS, _PUSH_INTERVAL_MAX_MS = 100, 3_600_000
 
 
 def check_client_metrics(overrides: Mapping[str, str | None]) -> None:
-    """Whether a client metrics subscription may have these settings (KIP-714).
+    """Check the settings of a client metrics subscription (KIP-714).
 
     Raises:
         ApiError: INVALID_REQUEST or INVALID_CONFIG.
@@ -214,7 +214,7 @@ def check_client_metrics(overrides: Mapping[str, str | None]) -> None:
 
 
 def parse_match(pattern: str) -> tuple[str, str]:
-    """The two sides of one `match` pattern, `client_id=REGEX`.
+    """Return the two sides of one `match` pattern, `client_id=REGEX`.
 
     Raises:
         ApiError: INVALID_CONFIG.

@@ -21,10 +21,10 @@ BROKER, CONTROLLER = "broker", "controller"
 
 
 class BrokerConfig(View):
-    """What applies to this node: file, overrides and dynamic values over the defaults.
+    """The effective settings of this node: file, overrides and dynamic values over the defaults.
 
-    The attributes without a note are settings of the same name; settings that only stand in for
-    those of topics are in `topic_defaults`. Every other setting is reached by `value`.
+    Attributes without a docstring are settings of the same name. Settings that are only defaults of
+    topic settings are in `topic_defaults`. `value` returns any other setting.
 
     Raises:
         ConfigurationError: a value is invalid.
@@ -128,28 +128,28 @@ class BrokerConfig(View):
     process_roles: frozenset[str]
     """`broker`, `controller`, or both."""
     log_dirs: tuple[str, ...]
-    """Paths as they are given: of `log.dirs`, else of `log.dir`."""
+    """Paths as configured: `log.dirs`, else `log.dir`."""
     metadata_log_dir: str
-    """Of `metadata.log.dir`, else the first of `log_dirs`."""
+    """`metadata.log.dir`, else the first of `log_dirs`."""
     listeners: tuple[Listener, ...]
-    """Everything to listen on."""
+    """All listeners."""
     broker_listeners: tuple[Listener, ...]
     controller_listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
-    """What clients are told; an empty host stands for whatever address they came by."""
+    """The addresses returned to clients; an empty host means the address that a client used."""
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
     quorum_voters: Mapping[int, tuple[str, int]]
-    """Host and port by node id, of `controller.quorum.voters`."""
+    """Host and port by node id, from `controller.quorum.voters`."""
     quorum_bootstrap_servers: tuple[str, ...]
     group_coordinator_rebalance_protocols: frozenset[str]
     max_connections_per_ip_overrides: Mapping[str, int]
     topic_defaults: TopicConfig
-    """What a topic without settings of its own has."""
+    """The settings of a topic without settings of its own."""
     layers: BrokerLayers
     ignored: tuple[str, ...]
-    """Why stored dynamic values were left out; for the log."""
+    """Why stored dynamic values were ignored; for the log."""
 
     def __init__(self, layers: BrokerLayers, ignored: tuple[str, ...] = ()) -> None:
         self._set(layers=layers, ignored=ignored)
@@ -214,7 +214,7 @@ class BrokerConfig(View):
         return CONTROLLER in self.process_roles
 
     def value(self, name: str) -> object:
-        """The value of any broker setting, by its name with dots.
+        """Return the value of any broker setting, by its dotted name.
 
         Raises:
             KeyError: there is no such setting.
@@ -223,7 +223,7 @@ class BrokerConfig(View):
         return self.layers.value(name)
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """The settings of a topic with these of its own.
+        """Return the settings of a topic that sets these values.
 
         Raises:
             ConfigurationError: a value is invalid.
@@ -231,7 +231,7 @@ class BrokerConfig(View):
         return TopicConfig(overrides, self.layers)
 
     def group_config(self, overrides: Mapping[str, str]) -> GroupConfig:
-        """The settings of a group with these of its own.
+        """Return the settings of a group that sets these values.
 
         Raises:
             ConfigurationError: a value is invalid.
@@ -241,9 +241,9 @@ class BrokerConfig(View):
     def with_dynamic(
         self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]
     ) -> BrokerConfig:
-        """This configuration under other dynamic values.
+        """Return this configuration with other dynamic values.
 
-        Values that cannot be applied are left out, as Kafka does, and named in `ignored`.
+        Invalid values are ignored, as in Kafka, and listed in `ignored`.
         """
         usable_default, default_problems = usable_dynamic(cluster_default, per_broker=False)
         usable_broker, broker_problems = usable_dynamic(per_broker, per_broker=True)

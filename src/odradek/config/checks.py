@@ -1,4 +1,4 @@
-"""What values have to satisfy, in the words of the definitions.
+"""Checks of values, in the notation of the definitions.
 
 | word | meaning |
 |---|---|
@@ -26,7 +26,7 @@ class ConfigurationError(ValueError):
 
     @classmethod
     def of(cls, name: str, value: object, problem: str) -> ConfigurationError:
-        """An error in the form that Kafka's tools show."""
+        """Return an error with the message format of Kafka."""
         return cls(f"Invalid value {value} for configuration {name}: {problem}")
 
 
@@ -52,7 +52,7 @@ Value = bool | int | float | str | tuple[str, ...] | Secret | None
 
 
 class Check:
-    """One requirement; `description` says in the documentation what is valid."""
+    """One requirement; `description` is its text in the documentation."""
 
     __slots__ = ("_apply", "description")
 
@@ -61,20 +61,20 @@ class Check:
         self._apply = apply
 
     def apply(self, name: str, value: Value) -> Value:
-        """The value, or what becomes of it.
+        """Return the value, perhaps normalized.
 
         Raises:
-            ConfigurationError: it is not valid.
+            ConfigurationError: the value is invalid.
         """
         return self._apply(name, value)
 
 
-# Patterns are compiled where they are first used: importing this room must stay quick.
+# Patterns are compiled at first use, so that importing this module stays fast.
 _RANGE = r"(-?[\d.]+?)\.\.(-?[\d.]+)(?:\|(-?\d+))?"
 
 
 def parse_check(word: str) -> Check:
-    """The check that a word of a definition stands for."""
+    """Return the check for a word of a definition."""
     if word in _NAMED:
         return _NAMED[word]
     if word.startswith(">="):
@@ -118,7 +118,7 @@ def _one_of(allowed: tuple[str, ...], any_case: bool) -> Check:
 
 
 def distinct(name: str, value: Value) -> tuple[str, ...]:
-    """A list without repetitions.
+    """Return the list without duplicates.
 
     Raises:
         ConfigurationError: an element is empty.
@@ -139,10 +139,10 @@ _ENDPOINT = r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)"
 
 
 def host_and_port(name: str, text: str, form: str) -> tuple[str, int]:
-    """The two parts of `host:port` or `[address]:port`.
+    """Return the two parts of `host:port` or `[address]:port`.
 
     Raises:
-        ConfigurationError: it is not of that form.
+        ConfigurationError: the text does not have this form.
     """
     found = re.fullmatch(_ENDPOINT, text)
     if found is None or int(found[2]) > 65535:
@@ -151,10 +151,10 @@ def host_and_port(name: str, text: str, form: str) -> tuple[str, int]:
 
 
 def voters(name: str, value: Value) -> dict[int, tuple[str, int]]:
-    """The voters of a quorum, by id, from `id@host:port` entries.
+    """Return the voters of a quorum, by id, from `id@host:port` entries.
 
     Raises:
-        ConfigurationError: an entry is not of that form.
+        ConfigurationError: an entry does not have this form.
     """
     assert isinstance(value, tuple)
     result: dict[int, tuple[str, int]] = {}

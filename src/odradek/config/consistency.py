@@ -1,8 +1,8 @@
-"""What must hold among several settings before a node starts.
+"""Checks of combinations of settings before a node starts.
 
-Each check yields sentences that name the settings and tell the fix. The rules are Kafka's
-(KafkaConfig.validateValues, GroupCoordinatorConfig, QuorumConfig); `topology` adds what this
-version of Odradek cannot be yet.
+Each check yields messages that name the settings and the fix. The rules are Kafka's
+(KafkaConfig.validateValues, GroupCoordinatorConfig, QuorumConfig); `topology` adds the limits of
+this version of Odradek.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
 MEBIBYTE = 1024 * 1024
 _ASSIGNORS = frozenset(("uniform", "range", "UniformAssignor", "RangeAssignor"))
 _ASSIGNORS_OF_KAFKA = "org.apache.kafka.coordinator.group.assignor."
-"""Apache Kafka's configuration files may name its classes."""
+"""Values that name Apache Kafka's own classes, which its configuration files may contain."""
 
 
 def problems(config: BrokerConfig) -> list[str]:
-    """Everything that is wrong with a node's settings together; empty when it may start."""
+    """Yield all problems of a node's combined settings; none if it may start."""
     checks: tuple[Callable[[BrokerConfig], Iterator[str]], ...] = (
         node,
         listeners,
@@ -45,7 +45,7 @@ def node(config: BrokerConfig) -> Iterator[str]:
 
 
 def listeners(config: BrokerConfig) -> Iterator[str]:
-    """Listeners, what is advertised of them, and the one among brokers."""
+    """Listeners, advertised listeners, and the inter-broker listener."""
     names = [each.name for each in config.listeners]
     if config.is_broker:
         advertised = [each.name for each in config.advertised_listeners]
@@ -118,7 +118,7 @@ def limits(config: BrokerConfig) -> Iterator[str]:
 
 
 def logs(config: BrokerConfig) -> Iterator[str]:
-    """Times of segments, memory of the cleaner, bounds of compaction."""
+    """Segment times, cleaner memory, bounds of compaction."""
     topic = config.topic_defaults
     if topic.segment_ms < 1:
         yield "log.roll.ms must be at least 1"
@@ -167,7 +167,7 @@ def _bounded(config: BrokerConfig, prefix: str, what: str) -> Iterator[str]:
 
 
 def topology(config: BrokerConfig) -> Iterator[str]:
-    """What this version cannot be yet: more than one node, and listeners that are not plain."""
+    """Limits of this version: one node, and PLAINTEXT listeners only."""
     if config.process_roles != {BROKER, CONTROLLER}:
         yield (
             "process.roles must be broker,controller: this version runs both in one process, "

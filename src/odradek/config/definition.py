@@ -1,4 +1,4 @@
-"""One setting, and the notation that settings are listed in.
+"""The definition of a setting, and the notation of settings.
 
 A module of `definitions/` holds a text of the form
 
@@ -54,7 +54,7 @@ class SettingType(IntEnum):
 
 
 class UpdateMode(StrEnum):
-    """How a setting can be changed while the node runs."""
+    """Whether and how a setting can be changed while the node runs."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -66,26 +66,26 @@ class Status(StrEnum):
 
     HONOURED = "honoured"
     ACCEPTED = "accepted"
-    """Ignored, and that is harmless."""
+    """Ignored, without consequences."""
     UNSUPPORTED = "unsupported"
-    """Ignored; a value other than the default is warned of."""
+    """Ignored; a value other than the default causes a warning."""
     REFUSED = "refused"
-    """A value other than the default stops the start."""
+    """A value other than the default prevents the start."""
 
 
 class Synonym(NamedTuple):
-    """A broker setting that stands in for a topic's or group's one."""
+    """A broker setting that is the default of a topic's or group's setting."""
 
     name: str
     factor: int
-    """What a value is multiplied with: hours and minutes become milliseconds."""
+    """The factor that converts a value from hours or minutes to milliseconds."""
 
 
 _FACTORS = {"": 1, "minutes": 60_000, "hours": 3_600_000}
 _INTEGER_BITS = {SettingType.SHORT: 16, SettingType.INT: 32, SettingType.LONG: 64}
 _MODES = {"per-broker": UpdateMode.PER_BROKER, "cluster-wide": UpdateMode.CLUSTER_WIDE}
 REQUIRED = object()
-"""Stands for the default of a setting that has to be given."""
+"""The default of a required setting."""
 
 
 class Setting:
@@ -113,7 +113,7 @@ class Setting:
         self.documentation = documentation
         self.status = status
         self.reason = reason
-        """Why ignoring it is harmless, what is missing, or why it is refused."""
+        """Why ignoring the setting is harmless, what is missing, or why it is refused."""
         self.type = SettingType[facts[0].upper()]
         self.internal = False
         self.update_mode = UpdateMode.READ_ONLY
@@ -139,7 +139,7 @@ class Setting:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What a value has to satisfy beyond its type; made at first use."""
+        """The checks of a value beyond its type; created at first use."""
         if isinstance(self._checks, list):
             self._checks = tuple(parse_check(word) for word in self._checks)
         return self._checks
@@ -156,17 +156,17 @@ class Setting:
 
     @property
     def default(self) -> Value:
-        """The default, parsed; None also where a value is required."""
+        """The parsed default; None also if a value is required."""
         return None if self._default_text is None else _convert(self, self._default_text)
 
     @property
     def default_text(self) -> str | None:
-        """The default as Kafka writes it; None for null or where a value is required."""
+        """The default as Kafka writes it; None for null or if a value is required."""
         return self._default_text
 
     @property
     def description(self) -> str:
-        """The documentation, and what becomes of the setting where it is not honoured."""
+        """The documentation, with the consequence if the setting is not honoured."""
         match self.status:
             case Status.HONOURED:
                 return self.documentation
@@ -178,7 +178,7 @@ class Setting:
                 return f"{self.documentation} Not supported, is refused: {self.reason}."
 
     def shortcoming(self, text: str) -> str | None:
-        """What a value should do and does not: a sentence; None if there is nothing to say.
+        """Return a sentence about the missing effect of a value; None if nothing is missing.
 
         Raises:
             ConfigurationError: the value is invalid.
@@ -188,10 +188,10 @@ class Setting:
         return f"{self.name} has no effect: {self.reason}"
 
     def parse(self, text: str) -> Value:
-        """The value that `text` stands for.
+        """Parse a value.
 
         Raises:
-            ConfigurationError: it is not of the type, or fails a check.
+            ConfigurationError: the text is not of the type, or fails a check.
         """
         value = _convert(self, text)
         for check in self.checks:
@@ -208,7 +208,7 @@ def _synonym(word: str) -> Synonym:
 
 
 def _convert(setting: Setting, text: str) -> Value:
-    """Kafka's ConfigDef.parseType: spaces around a value do not count."""
+    """Convert as Kafka's ConfigDef.parseType: surrounding spaces are ignored."""
     trimmed = text.strip()
     match setting.type:
         case SettingType.BOOLEAN:
@@ -220,7 +220,7 @@ def _convert(setting: Setting, text: str) -> Value:
             return _integer(setting, text, trimmed)
         case SettingType.DOUBLE:
             try:
-                return float(trimmed.replace("_", "?"))  # Python alone allows underscores.
+                return float(trimmed.replace("_", "?"))  # Python allows underscores, Java does not.
             except ValueError:
                 raise ConfigurationError.of(setting.name, text, "not a number") from None
         case SettingType.LIST:
@@ -241,7 +241,7 @@ def _integer(setting: Setting, text: str, trimmed: str) -> int:
 
 
 def value_text(value: Value) -> str | None:
-    """A value as Kafka writes it; None for null, and for what must not be shown."""
+    """Return a value as Kafka writes it; None for null and for secrets."""
     match value:
         case None | Secret():
             return None
@@ -256,7 +256,7 @@ def value_text(value: Value) -> str | None:
 
 
 def _double_text(value: float) -> str:
-    """A double as Java writes it: `1.7976931348623157E308`, `0.5`."""
+    """Return a double as Java writes it: `1.7976931348623157E308`, `0.5`."""
     text = repr(value)
     mantissa, exponent, power = text.partition("e")
     if not exponent:
@@ -267,7 +267,7 @@ def _double_text(value: float) -> str:
 
 
 def read_settings(text: str) -> dict[str, Setting]:
-    """The settings of one text, by name."""
+    """Parse the settings of one text, by name."""
     settings: dict[str, Setting] = {}
     status, reason = Status.HONOURED, ""
     facts: list[str] = []

@@ -1,7 +1,7 @@
-"""What DescribeConfigs tells of a broker, a topic, a group, or a metrics subscription.
+"""The response data of DescribeConfigs for brokers, topics, groups and metrics subscriptions.
 
-Each setting comes with the value that applies, the layer it comes from, and the chain of values
-that it goes before (KIP-226, Kafka's ConfigHelper). Sensitive values are left out.
+Each setting has its effective value, the source of this value, and the values that it overrides
+(KIP-226, Kafka's ConfigHelper). Sensitive values are omitted.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class Described(NamedTuple):
     read_only: bool
     sensitive: bool
     synonyms: tuple[Found, ...]
-    """The values that are set, the one that counts first."""
+    """The values that are set, the effective one first."""
     type: SettingType
     documentation: str | None
 
 
 def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) -> list[Described]:
-    """The settings of this node; `names` picks some, None or nothing means all."""
+    """Describe the settings of this node; `names` selects some, None or empty means all."""
     return [_broker(name, config) for name in _picked(_broker_names(config), names)]
 
 
 def describe_cluster_default(
     config: BrokerConfig, names: Iterable[str] | None = None
 ) -> list[Described]:
-    """The dynamic settings that hold for all brokers."""
+    """Describe the dynamic settings of all brokers."""
     result: list[Described] = []
     for name in _picked(config.layers.cluster_default, names):
         each = _broker(name, config)
@@ -62,7 +62,7 @@ def describe_cluster_default(
 def describe_topic(
     overrides: Mapping[str, str], config: BrokerConfig, names: Iterable[str] | None = None
 ) -> list[Described]:
-    """The settings of a topic with these of its own."""
+    """Describe the settings of a topic that sets these values."""
     result: list[Described] = []
     for name, setting in _shown(topic_settings(), overrides, names):
         value = topic_value(name, overrides, config.layers)
@@ -76,7 +76,7 @@ def describe_topic(
 def describe_group(
     overrides: Mapping[str, str], config: BrokerConfig, names: Iterable[str] | None = None
 ) -> list[Described]:
-    """The settings of a group with these of its own."""
+    """Describe the settings of a group that sets these values."""
     result: list[Described] = []
     for name, setting in _shown(group_settings(), overrides, names):
         value = group_value(name, overrides, config.layers)
@@ -92,7 +92,7 @@ def describe_group(
 def describe_client_metrics(
     overrides: Mapping[str, str], names: Iterable[str] | None = None
 ) -> list[Described]:
-    """The settings of a client metrics subscription."""
+    """Describe the settings of a client metrics subscription."""
     result: list[Described] = []
     for name, setting in _shown(client_metrics_settings(), overrides, names):
         text = overrides.get(name)
@@ -110,7 +110,7 @@ def _picked(available: Iterable[str], names: Iterable[str] | None) -> list[str]:
 def _shown(
     catalogue: Mapping[str, Setting], overrides: Mapping[str, str], names: Iterable[str] | None
 ) -> Iterator[tuple[str, Setting]]:
-    """The settings to show: internal ones only where they are set."""
+    """Return the settings to show: internal ones only if they are set."""
     for name in _picked(catalogue, names):
         setting = catalogue[name]
         if name in overrides or not setting.internal:
@@ -132,7 +132,7 @@ def _broker(name: str, config: BrokerConfig) -> Described:
     setting = broker_setting(name)
     layers = config.layers
     if setting is None:
-        # As Kafka does: nothing is known of it, so it may be a secret.
+        # As in Kafka: an unknown setting may be a secret.
         found = tuple(each._replace(text=None) for each in layers.found((name,)))
         source = found[0].source if found else Source.DEFAULT
         return Described(name, None, source, True, True, found, SettingType.UNKNOWN, None)
@@ -158,7 +158,7 @@ def _broker(name: str, config: BrokerConfig) -> Described:
 
 
 def _chain(name: str, setting: Setting, layers: BrokerLayers) -> list[Found]:
-    """The broker's values behind a topic's or group's setting."""
+    """Return the broker's values behind a topic's or group's setting."""
     chain = [_hidden(each, setting) for each in layers.found(broker_synonyms(name))]
     while chain and chain[0].name != name:
         chain.pop(0)

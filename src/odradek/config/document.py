@@ -22,24 +22,24 @@ INTRODUCTION = """\
 
 A node takes a `server.properties` file of Apache Kafka as it is (`odradek serve --config FILE`),
 single settings with `--override name=value`, and works without either. Every setting of Apache
-Kafka 4.3 is known. What becomes of it is one of:
+Kafka 4.3 is known. Each has one of these statuses:
 
 | status | meaning |
 |---|---|
-| honoured | it has the effect that is described |
-| accepted | it has no effect, and need not have one; the reason stands beside it |
-| unsupported | it has no effect; a value other than the default is warned of, when the node starts or when it is set |
-| refused | a value other than the default is an error: the node does not start with it, and it cannot be set; the reason stands beside it |
+| honoured | it has the described effect |
+| accepted | it has no effect, and needs none; the reason is given |
+| unsupported | it has no effect; a value other than the default causes a warning when the node starts or when it is set |
+| refused | a value other than the default is an error: the node does not start with it, and it cannot be set; the reason is given |
 
-A name that is not known is warned of. Values are ranked as in Apache Kafka: a dynamic value for
-one broker, a dynamic value for all, the file (and `--override`, which goes before it), the
+An unknown name causes a warning. The precedence of values is that of Apache Kafka: a dynamic value for
+one broker, a dynamic value for all, the file (and `--override`, which overrides it), the
 default. `odradek config` shows and changes dynamic values; "changed" below says which ones can be.
 """
 
 FRIENDLY_INTRODUCTION = """\
 ## Where our defaults differ
 
-Where nothing is said, these hold instead of Apache Kafka's defaults. Data is kept in
+Without a value in the configuration, these defaults replace Apache Kafka's defaults. Data is kept in
 `~/.local/share/odradek` (or `$XDG_DATA_HOME/odradek`) instead of `/tmp/kafka-logs`.
 
 | setting | value | when | why |

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class GroupConfig(View):
-    """What applies to one group: its own settings over the broker's.
+    """The effective settings of one group: its own settings over the broker's.
 
-    Values outside the broker's bounds are brought inside, as Kafka does: the bounds may have
-    changed since the value was stored.
+    Values outside the broker's bounds are clamped, as in Kafka: the bounds may have changed since
+    the value was stored.
 
     Raises:
         ConfigurationError: a value is invalid.
@@ -35,7 +35,7 @@ _NAMES = tuple(GroupConfig.__annotations__)
 
 
 def group_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
-    """The value of a group setting: the group's own, or that of the broker's synonym.
+    """Return the value of a group setting: the group's own, or that of the broker's synonym.
 
     Raises:
         ConfigurationError: the value is invalid.
@@ -50,7 +50,7 @@ def group_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -
 
 
 def group_bounds(name: str) -> tuple[str | None, str | None]:
-    """The broker settings that bound a group setting from below and from above."""
+    """Return the broker settings that are the lower and the upper bound of a group setting."""
     if name == "streams.num.standby.replicas":
         return None, "group.streams.max.standby.replicas"
     kind, _, rest = name.partition(".")
@@ -70,7 +70,7 @@ _UNBOUNDED = frozenset(
 
 
 def bounded_group_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
-    """The same as `group_value`, brought inside the broker's bounds.
+    """Return the result of `group_value`, clamped to the broker's bounds.
 
     Raises:
         ConfigurationError: the value is invalid.

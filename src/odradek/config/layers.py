@@ -1,9 +1,9 @@
-"""Where a node's values come from, and which one counts.
+"""The sources of a node's values, and their precedence.
 
-Kafka's ranking (KIP-226): a dynamic value for this broker, a dynamic value for all brokers, a
-value of the configuration file (or of `--override`), the default. Some settings say the same in
-other units (`log.roll.ms`, `log.roll.hours`); a dynamic value of one hides the static value of
-its siblings, within one layer the first of the family counts.
+Kafka's ranking (KIP-226): a dynamic value for this broker, a dynamic value for all brokers, a value
+of the configuration file (or of `--override`), the default. Some settings have the same meaning in
+other units (`log.roll.ms`, `log.roll.hours`). A dynamic value of one hides the static values of the
+others; within one layer the first one applies.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Found(NamedTuple):
 
     name: str
     text: str | None
-    """None only for a default that is null or hidden."""
+    """None only if the default is null or hidden."""
     source: Source
 
 
 class BrokerLayers:
-    """The layers of one node. Immutable; a change makes a new one."""
+    """The layers of one node. Immutable; a change creates a new object."""
 
     __slots__ = ("cluster_default", "effective", "per_broker", "static")
 
@@ -40,7 +40,8 @@ class BrokerLayers:
         self.cluster_default = cluster_default or {}
         self.per_broker = per_broker or {}
         self.effective: Mapping[str, str] = self._ranked()
-        """What is set anywhere, the strongest layer's text of each name."""
+        """All values that are set: for each name the text of the layer with the highest
+        precedence."""
 
     def _ranked(self) -> Mapping[str, str]:
         merged = dict(self.static)
@@ -53,7 +54,7 @@ class BrokerLayers:
         return merged
 
     def value(self, name: str) -> Value:
-        """The parsed value of a broker setting.
+        """Return the parsed value of a broker setting.
 
         Raises:
             ConfigurationError: the text is invalid, or a required setting is missing.
@@ -67,7 +68,7 @@ class BrokerLayers:
         return setting.default
 
     def found(self, names: tuple[str, ...]) -> Iterator[Found]:
-        """All values that are set for one of `names`, the strongest first, defaults last."""
+        """Return all values set for `names`, by descending precedence, defaults last."""
         layers = (
             (self.per_broker, Source.DYNAMIC_BROKER),
             (self.cluster_default, Source.DYNAMIC_DEFAULT_BROKER),
@@ -86,7 +87,7 @@ class BrokerLayers:
 
 
 def usable_dynamic(values: Mapping[str, str], per_broker: bool) -> tuple[dict[str, str], list[str]]:
-    """The stored dynamic values that can be applied, and why each other one is left out.
+    """Return the stored dynamic values that can be applied, and why each other one cannot.
 
     Kafka ignores such values rather than failing (DynamicBrokerConfig.fromPersistentProps).
     """
@@ -102,10 +103,10 @@ def usable_dynamic(values: Mapping[str, str], per_broker: bool) -> tuple[dict[st
 
 
 def dynamic_problem(name: str, text: str, per_broker: bool) -> str | None:
-    """Why a dynamic value cannot be used; None when it can."""
+    """Return why a dynamic value cannot be used; None if it can."""
     setting = broker_setting(name)
     if setting is None:
-        return None  # Kafka keeps what it does not know, for its plug-ins.
+        return None  # Kafka keeps unknown settings, for its plug-ins.
     if setting.update_mode is UpdateMode.READ_ONLY:
         return f"{name} is read-only: change it in the configuration file and restart"
     if name in RESTART_ONLY:
@@ -134,7 +135,7 @@ def _is_per_broker(name: str, base: str, mode: UpdateMode) -> bool:
 
 
 RESTART_ONLY = frozenset(("listeners", "listener.security.protocol.map"))
-"""What Apache Kafka changes while it runs, and we do not."""
+"""Settings that Apache Kafka can change while it runs, but Odradek cannot."""
 
 LISTENER_ONLY = frozenset(
     f"ssl.{each}"

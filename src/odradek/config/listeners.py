@@ -1,6 +1,6 @@
-"""Listeners: `NAME://host:port`, the protocol behind each name, and what is advertised.
+"""Listeners: `NAME://host:port`, the protocol of each name, and advertised listeners.
 
-The rules are those of Kafka's AbstractKafkaConfig and KafkaConfig; the messages tell the fix.
+The rules are those of Kafka's AbstractKafkaConfig and KafkaConfig; error messages name the fix.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from odradek.config.checks import ConfigurationError
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""Names of security protocols, and their numbers on the wire."""
+"""Names of security protocols, and their numbers in the protocol."""
 
 _LISTENER = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 
@@ -22,7 +22,7 @@ class Listener(NamedTuple):
 
     name: str
     host: str
-    """Empty: every address of the machine."""
+    """Empty: all addresses of the machine."""
     port: int
     security_protocol: str
 
@@ -37,7 +37,7 @@ class Listener(NamedTuple):
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """`NAME:PROTOCOL, ...` by upper-case name.
+    """Parse `NAME:PROTOCOL, ...` into protocols by upper-case name.
 
     Raises:
         ConfigurationError: an entry is malformed or names no known protocol.
@@ -58,9 +58,9 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 def with_controller_names(
     protocols: dict[str, str], controller_names: Iterable[str], listeners: Iterable[str]
 ) -> dict[str, str]:
-    """The default map, with controller names standing for PLAINTEXT.
+    """Add controller names as PLAINTEXT to the default map.
 
-    Kafka adds them only as long as nothing uses TLS or SASL, and only to the default map.
+    Kafka adds them only to the default map, and only if no listener uses TLS or SASL.
     """
     names = [each.partition(":")[0].upper() for each in listeners]
     controllers = list(controller_names)
@@ -72,11 +72,11 @@ def with_controller_names(
 def parse_listeners(
     setting: str, entries: Iterable[str], protocols: Mapping[str, str], distinct_ports: bool = True
 ) -> tuple[Listener, ...]:
-    """The listeners that a setting's entries stand for.
+    """Parse the entries of a setting as listeners.
 
     Raises:
-        ConfigurationError: an entry is malformed, its name has no protocol, or two entries share
-            a name or a port.
+        ConfigurationError: an entry is malformed, its name has no protocol, or two entries share a
+            name or a port.
     """
     listeners: list[Listener] = []
     for entry in entries:
@@ -102,9 +102,9 @@ def parse_listeners(
 
 
 def with_address(text: str, name: str, host: str | None, port: int | None) -> str:
-    """A list of listeners in which the one of that name has another host, port, or both.
+    """Replace the host, the port, or both of one listener in a list.
 
-    What is malformed stays as it is: `parse_listeners` will tell.
+    Malformed entries are not changed: `parse_listeners` reports them.
     """
     changed = []
     for entry in text.split(","):
@@ -126,7 +126,7 @@ def _joined(listeners: Iterable[Listener]) -> str:
 
 
 def _check_ports(setting: str, listeners: list[Listener]) -> None:
-    """Two listeners may share a port only when one address is IPv4 and the other IPv6."""
+    """Check ports: two listeners may share one only if one address is IPv4 and the other IPv6."""
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:
         if listener.port != 0:
@@ -141,7 +141,7 @@ def _check_ports(setting: str, listeners: list[Listener]) -> None:
 
 
 def _ip_version(listener: Listener) -> int:
-    import ipaddress  # Needed only where two listeners share a port.
+    import ipaddress  # Imported here because it is needed only if two listeners share a port.
 
     try:
         return ipaddress.ip_address(listener.host).version
@@ -150,7 +150,7 @@ def _ip_version(listener: Listener) -> int:
 
 
 def parse_address_counts(text: str) -> dict[str, int]:
-    """`address:count, ...` of max.connections.per.ip.overrides.
+    """Parse `address:count, ...` of max.connections.per.ip.overrides.
 
     Raises:
         ConfigurationError: an entry is malformed.

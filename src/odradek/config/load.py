@@ -1,4 +1,4 @@
-"""From a server.properties file and overrides to the configuration of a node."""
+"""Makes the configuration of a node from a server.properties file and overrides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from odradek.config.registry import broker_setting, broker_settings
 
 
 class When(Enum):
-    """When a friendly default applies, if nothing is said."""
+    """When one of our defaults applies to a setting without a value."""
 
     ALWAYS = "always"
     SINGLE_NODE = "on a node that is broker and controller and the only voter"
@@ -25,7 +25,7 @@ class When(Enum):
 
 
 class FriendlyDefault(NamedTuple):
-    """A default of ours that is not Apache Kafka's."""
+    """A default of Odradek that differs from Apache Kafka's."""
 
     name: str
     value: str
@@ -51,27 +51,26 @@ FRIENDLY_DEFAULTS = (
         "socket.send.buffer.bytes", "524288", When.NO_FILE, "a fetch of 1 MB then costs half"
     ),
 )
-"""All places where a node without further word behaves otherwise than Apache Kafka would.
-
-The data directory is the other one: see `default_data_directory`."""
+"""All defaults that differ from Apache Kafka's, besides the data directory: see
+`default_data_directory`."""
 
 
 class Loaded(NamedTuple):
-    """A configuration, and what a person should be told about it."""
+    """A configuration, and its warnings."""
 
     config: BrokerConfig
     warnings: tuple[str, ...]
 
 
 def default_data_directory(environment: Mapping[str, str]) -> str:
-    """Where data lives when nothing is said: `odradek` in the user's data directory."""
+    """Return the default directory of the data: `odradek` in the user's data directory."""
     home = environment.get("HOME", "")
     base = environment.get("XDG_DATA_HOME") or str(Path(home, ".local", "share"))
     return str(Path(base, "odradek"))
 
 
 def read_file(path: Path) -> dict[str, str]:
-    """The settings of a server.properties file.
+    """Read the settings of a server.properties file.
 
     Raises:
         ConfigurationError: the file cannot be read, or is malformed.
@@ -89,13 +88,13 @@ def load(
     overrides: Mapping[str, str],
     data_directory: str | None = None,
 ) -> Loaded:
-    """The configuration of a node.
+    """Return the configuration of a node.
 
-    `file` is what `read_file` returned, None without a file; `overrides` go before it.
-    `data_directory` is used where neither of them names one.
+    `file` is the result of `read_file`, None without a file; `overrides` override it.
+    `data_directory` is used if neither of them names one.
 
     Raises:
-        ConfigurationError: with one line for each thing that is wrong.
+        ConfigurationError: with one line for each problem.
     """
     given = {**(file or {}), **overrides}
     if "broker.id" in given:
@@ -132,7 +131,7 @@ def _is_single_node(static: Mapping[str, str]) -> bool:
 
 
 def _review(given: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """What is wrong with single settings, and what to warn of."""
+    """Return the problems and the warnings of single settings."""
     wrong: list[str] = []
     warnings: list[str] = []
     for name, text in given.items():
@@ -167,7 +166,7 @@ def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list
 def _unknown(name: str) -> str:
     if name.startswith("zookeeper."):
         return f"{name} has no effect: there is no ZooKeeper since Apache Kafka 4.0"
-    import difflib  # Needed only where something is misspelt.
+    import difflib  # Imported here because only misspelt names need it.
 
     close = difflib.get_close_matches(name, broker_settings(), n=1, cutoff=0.8)
     hint = f"; did you mean {close[0]}?" if close else ""
@@ -175,7 +174,7 @@ def _unknown(name: str) -> str:
 
 
 def shown(config: BrokerConfig) -> dict[str, str]:
-    """What is set explicitly, for a log at the start; secrets are hidden."""
+    """Return the explicitly set values, for the log at the start; secrets are hidden."""
     result: dict[str, str] = {}
     for name, text in sorted(config.layers.effective.items()):
         setting = broker_setting(name)

@@ -11,7 +11,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """Names and values; where a name stands twice the last one counts.
+    """Parse names and values; the last value of a repeated name applies.
 
     The bytes are ISO 8859-1, as for Java; other characters are written as backslash-u escapes.
 
@@ -29,7 +29,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, continuations joined, without blank lines and comments."""
+    """Yield logical lines with their numbers, without blank lines and comments."""
     pending: str | None = None
     begun = 0
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
@@ -49,7 +49,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Name and value, still escaped: the first unescaped `=`, `:` or blank parts them."""
+    """Split into name and value, still escaped, at the first unescaped `=`, `:` or blank."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANK:
         end += 2 if line[end] == "\\" else 1
@@ -80,5 +80,5 @@ def _unescape(text: str) -> str:
             at += 4
         else:
             out.append(_ESCAPES.get(escaped, escaped))
-    # Two escapes may have been the halves of one character.
+    # Two escapes may be the surrogates of one character.
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

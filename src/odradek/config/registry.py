@@ -1,6 +1,6 @@
 """Finds the definition of a setting by its name.
 
-A module of definitions is read when a catalogue that it belongs to is first asked for.
+A module of definitions is parsed when its catalogue is first used.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ _OF_MECHANISM = (
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
 )
-"""Settings that may stand behind a listener's name and a mechanism's."""
+"""Settings that may be prefixed by a listener's name and a mechanism's."""
 
 
 def base_name(name: str) -> str:
-    """The setting that `listener.name.<listener>[.<mechanism>].<setting>` is an override of."""
+    """Return the setting that `listener.name.<listener>[.<mechanism>].<setting>` overrides."""
     if not name.startswith(_LISTENER_PREFIX):
         return name
     _, dot, base = name[len(_LISTENER_PREFIX) :].partition(".")
@@ -84,7 +84,7 @@ def base_name(name: str) -> str:
 
 
 def broker_setting(name: str) -> Setting | None:
-    """The definition of a broker setting, also of its override for one listener."""
+    """Return the definition of a broker setting, also for its override of one listener."""
     return broker_settings().get(base_name(name))
 
 
@@ -93,7 +93,7 @@ BROKER_SYNONYMS = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""Settings that say the same in other units; the earlier goes before the later."""
+"""Settings with the same meaning in other units; the earlier has precedence over the later."""
 
 
 DYNAMIC_ONLY = frozenset(
@@ -103,12 +103,12 @@ DYNAMIC_ONLY = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 )
-"""Settings that no file can hold; they are shown only where they are set."""
+"""Settings that a file cannot contain; they are shown only if they are set."""
 
 
 @functools.cache
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """The names under which a broker setting's value is looked for, the strongest first."""
+    """Return the names under which a broker setting's value is looked up, by precedence."""
     if name == "log.flush.interval.ms":
         return (name, "log.flush.scheduler.interval.ms")
     for family in BROKER_SYNONYMS:
@@ -119,5 +119,5 @@ def broker_synonyms(name: str) -> tuple[str, ...]:
 
 
 def honoured(catalogue: Catalogue) -> list[str]:
-    """The names of the settings that have an effect."""
+    """Return the names of the settings that have an effect."""
     return [name for name, each in catalogue.items() if each.status is Status.HONOURED]

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class TopicConfig(View):
-    """What applies to the partitions of a topic: its own settings over the broker's.
+    """The effective settings of a topic: its own settings over the broker's.
 
     Raises:
         ConfigurationError: a value is invalid.
     """
 
     compression_type: str
-    """A codec, `uncompressed`, or `producer` to keep what arrives."""
+    """A codec, `uncompressed`, or `producer` to keep the producer's codec."""
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int
@@ -77,12 +77,12 @@ class TopicConfig(View):
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether the broker stamps records when it appends them."""
+        """Whether the broker sets timestamps when it appends records."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def segment_age_max_ms(self) -> int:
-        """Age at which a segment rolls; a compacted topic rolls in time for its compaction."""
+        """Age at which a segment rolls; in a compacted topic at most the maximum compaction lag."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
@@ -93,10 +93,10 @@ _NAMES = tuple(name for name in TopicConfig.__annotations__ if name not in _COMP
 
 
 def topic_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
-    """The value of a topic setting: the topic's own, or that of the broker's synonyms.
+    """Return the value of a topic setting: the topic's own, or that of the broker's synonyms.
 
-    The synonyms' names are in the order in which the broker looks at them; a value in a stronger
-    layer has hidden its siblings in the weaker ones already.
+    Synonyms are in the broker's order of precedence. A value in a layer of higher precedence has
+    already hidden its synonyms in lower layers.
 
     Raises:
         ConfigurationError: the value is invalid.
@@ -114,6 +114,6 @@ def topic_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -
 
 
 def _in_milliseconds(value: Value, factor: int) -> int:
-    """Every negative time means the same: never."""
+    """Convert to milliseconds; every negative time means never."""
     assert isinstance(value, int)
     return -1 if value < 0 else value * factor

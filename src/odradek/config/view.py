@@ -1,7 +1,7 @@
-"""The base of the typed views: attributes instead of names with dots.
+"""The base of typed views: attributes instead of dotted names.
 
-A view declares its attributes as annotations; `log_dirs` is the setting `log.dirs`. A subclass
-fills in the ones that are computed. Views do not change; a change of settings makes a new one.
+A view declares its attributes as annotations; `log_dirs` is the setting `log.dirs`. A subclass sets
+the computed ones. Views are immutable; a change of settings creates a new one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 
 class View:
-    """Attributes that are set once."""
+    """A view with attributes that are set once."""
 
     def _fill(self, names: Iterable[str], value: Callable[[str], object]) -> None:
         """Set the attributes `names` to the values of the settings of that name."""

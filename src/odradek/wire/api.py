@@ -11,7 +11,7 @@ from odradek.wire.primitives import Message
 
 
 class Api(NamedTuple):
-    """What is declared of an API; what a node serves is the business of its handlers."""
+    """The declaration of an API; handlers decide what a node serves."""
 
     key: int
     name: str
@@ -20,15 +20,15 @@ class Api(NamedTuple):
     flexible_min: int
     """First flexible version; 32767 where there is none."""
     unstable_min: int
-    """First version that is not stable yet; 32767 where all are."""
+    """First version that is not stable yet; 32767 if all are."""
     listeners: tuple[str, ...]
 
     def request_header_version(self, version: int) -> int:
-        """The version of the request header that goes with a version of the API."""
+        """Return the version of the request header for a version of the API."""
         return 2 if version >= self.flexible_min else 1
 
     def response_header_version(self, version: int) -> int:
-        """The version of the response header; ApiVersions always has the oldest."""
+        """Return the version of the response header; ApiVersions always uses the oldest."""
         return 1 if version >= self.flexible_min and self.key != API_VERSIONS_KEY else 0
 
     def request_class(self) -> type[Message]:

@@ -1,4 +1,4 @@
-"""Puts the generated codecs where Python finds them.
+"""Generates the codecs into a directory that Python can import from.
 
 A wheel carries them (made by the build hook, `hatch_build.py`). A source checkout makes them at
 first use, beside this file or, where that cannot be written, in the user's cache, and again
@@ -16,14 +16,14 @@ WIRE = Path(__file__).parent
 MESSAGES = WIRE / "messages"
 GENERATED = WIRE / "generated"
 GENERATORS = ("declaration", "source", "decoder", "encoder", "generator")
-"""The modules that what is generated depends on."""
+"""The modules that the generated code depends on."""
 STAMP = "STAMP"
 BUILT = "built"
 """The stamp of a wheel, whose modules are never out of date."""
 
 
 def fingerprint() -> str:
-    """Changes whenever a declaration or the generator does (sizes and times, not contents)."""
+    """Return a value that changes with declarations and generator (sizes and times only)."""
     sources = [*MESSAGES.glob("*.msg"), *(WIRE / f"{name}.py" for name in GENERATORS)]
     stats = [(path.name, path.stat()) for path in sorted(sources)]
     parts = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
@@ -33,7 +33,7 @@ def fingerprint() -> str:
 def generate(directory: Path, stamp: str) -> None:
     """Write one module per message, byte-compiled, and the stamp last.
 
-    Safe beside another process that does the same: each file is replaced as a whole.
+    Safe while another process does the same: each file is replaced atomically.
     """
     from odradek.wire import declaration, generator
     from odradek.wire.names import snake_case
@@ -50,7 +50,7 @@ def generate(directory: Path, stamp: str) -> None:
 
 
 def _replace(path: Path, text: str) -> bool:
-    """Write `text` to `path` as a whole; False when it stood there already."""
+    """Replace `path` with `text` atomically; return False if it had this content already."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return False
@@ -64,7 +64,7 @@ def _replace(path: Path, text: str) -> bool:
 
 
 def ensure() -> list[str]:
-    """Where the generated modules are, made now if need be: the `__path__` of their package."""
+    """Generate the modules if needed; return their directory, the `__path__` of their package."""
     stamp_path = GENERATED / STAMP
     stamp = stamp_path.read_text(encoding="utf-8") if stamp_path.exists() else None
     if stamp == BUILT or not MESSAGES.is_dir():

@@ -1,4 +1,4 @@
-"""What the generated codecs stand on: varints, checks, and the base class of messages.
+"""Functions of the generated codecs: varints, checks, and the base class of messages.
 
 Decoding trusts nothing. A count is checked against the bytes that are left before anything is
 allocated for it; a truncated message ends in `IndexError` or `struct.error`, or past the end of
@@ -23,7 +23,7 @@ ARRAY_LENGTH_MAX = 1_000_000
 TAGGED_FIELDS_MAX = 10_000
 
 SHORT_ARRAY = 17
-"""Arrays of fewer numbers than this have a Struct ready."""
+"""Arrays of fewer numbers than this have a precompiled Struct."""
 
 ZERO_UUID = bytes(16)
 UVARINTS = tuple(bytes((n,)) for n in range(128))
@@ -86,22 +86,22 @@ def write_uvarint(value: int) -> bytes:
 
 
 def check_count(count: int, element_size_min: int, buffer: Buffer, position: int) -> None:
-    """Refuse an array length that the rest of the buffer cannot hold.
+    """Reject an array length that the rest of the buffer cannot hold.
 
     Raises:
-        MalformedMessage: the length is negative, over the limit, or a lie.
+        MalformedMessage: the length is negative, over the limit, or beyond the buffer.
     """
     if count < 0 or count * element_size_min > len(buffer) - position or count > ARRAY_LENGTH_MAX:
         raise MalformedMessage(f"array of {count} elements in {len(buffer) - position} bytes")
 
 
 def null_field(name: str) -> MalformedMessage:
-    """The error of a null where the schema has none."""
+    """Return the error for a null in a non-nullable field."""
     return MalformedMessage(f"non-nullable field {name} was null")
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, first: int) -> int:
-    """Step over a section of tagged fields that this version does not know.
+    """Skip a section of tagged fields that this version does not define.
 
     `position` is after the first byte (`first`, not zero) of their count.
     """
@@ -119,7 +119,7 @@ def skip_tagged_fields(buffer: Buffer, position: int, first: int) -> int:
 
 
 def check_tagged_count(count: int) -> None:
-    """Refuse more tagged fields than any schema has."""
+    """Reject more tagged fields than any schema has."""
     if count > TAGGED_FIELDS_MAX:
         raise MalformedMessage(f"{count} tagged fields")
 
@@ -151,8 +151,8 @@ Encoder = Callable[[Any, Callable[[Any], object]], None]
 class Message(Struct):
     """A message: the fields of all its versions, and a codec for each version.
 
-    A field that a version lacks has its default after decoding. The structs that stand as
-    defaults of tagged fields are shared: assign a new one, do not change them in place.
+    A field that a version lacks has its default after decoding. Structs that are defaults of tagged
+    fields are shared: assign a new one, do not change them in place.
     """
 
     __slots__ = ()

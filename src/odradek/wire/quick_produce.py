@@ -1,9 +1,10 @@
 """A codec for the Produce requests that producers send most: record batches, no transaction.
 
-Java's producer sends one request for all partitions of a broker that have a batch ready. Such
-requests are read and answered here without an object per field. Everything else (a transactional
-id, null records, tagged fields, long topic names, more than 126 topics or partitions of a topic)
-is None, and is left to the generated codec. `tests/wire/test_quick_produce.py` compares both.
+Java's producer sends one request for all partitions of a broker that have a batch ready. This
+module decodes such requests and encodes their responses without an object per field. Everything
+else (a transactional id, null records, tagged fields, long topic names, more than 126 topics or
+partitions of a topic) is None, and is left to the generated codec.
+`tests/wire/test_quick_produce.py` compares both.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ VERSION_MIN = 9
 TOPIC_IDS_VERSION = 13
 
 TopicBatches = tuple[bytes, list[tuple[int, memoryview]]]
-"""A topic as it stands on the wire, and its partitions: index and records."""
+"""A topic in its encoded form, and its partitions: index and records."""
 
 _front = struct.Struct(">Bh4xB").unpack_from  # no transactional id, acks, timeout, topics + 1
 _partition = struct.Struct(">iB").unpack_from  # index, size of the records + 1
@@ -38,7 +39,7 @@ _SINGLE_SIZE = _HEADER_SIZE + 2 + _ANSWER_SIZE
 
 
 class Appended(Protocol):
-    """Where the records of a partition are now."""
+    """The result of appending the records of a partition."""
 
     base_offset: int
     log_append_time_ms: int

@@ -1,8 +1,8 @@
 """A codec for the OffsetCommit requests that consumers send most: partitions of one topic.
 
-They are read and answered here without an object per field. Anything else (several topics, text
-with an offset, tagged fields, long names) is None, and goes the general way.
-`tests/wire/test_single_offset_commit.py` holds both ways against each other.
+This module decodes them and encodes their responses without an object per field. For anything else
+(several topics, metadata text, tagged fields, long names) the result is None, and the general path
+is used. `tests/wire/test_single_offset_commit.py` compares both paths.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _RESULT_SIZE = 7
 def decode(
     frame: memoryview, position: int, version: int
 ) -> tuple[str, int, str, str | None, bytes, list[PartitionCommit]] | None:
-    """Group id, generation, member id, group instance id, the topic as it stands on the wire, and
-    its partitions.
+    """Group id, generation, member id, group instance id, the topic in its encoded form, and its
+    partitions.
 
     `position` is that of the request's body. The topic is its id from version 10 on, before that
     its name behind its length. None for every other shape, and for what is malformed.

@@ -1,4 +1,4 @@
-"""What decoders and encoders of one version have in common while they are written."""
+"""Shared parts of the generators of decoders and encoders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Source:
         self.arrays: set[str] = set()
 
     def __call__(self, line: str) -> None:
-        """Add a line at the present indentation."""
+        """Add a line at the current indentation."""
         self.lines.append("    " * self.indent + line)
 
     def struct(self, form: str) -> str:

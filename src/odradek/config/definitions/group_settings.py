@@ -7,7 +7,7 @@ consumer.session.timeout.ms  int  = 45000  >=1  medium  from group.consumer.sess
 consumer.heartbeat.interval.ms  int  = 5000  >=1  medium  from group.consumer.heartbeat.interval.ms
     How often members send heartbeats.
 consumer.assignment.interval.ms  int  = 1000  >=0  medium  from group.consumer.assignment.interval.ms
-    Least time between two assignments.
+    Minimum time between two assignments.
 
 [unsupported: share groups are not served yet]
 share.session.timeout.ms  int  = 45000  >=1  medium  from group.share.session.timeout.ms
@@ -15,19 +15,19 @@ share.session.timeout.ms  int  = 45000  >=1  medium  from group.share.session.ti
 share.heartbeat.interval.ms  int  = 5000  >=1  medium  from group.share.heartbeat.interval.ms
     How often members send heartbeats.
 share.record.lock.duration.ms  int  = 30000  >=1000  medium  from group.share.record.lock.duration.ms
-    How long a record stays with one member.
+    How long a member's lock on a record lasts.
 share.delivery.count.limit  int  = 5  >=2  medium  from group.share.delivery.count.limit
-    How often a record is offered before it is given up.
+    Maximum number of deliveries of a record.
 share.partition.max.record.locks  int  = 2000  >=100  medium  from group.share.partition.max.record.locks
-    Records of a partition out with members at the same time.
+    Maximum number of locked records of a partition.
 share.auto.offset.reset  string  = latest  offset-reset  medium
     Where a new group begins: latest, earliest, or by_duration:<ISO 8601 duration>.
 share.isolation.level  string  = read_uncommitted  {read_committed,read_uncommitted}  medium
     Whether records of open or aborted transactions are offered.
 share.renew.acknowledge.enable  boolean  = true  medium
-    Let members ask for more time with a record.
+    Allow members to renew the lock on a record.
 share.assignment.interval.ms  int  = 1000  >=0  medium  from group.share.assignment.interval.ms
-    Least time between two assignments.
+    Minimum time between two assignments.
 
 [unsupported: streams groups are not served yet]
 streams.session.timeout.ms  int  = 45000  >=1  medium  from group.streams.session.timeout.ms
@@ -39,5 +39,5 @@ streams.num.standby.replicas  int  = 0  >=0  medium  from group.streams.num.stan
 streams.initial.rebalance.delay.ms  int  = 3000  >=0  medium  from group.streams.initial.rebalance.delay.ms
     Wait for more members before the first assignment.
 streams.assignment.interval.ms  int  = 1000  >=0  medium  from group.streams.assignment.interval.ms
-    Least time between two assignments.
+    Minimum time between two assignments.
 """

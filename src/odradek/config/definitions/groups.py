@@ -3,13 +3,13 @@
 SETTINGS = """
 [honoured]
 group.min.session.timeout.ms  int  = 6000  medium
-    Shortest session timeout that a member of a classic group may ask for.
+    Minimum session timeout of a member of a classic group.
 group.max.session.timeout.ms  int  = 1800000  medium
-    Longest session timeout that a member of a classic group may ask for.
+    Maximum session timeout of a member of a classic group.
 group.initial.rebalance.delay.ms  int  = 3000  medium
     Wait for more members before the first rebalance of an empty group.
 group.max.size  int  = 2147483647  >=1  medium
-    Members of a classic group.
+    Maximum number of members of a classic group.
 offset.metadata.max.bytes  int  = 4096  high
     Largest text that may be stored with an offset.
 offsets.load.buffer.size  int  = 5242880  >=1  high
@@ -23,9 +23,9 @@ offsets.topic.segment.bytes  int  = 104857600  >=1  high
 offsets.topic.compression.codec  int  = 0  high
     Codec of batches in `__consumer_offsets`: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 offsets.retention.minutes  int  = 10080  >=1  high
-    Offsets of an empty group are forgotten after this long.
+    Offsets of an empty group expire after this time.
 offsets.retention.check.interval.ms  long  = 600000  >=1  high
-    How often forgotten offsets are looked for.
+    How often expired offsets are removed.
 offsets.commit.timeout.ms  int  = 5000  >=1  high
     How long the write of an offset may take.
 group.coordinator.rebalance.protocols  list  = classic,consumer,streams  {consumer,classic,share,streams}  non-empty  medium
@@ -33,17 +33,17 @@ group.coordinator.rebalance.protocols  list  = classic,consumer,streams  {consum
 group.consumer.session.timeout.ms  int  = 45000  >=1  medium
     A member of a consumer group is removed after this long without a heartbeat.
 group.consumer.min.session.timeout.ms  int  = 45000  >=1  medium
-    Least value for `group.consumer.session.timeout.ms`.
+    Minimum value of `group.consumer.session.timeout.ms`.
 group.consumer.max.session.timeout.ms  int  = 60000  >=1  medium
-    Greatest value for `group.consumer.session.timeout.ms`.
+    Maximum value of `group.consumer.session.timeout.ms`.
 group.consumer.heartbeat.interval.ms  int  = 5000  >=1  medium
     How often members of consumer groups send heartbeats.
 group.consumer.min.heartbeat.interval.ms  int  = 5000  >=1  medium
-    Least value for `group.consumer.heartbeat.interval.ms`.
+    Minimum value of `group.consumer.heartbeat.interval.ms`.
 group.consumer.max.heartbeat.interval.ms  int  = 15000  >=1  medium
-    Greatest value for `group.consumer.heartbeat.interval.ms`.
+    Maximum value of `group.consumer.heartbeat.interval.ms`.
 group.consumer.max.size  int  = 2147483647  >=1  medium
-    Members of a consumer group.
+    Maximum number of members of a consumer group.
 group.consumer.assignors  list  = uniform,range  distinct  non-empty  medium
     Assignors of consumer groups on the server; the first is the default.
 group.consumer.migration.policy  string  = bidirectional  any-case{disabled,downgrade,upgrade,bidirectional}  medium
@@ -51,11 +51,11 @@ group.consumer.migration.policy  string  = bidirectional  any-case{disabled,down
 group.consumer.regex.refresh.interval.ms  int  = 600000  >=10000  medium  internal
     How often subscribed patterns are matched again.
 group.consumer.assignment.interval.ms  int  = 1000  >=0  medium  cluster-wide
-    Least time between two assignments of a consumer group.
+    Minimum time between two assignments of a consumer group.
 group.consumer.min.assignment.interval.ms  int  = 0  >=0  medium
-    Least value for `group.consumer.assignment.interval.ms`.
+    Minimum value of `group.consumer.assignment.interval.ms`.
 group.consumer.max.assignment.interval.ms  int  = 15000  >=0  medium
-    Greatest value for `group.consumer.assignment.interval.ms`.
+    Maximum value of `group.consumer.assignment.interval.ms`.
 
 [accepted: coordinators run on the node's event loop]
 group.coordinator.threads  int  = 4  >=1  high
@@ -63,7 +63,7 @@ group.coordinator.threads  int  = 4  >=1  high
 group.coordinator.background.threads  int  = 2  >=1  high
     Threads for the coordinator's slow work.
 
-[accepted: what is ready is written at once]
+[accepted: records are written without delay]
 group.coordinator.append.linger.ms  int  = -1  >=-1  medium
     How long a coordinator's records wait for others; -1: adaptive.
 group.coordinator.cached.buffer.max.bytes  int  = 1048588  >=524288  medium  cluster-wide

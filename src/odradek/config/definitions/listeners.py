@@ -1,13 +1,13 @@
-"""Listeners, connections, and what a request may cost."""
+"""Listeners, connections, and limits of requests."""
 
 SETTINGS = """
 [honoured]
 listeners  list  = PLAINTEXT://:9092  distinct  non-empty  high  per-broker
     Where to listen: NAME://host:port, ...; an empty host means every address.
 advertised.listeners  list  distinct  non-empty  high
-    The addresses that clients are told to use; without it, those of `listeners`.
+    The addresses that clients use; by default those of `listeners`.
 listener.security.protocol.map  string  = SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT  low  per-broker
-    Which security protocol each listener name stands for: NAME:PROTOCOL, ...
+    The security protocol of each listener name: NAME:PROTOCOL, ...
 controller.listener.names  list  required  distinct  non-empty  high
     The listener names that serve the controller; the first is used to reach others.
 socket.send.buffer.bytes  int  = 102400  high
@@ -27,9 +27,9 @@ max.connections.per.ip  int  = 2147483647  >=0  medium  cluster-wide
 max.connections.per.ip.overrides  string  = ""  medium  cluster-wide
     Exceptions from `max.connections.per.ip`: address:count, ...
 fetch.max.bytes  int  = 57671680  >=1024  medium
-    The most that one fetch answer may carry, whatever the client asks for.
+    Maximum size of a fetch response, regardless of the client's limit.
 message.max.bytes  int  = 1048588  >=0  high  cluster-wide
-    The largest record batch accepted, unless a topic says otherwise.
+    Maximum size of a record batch, unless a topic sets it.
 max.request.partition.size.limit  int  = 2000  >=1  medium
     Partitions in one page of DescribeTopicPartitions.
 max.incremental.fetch.session.cache.slots  int  = 1000  >=0  medium
@@ -37,15 +37,15 @@ max.incremental.fetch.session.cache.slots  int  = 1000  >=0  medium
 request.timeout.ms  int  = 30000  high
     How long a request to another node may take.
 
-[accepted: one event loop per node reads and answers; more cores are used by more nodes]
+[accepted: one event loop per node serves all requests; more cores are used by more nodes]
 num.network.threads  int  = 3  >=1  high  cluster-wide
-    Threads that read requests and write answers.
+    Threads that read requests and write responses.
 num.io.threads  int  = 8  >=1  high  cluster-wide
-    Threads that work on requests.
+    Threads that process requests.
 queued.max.requests  int  = 500  >=1  high
     Requests that may wait for a thread before reading stops.
 background.threads  int  = 10  >=1  high  cluster-wide
-    Threads for chores.
+    Threads for background tasks.
 
 [accepted: a connection is read only while its earlier requests fit in its bounds]
 queued.max.request.bytes  long  = -1  medium

@@ -1,27 +1,27 @@
-"""Partition logs of this node: the defaults of all topics, and the machinery."""
+"""Partition logs of this node: the defaults of topic settings, and background tasks."""
 
 SETTINGS = """
 [honoured]
 log.segment.bytes  int  = 1073741824  >=1048576  high  cluster-wide
-    Size at which a new segment is begun.
+    Size at which a new segment is rolled.
 log.roll.ms  long  high  cluster-wide
-    Age at which a new segment is begun; goes before `log.roll.hours`.
+    Age at which a new segment is rolled; overrides `log.roll.hours`.
 log.roll.hours  int  = 168  >=1  high
-    Age at which a new segment is begun, in hours; `log.roll.ms` goes before it.
+    Age at which a new segment is rolled, in hours; `log.roll.ms` overrides it.
 log.roll.jitter.ms  long  high  cluster-wide
-    Random part taken off the age for a new segment, so that they do not roll together.
+    Random part subtracted from the roll age, so that segments do not roll together.
 log.roll.jitter.hours  int  = 0  >=0  high
-    The same as `log.roll.jitter.ms` in hours, which goes before it.
+    The same as `log.roll.jitter.ms` in hours, which overrides it.
 log.retention.bytes  long  = -1  high  cluster-wide
     Size of a partition above which its oldest segments are deleted; -1: no limit.
 log.retention.ms  long  high  cluster-wide
     Age at which segments are deleted; -1: never.
 log.retention.minutes  int  high
-    Age at which segments are deleted, in minutes; `log.retention.ms` goes before it.
+    Age at which segments are deleted, in minutes; `log.retention.ms` overrides it.
 log.retention.hours  int  = 168  high
-    Age at which segments are deleted, in hours; -1: never. The other two go before it.
+    Age at which segments are deleted, in hours; -1: never. The other two settings override it.
 log.retention.check.interval.ms  long  = 300000  >=1  medium
-    How often segments are looked through for deletion.
+    How often segments are checked for deletion.
 log.cleanup.policy  list  = delete  {compact,delete}  medium  cluster-wide
     What happens to old segments: delete, compact, both, or nothing.
 log.index.size.max.bytes  int  = 10485760  >=4  medium  cluster-wide
@@ -31,19 +31,19 @@ log.index.interval.bytes  int  = 4096  >=0  medium  cluster-wide
 log.segment.delete.delay.ms  long  = 60000  >=0  high  cluster-wide
     Wait before the files of a deleted segment are removed.
 log.preallocate  boolean  = false  medium  cluster-wide
-    Reserve the whole segment on disk when it is begun.
+    Reserve the disk space of a whole segment when it is created.
 log.message.timestamp.type  string  = CreateTime  {CreateTime,LogAppendTime}  medium  cluster-wide
-    Which time a record carries: when it was created, or when it was appended.
+    The timestamp of records: their creation time, or the time of the append.
 log.message.timestamp.before.max.ms  long  = 9223372036854775807  >=0  medium  cluster-wide
-    How far in the past a record's timestamp may lie.
+    How far in the past a record's timestamp may be.
 log.message.timestamp.after.max.ms  long  = 3600000  >=0  medium  cluster-wide
-    How far in the future a record's timestamp may lie.
+    How far in the future a record's timestamp may be.
 log.flush.interval.messages  long  = 9223372036854775807  >=1  high  cluster-wide
     Records in a partition after which it is flushed to disk.
 log.flush.interval.ms  long  high  cluster-wide
     Time after which an unflushed record is flushed; else `log.flush.scheduler.interval.ms`.
 log.flush.scheduler.interval.ms  long  = 9223372036854775807  high
-    How often partitions are looked through for flushing.
+    How often partitions are checked for flushing.
 log.flush.offset.checkpoint.interval.ms  int  = 60000  >=0  high
     How often the recovery points are written.
 log.flush.start.offset.checkpoint.interval.ms  int  = 60000  >=0  high
@@ -51,9 +51,9 @@ log.flush.start.offset.checkpoint.interval.ms  int  = 60000  >=0  high
 num.recovery.threads.per.data.dir  int  = 2  >=1  high  cluster-wide
     Threads that load a data directory at the start and flush it at the end.
 log.initial.task.delay.ms  long  = 30000  >=0  low  internal
-    Wait after the start before the chores of logs begin.
+    Delay after the start before background tasks of logs begin.
 compression.type  string  = producer  {uncompressed,zstd,lz4,snappy,gzip,producer}  high  cluster-wide
-    Codec of stored batches: one of them, `uncompressed`, or `producer` to keep what arrives.
+    Codec of stored batches: one of them, `uncompressed`, or `producer` to keep the producer's codec.
 compression.gzip.level  int  = -1  1..9|-1  medium  cluster-wide
     Level of gzip; -1 is the library's own.
 compression.lz4.level  int  = 9  1..17  medium  cluster-wide
@@ -61,15 +61,15 @@ compression.lz4.level  int  = 9  1..17  medium  cluster-wide
 compression.zstd.level  int  = 3  -131072..22  medium  cluster-wide
     Level of zstd.
 min.insync.replicas  int  = 1  >=1  high  cluster-wide
-    Replicas that must have a batch before acks=all is answered.
+    In-sync replicas that a write with acks=all requires.
 producer.id.expiration.ms  int  = 86400000  >=1  low  cluster-wide
-    An idle producer's state in a partition is forgotten after this long.
+    The state of an idle producer in a partition expires after this time.
 producer.id.expiration.check.interval.ms  int  = 600000  >=1  low  internal
-    How often idle producers are looked for.
+    How often expired producer state is removed.
 log.cleaner.enable  boolean  = true  medium
-    Compact topics whose policy says so.
+    Compact topics whose cleanup policy includes compact.
 log.cleaner.threads  int  = 1  >=0  medium  cluster-wide
-    Workers that compact.
+    Number of compaction workers.
 log.cleaner.io.max.bytes.per.second  double  = 1.7976931348623157E308  medium  cluster-wide
     The most that compaction reads and writes per second.
 log.cleaner.dedupe.buffer.size  long  = 134217728  medium  cluster-wide
@@ -83,11 +83,11 @@ log.cleaner.backoff.ms  long  = 15000  >=0  medium  cluster-wide
 log.cleaner.min.cleanable.ratio  double  = 0.5  0..1  medium  cluster-wide
     Share of uncompacted bytes at which compaction begins.
 log.cleaner.delete.retention.ms  long  = 86400000  >=0  medium  cluster-wide
-    How long a deletion marker stays readable after compaction.
+    How long a tombstone is kept after compaction.
 log.cleaner.min.compaction.lag.ms  long  = 0  >=0  medium  cluster-wide
     Records younger than this are not compacted.
 log.cleaner.max.compaction.lag.ms  long  = 9223372036854775807  >=1  medium  cluster-wide
-    Records older than this are compacted whatever the ratio.
+    Records older than this are compacted regardless of the ratio.
 
 [unsupported: a directory that fails stops the node]
 log.dir.failure.timeout.ms  long  = 30000  >=1  low

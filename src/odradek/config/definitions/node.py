@@ -1,4 +1,4 @@
-"""The node itself: who it is, where its data lives, how it is observed."""
+"""The node: its identity, its data directories, and its metrics."""
 
 SETTINGS = """
 [honoured]
@@ -7,15 +7,15 @@ node.id  int  required  >=0  high
 broker.id  int  = -1  high
     The older name of `node.id`; both must be equal when both are given.
 process.roles  list  required  {broker,controller}  non-empty  high
-    What this node is: broker, controller, or both.
+    The roles of this node: broker, controller, or both.
 broker.rack  string  medium
-    The rack that this node stands in, for placing replicas and reading from near.
+    The rack of this node, for replica placement and for reading from a near replica.
 log.dir  list  = /tmp/kafka-logs  distinct  non-empty  high
     Directories of the data; used when `log.dirs` is not given.
 log.dirs  list  distinct  non-empty  high
     Directories of the data, several with commas.
 auto.create.topics.enable  boolean  = true  high
-    Create a topic when a client first asks for it.
+    Create a topic when a client first requests its metadata.
 delete.topic.enable  boolean  = true  high
     Allow topics to be deleted.
 num.partitions  int  = 1  >=1  medium

@@ -7,17 +7,17 @@ sasl.oauthbearer.scope.claim.name  string  = scope  low
 sasl.oauthbearer.sub.claim.name  string  = sub  low
     Claim of a token that names the subject.
 sasl.oauthbearer.token.endpoint.url  string  medium
-    Where tokens are got.
+    URL that tokens are fetched from.
 sasl.oauthbearer.jwks.endpoint.url  string  medium
-    Where the keys are got that tokens are checked with.
+    URL of the keys that verify tokens.
 sasl.oauthbearer.jwks.endpoint.refresh.ms  long  = 3600000  low
-    How often the keys that tokens are checked with are got anew.
+    How often the keys that verify tokens are fetched again.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms  long  = 100  low
-    First pause before getting those keys is tried again.
+    First pause before fetching those keys is retried.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms  long  = 10000  low
-    Longest pause before getting those keys is tried again.
+    Maximum pause before fetching those keys is retried.
 sasl.oauthbearer.clock.skew.seconds  int  = 30  low
-    Difference of clocks that is forgiven.
+    Tolerated difference of clocks.
 sasl.oauthbearer.expected.audience  list  = ""  distinct  low
     Audiences that a token may be made for.
 sasl.oauthbearer.expected.issuer  string  low
@@ -25,7 +25,7 @@ sasl.oauthbearer.expected.issuer  string  low
 sasl.oauthbearer.scope  string  medium
     Scope to ask for.
 sasl.oauthbearer.jwt.retriever.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  medium
-    Java class that gets tokens.
+    Java class that fetches tokens.
 sasl.oauthbearer.jwt.validator.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  medium
     Java class that checks tokens.
 sasl.oauthbearer.client.credentials.client.id  string  medium

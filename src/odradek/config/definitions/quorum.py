@@ -1,4 +1,4 @@
-"""The controller quorum, the metadata log, and the life of a broker in the cluster."""
+"""The controller quorum, the metadata log, and the registration of brokers."""
 
 SETTINGS = """
 [honoured]
@@ -9,9 +9,9 @@ controller.quorum.bootstrap.servers  list  = ""  endpoints  high
 metadata.log.dir  string  high
     Directory of the metadata log; without it, the first data directory.
 metadata.log.segment.bytes  int  = 1073741824  >=8388608  high
-    Size at which a new segment of the metadata log is begun.
+    Size at which a new segment of the metadata log is rolled.
 metadata.log.segment.ms  long  = 604800000  high
-    Age at which a new segment of the metadata log is begun.
+    Age at which a new segment of the metadata log is rolled.
 metadata.log.max.record.bytes.between.snapshots  long  = 20971520  >=1  high
     A snapshot is taken after this many new bytes of metadata.
 metadata.log.max.snapshot.interval.ms  long  = 3600000  >=0  high
@@ -23,7 +23,7 @@ metadata.max.retention.ms  long  = 604800000  high
 
 [accepted: a quorum of one elects itself and has nothing to fetch]
 controller.quorum.election.timeout.ms  int  = 1000  >=0  high
-    Silence of the leader before an election is tried.
+    Time without contact to the leader before an election starts.
 controller.quorum.election.backoff.max.ms  int  = 1000  >=0  high
     Longest pause between elections that had no winner.
 controller.quorum.fetch.timeout.ms  int  = 2000  >=0  high
@@ -39,15 +39,15 @@ controller.quorum.fetch.snapshot.max.bytes  int  = 1048576  >=1  low
 controller.quorum.auto.join.enable  boolean  = false  low
     A controller that is not a voter becomes one by itself.
 
-[accepted: broker and controller are in one process and know of each other without asking]
+[accepted: broker and controller run in one process and share their state]
 metadata.max.idle.interval.ms  int  = 500  >=0  low
     An idle controller writes a no-op record this often; 0: never.
 broker.heartbeat.interval.ms  int  = 2000  medium
-    How often a broker tells the controller that it lives.
+    How often a broker sends a heartbeat to the controller.
 broker.session.timeout.ms  int  = 9000  medium
     A broker is fenced after this long without a heartbeat.
 controlled.shutdown.enable  boolean  = true  medium
-    Hand over leadership before a broker stops.
+    Move leadership away before a broker stops.
 initial.broker.registration.timeout.ms  int  = 60000  medium
     How long the first registration with the controller may take.
 

@@ -1,7 +1,7 @@
 """Quotas."""
 
 SETTINGS = """
-[refused: limits that it sets would not hold]
+[refused: quotas that it sets would not be enforced]
 client.quota.callback.class  class  low
     Java class that computes the quotas of clients.
 

@@ -1,25 +1,25 @@
-"""Replicas, their leaders, and how followers keep up."""
+"""Replicas, their leaders, and replication by followers."""
 
 SETTINGS = """
 [honoured]
 replica.high.watermark.checkpoint.interval.ms  long  = 5000  high
     How often the high watermarks are written to disk.
 unclean.leader.election.enable  boolean  = false  high  cluster-wide
-    Let a replica lead that may lack records, rather than none.
+    Allow a replica that may lack records to become leader, rather than none.
 
 [accepted: a single node has no followers]
 replica.lag.time.max.ms  long  = 30000  high
-    A follower that lags for longer is taken off the in-sync replicas.
+    A follower that lags for longer is removed from the in-sync replicas.
 replica.socket.timeout.ms  int  = 30000  high
-    How long a fetch from a leader may stay unanswered.
+    How long a fetch from a leader may wait for its response.
 replica.socket.receive.buffer.bytes  int  = 65536  high
     Receive buffer of the sockets to leaders.
 replica.fetch.max.bytes  int  = 1048576  >=0  medium
     Bytes that a follower asks for per partition.
 replica.fetch.wait.max.ms  int  = 500  high
-    How long a leader may wait for bytes before it answers a follower.
+    How long a leader may wait for bytes before it responds to a follower.
 replica.fetch.min.bytes  int  = 1  high
-    Bytes that a leader should have before it answers a follower.
+    Bytes that a leader should have before it responds to a follower.
 replica.fetch.response.max.bytes  int  = 10485760  >=0  medium
     Bytes that a follower asks for in one fetch.
 replica.fetch.backoff.ms  int  = 1000  >=0  medium
@@ -29,9 +29,9 @@ num.replica.fetchers  int  = 1  >=1  high  cluster-wide
 auto.leader.rebalance.enable  boolean  = true  high
     Give leadership back to the preferred replicas by itself.
 leader.imbalance.check.interval.seconds  long  = 300  >=1  high
-    How often leadership is looked through for that.
+    How often the leaders are checked for that.
 unclean.leader.election.interval.ms  long  = 300000  >=1  medium  internal
-    How often leaderless partitions are looked through for an unclean election.
+    How often partitions without leader are checked for an unclean election.
 
 [unsupported: consumers read from the leader]
 replica.selector.class  string  medium

@@ -3,7 +3,7 @@
 SETTINGS = """
 [refused: requests would be allowed that it forbids; remove it and keep the listeners on a trusted network]
 authorizer.class.name  string  = ""  low
-    Java class that decides who may do what.
+    Java class that authorizes requests.
 
 [refused: only PLAINTEXT listeners can be opened]
 security.inter.broker.protocol  string  = PLAINTEXT  {PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL}  medium
@@ -61,7 +61,7 @@ security.providers  string  low
 
 [unsupported: there is no SASL yet; every client is User:ANONYMOUS]
 principal.builder.class  class  = org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  medium  per-broker
-    Java class that names who is connected.
+    Java class that makes the principal of a connection.
 connections.max.reauth.ms  long  = 0  medium
     How long an authentication is valid before it has to be repeated.
 sasl.enabled.mechanisms  list  = GSSAPI  distinct  medium  per-broker
@@ -95,7 +95,7 @@ sasl.login.refresh.window.factor  double  = 0.8  medium  per-broker
 sasl.login.refresh.window.jitter  double  = 0.05  medium  per-broker
     Random part of the time after which a token is renewed.
 sasl.login.refresh.min.period.seconds  short  = 60  medium  per-broker
-    Least time between two renewals of a token.
+    Minimum time between two renewals of a token.
 sasl.login.refresh.buffer.seconds  short  = 300  medium  per-broker
     Time before expiry at which a token is renewed at the latest.
 sasl.kerberos.service.name  string  medium  per-broker
@@ -107,7 +107,7 @@ sasl.kerberos.ticket.renew.window.factor  double  = 0.8  medium  per-broker
 sasl.kerberos.ticket.renew.jitter  double  = 0.05  medium  per-broker
     Random part of the time after which a ticket is renewed.
 sasl.kerberos.min.time.before.relogin  long  = 60000  medium  per-broker
-    Least time between two Kerberos logins.
+    Minimum time between two Kerberos logins.
 sasl.kerberos.principal.to.local.rules  list  = DEFAULT  distinct  medium  per-broker
     How a Kerberos name becomes a principal.
 delegation.token.secret.key  password  medium

@@ -5,45 +5,45 @@ SETTINGS = """
 group.share.session.timeout.ms  int  = 45000  >=1  medium
     A member of a share group is removed after this long without a heartbeat.
 group.share.min.session.timeout.ms  int  = 45000  >=1  medium
-    Least value for `group.share.session.timeout.ms`.
+    Minimum value of `group.share.session.timeout.ms`.
 group.share.max.session.timeout.ms  int  = 60000  >=1  medium
-    Greatest value for `group.share.session.timeout.ms`.
+    Maximum value of `group.share.session.timeout.ms`.
 group.share.heartbeat.interval.ms  int  = 5000  >=1  medium
     How often members of share groups send heartbeats.
 group.share.min.heartbeat.interval.ms  int  = 5000  >=1  medium
-    Least value for `group.share.heartbeat.interval.ms`.
+    Minimum value of `group.share.heartbeat.interval.ms`.
 group.share.max.heartbeat.interval.ms  int  = 15000  >=1  medium
-    Greatest value for `group.share.heartbeat.interval.ms`.
+    Maximum value of `group.share.heartbeat.interval.ms`.
 group.share.max.size  int  = 200  1..1000  medium
     Members of a share group.
 group.share.assignors  list  = simple  distinct  non-empty  medium
     The assignor of share groups.
 group.share.assignment.interval.ms  int  = 1000  >=0  medium  cluster-wide
-    Least time between two assignments of a share group.
+    Minimum time between two assignments of a share group.
 group.share.min.assignment.interval.ms  int  = 0  >=0  medium
-    Least value for `group.share.assignment.interval.ms`.
+    Minimum value of `group.share.assignment.interval.ms`.
 group.share.max.assignment.interval.ms  int  = 15000  >=0  medium
-    Greatest value for `group.share.assignment.interval.ms`.
+    Maximum value of `group.share.assignment.interval.ms`.
 group.share.initialize.retry.interval.ms  int  = 30000  >=1  low  internal
     Pause before share state is initialized again.
 group.share.delivery.count.limit  int  = 5  2..10  medium
-    How often a record is offered before it is given up.
+    Maximum number of deliveries of a record.
 group.share.min.delivery.count.limit  int  = 2  2..5  medium
-    Least value for `group.share.delivery.count.limit`.
+    Minimum value of `group.share.delivery.count.limit`.
 group.share.max.delivery.count.limit  int  = 10  5..25  medium
-    Greatest value for `group.share.delivery.count.limit`.
+    Maximum value of `group.share.delivery.count.limit`.
 group.share.record.lock.duration.ms  int  = 30000  1000..3600000  medium
-    How long a record stays with one member.
+    How long a member's lock on a record lasts.
 group.share.min.record.lock.duration.ms  int  = 15000  1000..30000  medium
-    Least value for `group.share.record.lock.duration.ms`.
+    Minimum value of `group.share.record.lock.duration.ms`.
 group.share.max.record.lock.duration.ms  int  = 60000  30000..3600000  medium
-    Greatest value for `group.share.record.lock.duration.ms`.
+    Maximum value of `group.share.record.lock.duration.ms`.
 group.share.partition.max.record.locks  int  = 2000  100..10000  medium
-    Records of a partition out with members at the same time.
+    Maximum number of locked records of a partition.
 group.share.min.partition.max.record.locks  int  = 100  100..2000  medium
-    Least value for `group.share.partition.max.record.locks`.
+    Minimum value of `group.share.partition.max.record.locks`.
 group.share.max.partition.max.record.locks  int  = 4000  2000..10000  medium
-    Greatest value for `group.share.partition.max.record.locks`.
+    Maximum value of `group.share.partition.max.record.locks`.
 group.share.max.share.sessions  int  = 2000  >=1  medium
     Share sessions remembered at the same time.
 group.share.persister.class.name  string  = org.apache.kafka.server.share.persister.DefaultStatePersister  medium  internal
@@ -81,27 +81,27 @@ share.coordinator.state.topic.min.isr  short  = 2  >=1  high
 group.streams.session.timeout.ms  int  = 45000  >=1  medium
     A member of a streams group is removed after this long without a heartbeat.
 group.streams.min.session.timeout.ms  int  = 45000  >=1  medium
-    Least value for `group.streams.session.timeout.ms`.
+    Minimum value of `group.streams.session.timeout.ms`.
 group.streams.max.session.timeout.ms  int  = 60000  >=1  medium
-    Greatest value for `group.streams.session.timeout.ms`.
+    Maximum value of `group.streams.session.timeout.ms`.
 group.streams.heartbeat.interval.ms  int  = 5000  >=1  medium
     How often members of streams groups send heartbeats.
 group.streams.min.heartbeat.interval.ms  int  = 5000  >=1  medium
-    Least value for `group.streams.heartbeat.interval.ms`.
+    Minimum value of `group.streams.heartbeat.interval.ms`.
 group.streams.max.heartbeat.interval.ms  int  = 15000  >=1  medium
-    Greatest value for `group.streams.heartbeat.interval.ms`.
+    Maximum value of `group.streams.heartbeat.interval.ms`.
 group.streams.max.size  int  = 2147483647  >=1  medium
     Members of a streams group.
 group.streams.num.standby.replicas  int  = 0  >=0  medium
     Standby copies of each task's state.
 group.streams.max.standby.replicas  int  = 2  >=0  medium
-    Greatest value for `group.streams.num.standby.replicas`.
+    Maximum value of `group.streams.num.standby.replicas`.
 group.streams.initial.rebalance.delay.ms  int  = 3000  >=0  medium
     Wait for more members before the first assignment.
 group.streams.assignment.interval.ms  int  = 1000  >=0  medium  cluster-wide
-    Least time between two assignments of a streams group.
+    Minimum time between two assignments of a streams group.
 group.streams.min.assignment.interval.ms  int  = 0  >=0  medium
-    Least value for `group.streams.assignment.interval.ms`.
+    Minimum value of `group.streams.assignment.interval.ms`.
 group.streams.max.assignment.interval.ms  int  = 15000  >=0  medium
-    Greatest value for `group.streams.assignment.interval.ms`.
+    Maximum value of `group.streams.assignment.interval.ms`.
 """

@@ -1,7 +1,7 @@
 """Tiered storage (KIP-405)."""
 
 SETTINGS = """
-[refused: segments would never be copied away; set it to false]
+[refused: segments would never be copied to remote storage; set it to false]
 remote.log.storage.system.enable  boolean  = false  medium
     Allow topics to keep old segments in remote storage.
 
@@ -21,7 +21,7 @@ remote.log.metadata.manager.impl.prefix  string  = rlmm.config.  non-empty  medi
 remote.log.metadata.manager.listener.name  string  non-empty  medium
     Listener that the metadata manager uses to reach the brokers.
 remote.log.metadata.custom.metadata.max.bytes  int  = 128  >=0  low
-    Largest note that the storage may add to a segment.
+    Maximum size of custom metadata of a remote segment.
 remote.log.index.file.cache.total.size.bytes  long  = 1073741824  >=1  low  cluster-wide
     Disk space for indexes of remote segments.
 remote.log.index.file.cache.ttl.ms  long  = 900000  >=-1  low  internal

@@ -5,7 +5,7 @@ SETTINGS = """
 cleanup.policy  list  = delete  {compact,delete}  medium  from log.cleanup.policy
     What happens to old segments: delete, compact, both, or nothing.
 compression.type  string  = producer  {uncompressed,zstd,lz4,snappy,gzip,producer}  medium  from compression.type
-    Codec of stored batches: one of them, `uncompressed`, or `producer` to keep what arrives.
+    Codec of stored batches: one of them, `uncompressed`, or `producer` to keep the producer's codec.
 compression.gzip.level  int  = -1  1..9|-1  medium  from compression.gzip.level
     Level of gzip; -1 is the library's own.
 compression.lz4.level  int  = 9  1..17  medium  from compression.lz4.level
@@ -13,7 +13,7 @@ compression.lz4.level  int  = 9  1..17  medium  from compression.lz4.level
 compression.zstd.level  int  = 3  -131072..22  medium  from compression.zstd.level
     Level of zstd.
 delete.retention.ms  long  = 86400000  >=0  medium  from log.cleaner.delete.retention.ms
-    How long a deletion marker stays readable after compaction.
+    How long a tombstone is kept after compaction.
 file.delete.delay.ms  long  = 60000  >=0  medium  from log.segment.delete.delay.ms
     Wait before the files of a deleted segment are removed.
 flush.messages  long  = 9223372036854775807  >=1  medium  from log.flush.interval.messages
@@ -23,37 +23,37 @@ flush.ms  long  = 9223372036854775807  >=0  medium  from log.flush.interval.ms l
 index.interval.bytes  int  = 4096  >=0  medium  from log.index.interval.bytes
     Bytes of records between two entries of the index.
 max.compaction.lag.ms  long  = 9223372036854775807  >=1  medium  from log.cleaner.max.compaction.lag.ms
-    Records older than this are compacted whatever the ratio.
+    Records older than this are compacted regardless of the ratio.
 max.message.bytes  int  = 1048588  >=0  medium  from message.max.bytes
-    The largest record batch accepted, after the broker's compression.
+    Maximum size of a record batch, after the broker's compression.
 message.timestamp.type  string  = CreateTime  {CreateTime,LogAppendTime}  medium  from log.message.timestamp.type
-    Which time a record carries: when it was created, or when it was appended.
+    The timestamp of records: their creation time, or the time of the append.
 message.timestamp.before.max.ms  long  = 9223372036854775807  >=0  medium  from log.message.timestamp.before.max.ms
-    How far in the past a record's timestamp may lie.
+    How far in the past a record's timestamp may be.
 message.timestamp.after.max.ms  long  = 3600000  >=0  medium  from log.message.timestamp.after.max.ms
-    How far in the future a record's timestamp may lie.
+    How far in the future a record's timestamp may be.
 min.cleanable.dirty.ratio  double  = 0.5  0..1  medium  from log.cleaner.min.cleanable.ratio
     Share of uncompacted bytes at which compaction begins.
 min.compaction.lag.ms  long  = 0  >=0  medium  from log.cleaner.min.compaction.lag.ms
     Records younger than this are not compacted.
 min.insync.replicas  int  = 1  >=1  medium  from min.insync.replicas
-    Replicas that must have a batch before acks=all is answered.
+    In-sync replicas that a write with acks=all requires.
 preallocate  boolean  = false  medium  from log.preallocate
-    Reserve the whole segment on disk when it is begun.
+    Reserve the disk space of a whole segment when it is created.
 retention.bytes  long  = -1  medium  from log.retention.bytes
     Size of a partition above which its oldest segments are deleted; -1: no limit.
 retention.ms  long  = 604800000  >=-1  medium  from log.retention.ms log.retention.minutes:minutes log.retention.hours:hours
     Age at which segments are deleted; -1: never.
 segment.bytes  int  = 1073741824  >=1048576  medium  from log.segment.bytes
-    Size at which a new segment is begun.
+    Size at which a new segment is rolled.
 segment.index.bytes  int  = 10485760  >=4  medium  from log.index.size.max.bytes
     Largest size of an offset or time index file.
 segment.jitter.ms  long  = 0  >=0  medium  from log.roll.jitter.ms log.roll.jitter.hours:hours
-    Random part taken off `segment.ms`, so that segments do not roll together.
+    Random part subtracted from `segment.ms`, so that segments do not roll together.
 segment.ms  long  = 604800000  >=1  medium  from log.roll.ms log.roll.hours:hours
-    Age at which a new segment is begun.
+    Age at which a new segment is rolled.
 unclean.leader.election.enable  boolean  = false  medium  from unclean.leader.election.enable
-    Let a replica lead that may lack records, rather than none.
+    Allow a replica that may lack records to become leader, rather than none.
 internal.segment.bytes  int  medium  internal
     Segment size without the lower bound, for tests.
 

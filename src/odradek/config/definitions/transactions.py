@@ -3,9 +3,9 @@
 SETTINGS = """
 [honoured]
 transaction.max.timeout.ms  int  = 900000  >=1  high
-    Longest timeout that a transaction may ask for.
+    Maximum timeout of a transaction.
 transactional.id.expiration.ms  int  = 604800000  >=1  high
-    An idle transactional id is forgotten after this long.
+    An idle transactional id expires after this time.
 transaction.state.log.replication.factor  short  = 3  >=1  high
     Replicas of `__transaction_state`.
 transaction.state.log.num.partitions  int  = 50  >=1  high
@@ -17,15 +17,15 @@ transaction.state.log.min.isr  int  = 2  >=1  high
 transaction.state.log.load.buffer.size  int  = 5242880  >=1  high
     Bytes read at once when transactions are loaded.
 transaction.abort.timed.out.transaction.cleanup.interval.ms  int  = 10000  >=1  low
-    How often transactions that ran out of time are aborted.
+    How often timed-out transactions are aborted.
 transaction.remove.expired.transaction.cleanup.interval.ms  int  = 3600000  >=1  low
-    How often forgotten transactional ids are looked for.
+    How often expired transactional ids are removed.
 transaction.partition.verification.enable  boolean  = true  low  cluster-wide
     Ask the coordinator whether a partition is part of a transaction before the first append.
 add.partitions.to.txn.retry.backoff.ms  int  = 20  >=1  high
-    Pause before a partition is added to a transaction again while the one before still ends.
+    Pause before adding a partition is retried while the previous transaction still ends.
 add.partitions.to.txn.retry.backoff.max.ms  int  = 100  >=0  high
-    How long that is repeated at most.
+    Maximum time of these retries.
 transaction.two.phase.commit.enable  boolean  = false  low
-    Let an outside coordinator decide on transactions (KIP-939). Clients ask for it in version 6 of InitProducerId, which is served with `unstable.api.versions.enable` only.
+    Let an external coordinator decide on transactions (KIP-939). Clients request it with version 6 of InitProducerId, which is served with `unstable.api.versions.enable` only.
 """
