@@ -1,12 +1,12 @@
 """Kafka topics in Spark, with nothing but packages from PyPI.
 
-`session()` starts a local Spark that knows `format("odradek")`; `register(spark)` teaches a
-session that is there already. The source reads and writes as Spark's own Kafka connector does,
-with its options and schema, over `odradek.client`: `docs/spark.md` has examples.
+`session()` starts a local Spark with `format("odradek")`; `register(spark)` adds the format to an
+existing session. The source reads and writes as Spark's own Kafka connector does, with its options
+and schema, over `odradek.client`: `docs/spark.md` has examples.
 
-The way of a read: `source` → `options` → `readers` (driven by Spark) → `resolution` (what do the
-options mean in this cluster) → `planning` (splits) → `fetching` → `batches` (headers, checksums)
-→ `positions` (numpy) → `columns` (Arrow). The way of a write: `writers` → `partitioning` →
+The path of a read: `source` → `options` → `readers` (driven by Spark) → `resolution` (partitions
+and offsets of the options) → `planning` (splits) → `fetching` → `batches` (headers, checksums) →
+`positions` (numpy) → `columns` (Arrow). The path of a write: `writers` → `partitioning` →
 `encoding` → `producing`. `java` and `launch` start Spark.
 """
 

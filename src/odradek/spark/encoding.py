@@ -1,9 +1,9 @@
-"""Arrow columns into record batches, without a step per record.
+"""Encodes Arrow columns as record batches, without a step per record.
 
-numpy writes the numbers that stand around key and value of each record (varints, hence of
-different widths), and Arrow joins number, key, number, value, headers of all rows in one go. The
-joined column's data buffer is then, from record to record, exactly what a batch holds; batches
-are slices of it. Layouts: `positions` for records, `odradek.records.batch` for the header.
+numpy writes the numbers around key and value of each record (varints, hence of different widths),
+and Arrow joins number, key, number, value, headers of all rows in one go. The joined column's data
+buffer is then, from record to record, exactly what a batch holds; batches are slices of it.
+Layouts: `positions` for records, `odradek.records.batch` for the header.
 
 All records get the same timestamp, so timestamp deltas are zero.
 """
@@ -46,18 +46,18 @@ class Rows(NamedTuple):
     """Lists of structs of key (string) and value (binary)."""
 
     def take(self, index: Integers) -> Rows:
-        """The rows at the positions of `index`, in its order."""
+        """Return the rows at the positions of `index`, in its order."""
         return Rows(*(None if column is None else column.take(pa.array(index)) for column in self))
 
     def slice(self, start: int, stop: int) -> Rows:
-        """The rows from `start` to before `stop`, not copied."""
+        """Return the rows from `start` to before `stop`, without a copy."""
         return Rows(
             *(None if column is None else column.slice(start, stop - start) for column in self)
         )
 
 
 class EncodedRecords(NamedTuple):
-    """The records of one batch-to-be: their bytes, and how many they are."""
+    """The encoded records of one future batch, and their number."""
 
     data: memoryview
     record_count: int
@@ -190,7 +190,7 @@ def record_batch(
     codec: Codec = Codec.NONE,
     producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytearray:
-    """A whole record batch. `producer`: id, epoch, and the sequence number of the first record."""
+    """Encode a record batch. `producer`: id, epoch, and sequence number of the first record."""
     body = compress(codec, records.data)
     batch = bytearray(HEADER_SIZE)
     batch += body

@@ -1,4 +1,4 @@
-"""Reads one split from its leader: fetch, decode, and the next fetch under way meanwhile."""
+"""Reads one split from its leader: decodes a fetch while the next one is in flight."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
 FETCH_WAIT_MS = 500
 FIRST_FETCH_BYTES = 1 << 20
-"""Before anything is known of the size of records."""
+"""Size of the first fetch, before the size of records is known."""
 MARGIN = 1.25
 """Asked for over the estimate, so that the estimate need not be exact."""
 ARROW_BATCH_BYTES = 32 << 20
-"""Longer Arrow batches are handed to Spark in slices."""
+"""Longer Arrow batches are passed to Spark in slices."""
 
 InFlight: TypeAlias = tuple[Connection, Pending[FetchResponse], int]
-"""A fetch that was sent: where, what, and the offset asked for."""
+"""A fetch in flight: its connection, its request, and the requested offset."""
 
 
 def read_split(options: ReadOptions, split: Split) -> Iterator[pa.RecordBatch]:
@@ -39,8 +39,8 @@ def read_split(options: ReadOptions, split: Split) -> Iterator[pa.RecordBatch]:
 
     Raises:
         DataLossError: records of the split are gone, and `failOnDataLoss` is set.
-        ClientError: the cluster does not answer.
-        RecordsError: what it sent is corrupt.
+        ClientError: the cluster does not respond.
+        RecordsError: the received data is corrupt.
     """
     with connect(options.connection) as cluster:
         for batch in SplitReader(cluster, options, split):
@@ -91,7 +91,7 @@ class SplitReader:
     # -- fetches ----------------------------------------------------------------------------
 
     def _fetch(self, offset: int) -> PartitionData:
-        """The answer to a fetch at `offset`, the one under way if there is one."""
+        """Return the response to a fetch at `offset`; use the fetch in flight if it fits."""
         topic = self._split.topic_partition.topic
 
         def attempt(deadline: Deadline) -> PartitionData:
@@ -114,7 +114,7 @@ class SplitReader:
         )
 
     def _send_ahead(self, offset: int) -> None:
-        """Have the next fetch under way; if it cannot be sent, the next turn finds out why."""
+        """Send the next fetch; if that fails, the next turn sees the error."""
         try:
             self._in_flight = self._send(offset)
         except ClientError:
@@ -178,10 +178,10 @@ class SplitReader:
             )
 
     def _after_loss(self, offset: int) -> int:
-        """Where to go on when `offset` is no longer, or not yet, in the log.
+        """Return where to continue if `offset` is no longer, or not yet, in the log.
 
         Raises:
-            DataLossError: the user wants to know.
+            DataLossError: `failOnDataLoss` is set.
         """
         partition = self._split.topic_partition
         first = beginnings(self._cluster, [partition])[partition]
@@ -196,7 +196,7 @@ class SplitReader:
 
 
 def report_loss(message: str, fail: bool) -> None:
-    """Raise, or warn where `failOnDataLoss` is false.
+    """Raise, or warn if `failOnDataLoss` is false.
 
     Raises:
         DataLossError: `fail` is set.

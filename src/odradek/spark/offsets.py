@@ -1,7 +1,7 @@
-"""Offsets by partition: how options name them, and how Spark keeps them.
+"""Offsets by partition, in options and in Spark's checkpoints.
 
 In options and in checkpoints they are JSON, `{"topic": {"0": 17, "1": 42}}`, as in Spark's own
-Kafka source. In options -2 stands for earliest and -1 for latest.
+Kafka source. In options -2 means earliest and -1 latest.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _integer(value: object) -> int:
 
 
 def to_json(offsets: Offsets) -> JsonOffsets:
-    """In the form that goes into Spark's checkpoint."""
+    """Return the form of Spark's checkpoint."""
     nested: JsonOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset

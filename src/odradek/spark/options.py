@@ -1,4 +1,4 @@
-"""The options of `format("odradek")`: those of Spark's Kafka connector, and few of our own.
+"""The options of `format("odradek")`: those of Spark's Kafka connector, and a few of our own.
 
 Names are case-insensitive. Settings of the client may be written with or without the prefix
 `kafka.`. What is not known is an error that names what is; settings of the Java client that only
@@ -113,7 +113,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """How to reach the cluster."""
+    """Connection settings of the cluster."""
 
     bootstrap_servers: str
     client_id: str
@@ -187,7 +187,7 @@ class _Given:
         return name in self._values
 
     def text(self, name: str, default: str = "") -> str:
-        """Its value as it is."""
+        """Return its value unchanged."""
         return self._values.get(name, default)
 
     def integer(self, name: str, minimum: int) -> int | None:
@@ -208,7 +208,7 @@ class _Given:
         return self.choice(name, {"true": True, "false": False}, default)
 
     def choice(self, name: str, choices: Mapping[str, T], default: T) -> T:
-        """What stands for its value among `choices`."""
+        """Return the entry of `choices` for its value."""
         if name not in self._values:
             return default
         text = self._values[name]

@@ -1,6 +1,6 @@
-"""Which partition a row goes to: as Kafka's clients decide it, for whole columns at once.
+"""Chooses the partition of rows as Kafka's clients do, for whole columns at once.
 
-A row that names its partition goes there. A row with a key goes where murmur2 of the key says
+A row that names its partition goes there. The murmur2 hash of the key decides for a row with a key
 (`org.apache.kafka.clients.producer.internals.BuiltInPartitioner`), so that our rows and those of
 other clients with the same key meet. Rows without a key stay together, to fill batches.
 """

@@ -1,4 +1,4 @@
-"""Which offsets a micro-batch takes, and how a read is split into tasks. Only arithmetic."""
+"""Computes the offsets of a micro-batch, and the split of a read into tasks."""
 
 from __future__ import annotations
 

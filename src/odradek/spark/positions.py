@@ -1,6 +1,6 @@
-"""Where every field of every record lies: found for whole chunks, not record by record.
+"""Finds the positions of all fields of all records, for whole chunks instead of single records.
 
-Nothing is sliced and no object is made per record. Two steps:
+No slice and no object is created per record. Two steps:
 
 1. Where do records start? Within a batch each record tells where the next one starts, so this
    is the only sequential part. Batches do not depend on each other: with many, numpy takes the

@@ -1,11 +1,11 @@
-"""Sends encoded records to the leaders: several rounds under way, repeated where that may help.
+"""Sends encoded records to the leaders: several rounds in flight, with retries.
 
 A round holds at most one batch for each partition (Produce allows no more), and goes out as one
-request for each leader. Answers are awaited when `ROUNDS_IN_FLIGHT` rounds are under way. When
-one fails in a way that may pass, all that are under way are drained, and what failed is sent
-again in order, one round at a time. With a producer id the broker knows a repeated batch by its
-sequence number, so that nothing is written twice by a repetition (KIP-98). It takes any sequence
-number for the first of a producer, so the first batch for a partition goes alone.
+request for each leader. It waits for responses when `ROUNDS_IN_FLIGHT` rounds are in flight. After
+a retriable error all rounds in flight are drained, and the failed batches are retried in order, one
+round at a time. With a producer id the broker detects a retried batch by its sequence number, so
+that retries write no duplicates (KIP-98). It accepts any sequence number as the first of a
+producer, so the first batch for a partition is sent alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Failures = dict[TopicPartition, ClientError]
 
 @dataclass(slots=True)
 class Sent:
-    """A request under way, and the partitions that it concerns."""
+    """A request in flight, and its partitions."""
 
     connection: Connection
     pending: Pending[ProduceResponse]
@@ -50,7 +50,7 @@ class Sent:
 
 @dataclass(slots=True)
 class RoundInFlight:
-    """A round whose answers are awaited. `failures` are known already from sending."""
+    """A round that waits for responses. `failures` are those of sending."""
 
     round: Round
     sent: list[Sent]
@@ -58,10 +58,10 @@ class RoundInFlight:
 
 
 class Sender:
-    """Writes batches to partitions. `flush` must be called before what was sent counts."""
+    """Writes batches to partitions. Records are guaranteed to be written only after `flush`."""
 
     def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
-        """Raises ClientError when no producer id can be had."""
+        """Raises ClientError if no producer id can be obtained."""
         self._cluster = cluster
         self._options = options
         self._in_flight: deque[RoundInFlight] = deque()
@@ -172,7 +172,7 @@ class Sender:
         return again
 
     def _may_pass(self, error: ClientError) -> bool:
-        """Whether to send again. A gap in sequence numbers follows from a failure before it."""
+        """Return whether to retry. A sequence gap is caused by an earlier failure."""
         if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return self._options.idempotent
         return error.retriable
@@ -215,7 +215,7 @@ class Sender:
 
 
 def _refused(response: ProduceResponse) -> Failures:
-    """The partitions whose batch was not written, and why."""
+    """Return the partitions whose batch was not written, and why."""
     failures: Failures = {}
     for topic in response.responses:
         for each in topic.partition_responses:

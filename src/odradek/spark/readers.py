@@ -1,4 +1,4 @@
-"""The batch and the streaming reader that Spark drives.
+"""The batch and the streaming reader, which Spark calls.
 
 Spark makes a reader in its planning process, which asks for offsets and splits, and sends a
 pickled copy to each task, which calls `read`. Connections stay where they are made.
@@ -41,7 +41,7 @@ class BatchReader(DataSourceReader):
         """The splits, one for each task.
 
         Raises:
-            ValueError, ClientError: the options do not fit the topics, or no broker answers.
+            ValueError, ClientError: the options do not fit the topics, or no broker responds.
         """
         options = self._options
         with resolution.connect(options.connection) as cluster:
@@ -60,7 +60,7 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on and on; offsets by partition are Spark's to keep."""
+    """Reads continuously; Spark stores the offsets by partition."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -83,10 +83,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- offsets ----------------------------------------------------------------------------
 
     def initialOffset(self) -> JsonOffsets:  # noqa: N802  (Spark's name)
-        """Where a new query starts.
+        """Return where a new query starts.
 
         Raises:
-            ValueError, ClientError: the options do not fit the topics, or no broker answers.
+            ValueError, ClientError: the options do not fit the topics, or no broker responds.
         """
         cluster, options = self._connected(), self._options
         wanted = resolution.partitions(cluster, options.subscription)
@@ -178,11 +178,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- the end ----------------------------------------------------------------------------
 
     def commit(self, end: JsonOffsets) -> None:
-        """A micro-batch is done for good."""
+        """A micro-batch is complete."""
         self._show_progress(end)
 
     def _show_progress(self, processed: JsonOffsets) -> None:
-        """Commit offsets to the consumer group of option `groupId`, for everyone to see the lag.
+        """Commit offsets to the consumer group of option `groupId`, so that tools show the lag.
 
         Spark restarts from its checkpoint, not from these, so that a failure is only reported.
         """

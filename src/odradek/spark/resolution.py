@@ -1,4 +1,4 @@
-"""What a read's options mean in a cluster right now: which partitions, from where to where."""
+"""Resolves the options of a read in the cluster: its partitions and their offset ranges."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 
 class DataLossError(RuntimeError):
-    """Records between two offsets are gone that should have been read."""
+    """Records that should have been read no longer exist."""
 
 
 def connect(options: ConnectionOptions) -> Cluster:
-    """A client for the cluster that options name."""
+    """Return a client for the cluster that options name."""
     return Cluster(
         options.bootstrap_servers,
         client_id=options.client_id,
@@ -83,7 +83,7 @@ def ends(cluster: Cluster, wanted: Collection[TopicPartition], read_committed: b
     """The offsets after the last readable records.
 
     Raises:
-        ClientError: a broker does not tell.
+        ClientError: a broker does not respond, or returns an error.
     """
     return _special(cluster, wanted, LATEST, read_committed)
 
@@ -92,7 +92,7 @@ def beginnings(cluster: Cluster, wanted: Collection[TopicPartition]) -> Offsets:
     """The offsets of the first records that are still there.
 
     Raises:
-        ClientError: a broker does not tell.
+        ClientError: a broker does not respond, or returns an error.
     """
     return _special(cluster, wanted, EARLIEST, read_committed=False)
 
@@ -111,7 +111,7 @@ def resolve(
 
     Raises:
         ValueError: no record is as late as a starting time asks for.
-        ClientError: a broker does not tell.
+        ClientError: a broker does not respond, or returns an error.
     """
     match bound:
         case At(offset):

@@ -16,11 +16,11 @@ class OdradekDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(…)`."""
+        """The name in `format(…)`."""
         return "odradek"
 
     def schema(self) -> StructType:
-        """That of Spark's Kafka source."""
+        """Return the schema, which is that of Spark's Kafka source."""
         return SCHEMA_WITH_HEADERS if includes_headers(self.options) else SCHEMA
 
     def reader(self, schema: StructType) -> BatchReader:

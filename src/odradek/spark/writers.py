@@ -1,10 +1,10 @@
-"""The batch and the streaming writer that Spark drives; both write as rows arrive.
+"""The batch and the streaming writer, which Spark calls; both write as rows arrive.
 
-At least once: a task or micro-batch that Spark repeats writes its rows again. What can be told
-apart by a key or a window is best made idempotent by the reader of the topic.
+At least once: a task or micro-batch that Spark repeats writes its rows again. Readers of the topic
+can remove duplicates by a key or a window.
 
-Room for exactly once: a writer would get a transaction from the driver, tasks would pass its
-producer id and epoch to `Sender`, and `commit` would end it.
+A possible extension to exactly once: a writer would get a transaction from the driver, tasks would
+pass its producer id and epoch to `Sender`, and `commit` would end it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The result that a task returns to the driver."""
 
     rows: int
 
@@ -230,4 +230,4 @@ class StreamWriter(DataSourceStreamArrowWriter):
             return Written(TopicWriter(cluster, self._options).write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing is left to do: what tasks wrote is in the topics."""
+        """Do nothing: the rows that tasks wrote are already in the topics."""
