@@ -1,4 +1,4 @@
-"""A broker of the demo's own: a child process, whose data stay with the demo's output.
+"""The demo's broker: a child process, whose data is kept in the demo's output directory.
 
 It ends with the demo, however that ends: the demo holds its standard input open, and the system
 closes it when the demo is gone. A run that follows at once waits until it has let go of its data.
@@ -36,12 +36,12 @@ main()
 
 
 class BrokerNotStartedError(RuntimeError):
-    """The broker ended, or does not answer; the message says what is known of it."""
+    """The broker ended, or does not respond; the message gives details."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A broker that answers at `servers`; `process` is None for one that is not ours."""
+    """A broker that responds at `servers`; `process` is None if the demo did not start it."""
 
     servers: str
     process: subprocess.Popen[bytes] | None = None
@@ -61,10 +61,10 @@ class RunningBroker:
 
 
 def start(directory: Path) -> RunningBroker:
-    """A broker over `directory`/data, on a free port.
+    """Start a broker with its data in `directory`/data, on a free port.
 
     Raises:
-        BrokerNotStartedError: it does not come up.
+        BrokerNotStartedError: the broker does not start.
     """
     wait_until_free(directory)
     directory.mkdir(parents=True, exist_ok=True)
@@ -91,10 +91,10 @@ def start(directory: Path) -> RunningBroker:
 
 
 def wait_until_free(directory: Path) -> None:
-    """The broker of a run that was killed has let go of `directory`/data, if there is one.
+    """Wait until the broker of a killed run has released `directory`/data.
 
     Raises:
-        BrokerNotStartedError: somebody works there, and goes on.
+        BrokerNotStartedError: another process keeps using it.
     """
     data = directory / "data"
     deadline = time.monotonic() + FREE_TIMEOUT_S
@@ -117,10 +117,10 @@ def _is_free(lock: str) -> bool:
 
 
 def check(servers: str) -> None:
-    """Whether a broker that the user names is there.
+    """Check that the broker that the user names responds.
 
     Raises:
-        BrokerNotStartedError: it is not.
+        BrokerNotStartedError: it does not.
     """
     if not _answers(servers):
         raise BrokerNotStartedError(
@@ -129,7 +129,7 @@ def check(servers: str) -> None:
 
 
 def _answers(servers: str) -> bool:
-    """Whether a broker answers to a client."""
+    """Return whether a broker responds to a client."""
     host, _, port = servers.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1).close()

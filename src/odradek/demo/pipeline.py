@@ -37,12 +37,12 @@ are not read at quite the same pace."""
 LATE_MINUTES = 15
 """A flight is called late from here on, as the U.S. Department of Transportation does."""
 BATCHES = 8
-"""Into how many micro-batches the year is cut."""
+"""The number of micro-batches of the year."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the pipeline reads and writes."""
+    """The locations that the pipeline reads and writes."""
 
     servers: str
     topics: Topics
@@ -65,7 +65,7 @@ class Places:
 
 
 def read(spark: SparkSession, places: Places, topic: str) -> DataFrame:
-    """All that a topic holds."""
+    """Read all records of a topic."""
     return (
         spark.read.format("odradek")
         .option("kafka.bootstrap.servers", places.servers)

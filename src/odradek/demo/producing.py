@@ -1,8 +1,8 @@
-"""Events into topics, by confluent-kafka: a normal Kafka client, as anyone's service uses.
+"""Produces events to topics with confluent-kafka, a widely used Kafka client.
 
-If the demo was killed here, it goes on where it was: the events of a topic, their order and their
-partitions are always the same, and an idempotent producer leaves no gap, so that the number of
-records in a partition says which of its events are there already.
+If the demo was killed here, the next run continues at the same place: the events of a topic, their
+order and their partitions are always the same, and an idempotent producer leaves no gap, so that
+the number of records in a partition says which of its events are there already.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ POLL_EVERY = 5_000
 
 
 class NotProducedError(RuntimeError):
-    """The broker refused an event, or did not take it in time."""
+    """The broker rejected an event, or did not acknowledge it in time."""
 
 
 def client_settings(servers: str) -> dict[str, str | int | float | bool]:
-    """What all clients of the demo have. What fails is an exception; they log nothing."""
+    """Return the settings of all clients of the demo. Clients raise errors and log nothing."""
     return {"bootstrap.servers": servers, "log_level": 0}
 
 
 def create_topics(servers: str, topics: Topics) -> None:
-    """Make the topics that are not there yet.
+    """Create the missing topics.
 
     Raises:
-        KafkaException: the broker refuses.
+        KafkaException: the broker returns an error.
     """
     admin = AdminClient(client_settings(servers))
     wanted = [

@@ -1,4 +1,4 @@
-"""The batch job at the end: where is every record, and are the results right?
+"""The batch job at the end: checks that no record is missing, and that the results are right.
 
 Three independent ways lead to the same numbers: the results topic, the Parquet files, and pandas
 on the tables as they came. At least once means that a query that was killed may write rows of its
@@ -49,7 +49,7 @@ class Account:
 
     @property
     def exact(self) -> bool:
-        """Whether everything adds up."""
+        """Whether all checks succeed."""
         return all(line.good is not False for lines in self.groups.values() for line in lines)
 
 

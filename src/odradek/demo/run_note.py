@@ -1,4 +1,4 @@
-"""What an unfinished run leaves behind, so that the next one goes on with it."""
+"""The state of an unfinished run, so that the next run can continue it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RunNote:
     """By micro-batch: rows that Spark dropped as too late, in any operator."""
 
     def save(self, output: Path) -> None:
-        """Write the note as a whole."""
+        """Write the note atomically."""
         output.mkdir(parents=True, exist_ok=True)
         draft = output / f".{NOTE}"
         draft.write_text(json.dumps(asdict(self)), encoding="utf-8")

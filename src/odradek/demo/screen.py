@@ -1,4 +1,4 @@
-"""What the user sees: steps with bars and times, a table, the last words."""
+"""The output for the user: steps with progress bars and times, a table, a summary."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Step:
         self._progress.update(self._task, total=total)
 
     def advance(self, count: int) -> None:
-        """So much more is done."""
+        """Add to the completed amount."""
         self._progress.advance(self._task, count)
 
     def reached(self, count: int) -> None:
-        """So much is done in all."""
+        """Set the completed amount."""
         self._progress.update(self._task, completed=count)
 
     def say(self, detail: str) -> None:
@@ -93,7 +93,7 @@ class Screen:
         self.console.print(table)
 
     def panel(self, text: str, style: str) -> None:
-        """The last words."""
+        """Print the summary."""
         self.console.print(Panel.fit(text, border_style=style))
 
 

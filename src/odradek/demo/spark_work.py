@@ -1,4 +1,4 @@
-"""Spark's part of the demo, in a thread of its own.
+"""Spark's part of the demo, in a separate thread.
 
 So Spark starts while events are produced, and Ctrl-C meets the main thread waiting, not in the
 middle of a call to the JVM. A session is active in the thread that made it, so all calls but the
@@ -32,7 +32,7 @@ CONF = {"spark.sql.shuffle.partitions": "2"}
 
 
 class StoppedError(RuntimeError):
-    """The user wants to end before all is done."""
+    """The user has stopped the demo."""
 
 
 class SparkWork:

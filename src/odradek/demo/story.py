@@ -1,4 +1,4 @@
-"""The demo from its first step to its last words."""
+"""Runs all steps of the demo in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXIT_INTERRUPTED = 130
 
 
 def tell(options: DemoOptions, screen: Screen | None = None) -> int:
-    """Perform the demo; see `odradek.demo.run`."""
+    """Run the demo; see `odradek.demo.run`."""
     with _sigterm_as_ctrl_c():
         return _tell(options, screen or Screen())
 

@@ -1,4 +1,4 @@
-"""The demo's topics and how they are made."""
+"""The topics of the demo and their settings."""
 
 from __future__ import annotations
 
