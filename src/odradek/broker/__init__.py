@@ -1,1 +1,1 @@
-"""The shells that perform what the machines of `core` decide."""
+"""Performs the decisions of the state machines in `core`."""

@@ -1,4 +1,4 @@
-"""The broker as its handlers see it: one object that names its parts."""
+"""The broker as handlers use it: one object with references to its parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from odradek.log import LogManager
 
 @dataclass(slots=True)
 class Broker:
-    """Made by `odradek.node`, given to every handler. Nothing here decides anything."""
+    """Created by `odradek.node`, passed to every handler. Contains no logic."""
 
     node_id: int
     cluster_id: str
@@ -36,7 +36,7 @@ class Broker:
     clock: Clock
     random_bytes: RandomBytes
     config: BrokerConfig
-    """The newest one; replaced when a dynamic setting changes."""
+    """The newest configuration; replaced when a dynamic setting changes."""
     metadata: MetadataCache
     controller: ControllerChannel
     topic_creation: TopicCreation
@@ -53,10 +53,10 @@ class Broker:
     supported_features: Mapping[str, tuple[int, int]]
     """Feature levels that this software can run at."""
     kraft_version: Callable[[], int]
-    """The finalized level of kraft.version, which the quorum knows."""
+    """Returns the finalized level of kraft.version, from the quorum."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
-    """The answer of ApiVersions: (API key, lowest, highest version), by key."""
+    """The versions for ApiVersions: (API key, lowest, highest version), by key."""
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Dynamic settings have changed."""
+        """Apply changed dynamic settings."""
         self.config = config

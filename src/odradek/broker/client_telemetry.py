@@ -1,7 +1,6 @@
-"""What clients push about themselves (KIP-714): kept as numbers, shown with the node's metrics.
-
-`core/client_metrics` decides who may push what; here the payload is decompressed within a limit,
-its numbers are read, and the newest of each client instance are kept until it falls silent.
+"""Metrics that clients push (KIP-714), exposed with the node's metrics. `core/client_metrics`
+decides which clients may push which metrics; this module decompresses the payload within a limit,
+reads its numbers, and keeps the newest of each client instance until the instance expires.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from odradek.wire.generated.push_telemetry_request import PushTelemetryRequest
 EXPANSION_MAX = 10
 """A payload may grow to this many times telemetry.max.bytes when decompressed."""
 SERIES_MAX = 2_000
-"""Numbers kept of one client instance."""
+"""Maximum numbers kept per client instance."""
 
 SeriesKey = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def describe(context: RequestContext) -> dict[str, str]:
-    """What the patterns of subscriptions may match of a client."""
+    """Return the properties of a client that patterns of subscriptions match."""
     peer = context.peer
     return {
         "client_id": context.client_id or "",
@@ -39,17 +38,17 @@ def describe(context: RequestContext) -> dict[str, str]:
 
 
 class ClientTelemetry:
-    """The shell around `ClientMetrics`."""
+    """Performs the decisions of `ClientMetrics`."""
 
     def __init__(self, payload_bytes_max: int, random_bytes: RandomBytes) -> None:
         self.machine = ClientMetrics(payload_bytes_max, lambda: uuids.make(random_bytes(16)))
         self._numbers: dict[bytes, dict[SeriesKey, float]] = {}
 
     def push(self, context: RequestContext, request: PushTelemetryRequest, now_ms: int) -> None:
-        """Take what a client pushed.
+        """Process the payload that a client pushed.
 
         Raises:
-            ApiError: the machine refuses, or the payload cannot be read (INVALID_RECORD).
+            ApiError: `ClientMetrics` rejects it, or the payload cannot be read (INVALID_RECORD).
         """
         instance = self.machine.push(
             request.client_instance_id,
@@ -84,7 +83,7 @@ class ClientTelemetry:
                 series[key] = point.value
 
     def numbers(self) -> Iterator[tuple[Mapping[str, str], Mapping[SeriesKey, float]]]:
-        """For each live client instance: who it is, and its newest numbers."""
+        """Yield the identity and the newest numbers of each live client instance."""
         for instance_id in [i for i in self._numbers if i not in self.machine.instances]:
             del self._numbers[instance_id]
         for instance_id, series in self._numbers.items():

@@ -1,19 +1,19 @@
 """Reads records that are not in memory in a thread, before they are sent.
 
-To read them on the loop would stop it, and with it every client, until the device has delivered.
-A fetch may need the device twice. An index and the headers of batches tell where the answer begins:
-`look` runs such a search with reads that raise instead of waiting, and then `look_again` has a
-thread read what was missing and repeats the search. And before the answer leaves by `sendfile`,
-`warm` asks which of its ranges are in the page cache (a few microseconds each) and has a thread
-read the others. Consumers at the tail need neither.
+Reading them on the loop would block all clients until the device has delivered. A fetch may need
+the device twice. An index and the headers of batches determine where the response begins: `look`
+runs such a search with reads that raise instead of waiting; then `look_again` reads the missing
+data in a thread and repeats the search. Before the response is sent by `sendfile`, `warm` checks
+which of its ranges are in the page cache (a few microseconds each) and reads the others in a
+thread. Consumers at the tail need neither.
 
-A range of which some pages are missing, up to half, gets these pages into the page cache. A range
-that is colder than that is read past the page cache, in one step, into a buffer from which it is
-sent: that costs about half the processor time, and does not evict what consumers at the tail are
-about to read. If a second consumer asks for the same records, they are read into the page cache,
-for it and for all later ones. There are `BUFFERS` buffers, made when they are first used and used
-again when their range has been sent. If none is free, if the range is longer, or if the file system
-has no reads past the page cache, the range is read into the page cache too.
+If at most half of a range's pages are missing, they are read into the page cache. If more are
+missing, the range is read past the page cache (direct I/O), in one step, into a buffer from which
+it is sent: this costs about half the processor time, and does not evict pages that consumers at the
+tail will read. If a second consumer requests the same records, they are read into the page cache,
+for all later consumers too. There are `BUFFERS` buffers, allocated on first use and reused when
+their range has been sent. If none is free, if the range is longer, or if the file system has no
+reads past the page cache, the range is read into the page cache too.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ log = logging.getLogger("odradek.broker")
 
 BUFFERS = 32
 BUFFER_BYTES = (1 << 20) + (64 << 10)
-"""What consumers ask of a partition by default, or one batch of the largest default size; and the
-rest of the blocks in which it begins and ends."""
+"""The default fetch size per partition, or one batch of the largest default size; plus the rest of
+the blocks in which it begins and ends."""
 PIECE_BYTES = 1 << 20
 PIECES_KEPT = 16_384
-"""So many pieces of files are remembered as read past the page cache."""
+"""Maximum number of file pieces that are recorded as read past the page cache."""
 SEARCHES = 1_000
-"""How often a search that finds something missing is repeated before it may wait on the loop: more
-pieces than one reads one after the other (after a start, a search for a time reads one of each
-segment), unless memory is taken away as fast as it is filled."""
+"""How often a search with missing data is repeated before it may block the loop. This is more
+pieces than a search reads one after the other (after a start, a search by time reads one of each
+segment), unless pages are evicted as fast as they are read."""
 
 T = TypeVar("T")
 
 
 class _Loan:
-    """A buffer that is free again when nothing refers to the loan, as `OpenFile` is closed then."""
+    """A borrowed buffer, which becomes free when the last reference to the loan is gone, like
+    `OpenFile`."""
 
     __slots__ = ("_free", "memory")
 
@@ -76,21 +77,22 @@ class ColdReads:
         self._under_way: list[FileRange] = []
         """Ranges that threads are reading."""
         self._read_to: dict[tuple[int, int], int] = {}
-        """What was read past the page cache: file and piece to the end of the last range in it."""
+        """Ranges read past the page cache: (file, piece) -> the end of the last range in the piece.
+        """
         self.answers = 0
-        """Answers that had to wait for the disk."""
+        """Number of responses that waited for the disk."""
         self.bytes = 0
 
     def look(self, look: Callable[[FileSystem], T]) -> T:
         """Call `look`, which searches logs, with a file system that does not wait.
 
         Raises:
-            ReadWouldBlock: it would have had to wait for the device; see `look_again`.
+            ReadWouldBlock: the search would have waited for the device; see `look_again`.
         """
         return look(self._non_blocking)
 
     async def look_again(self, look: Callable[[FileSystem], T], missing: ReadWouldBlock) -> T:
-        """What `look` returns, once a thread has read what it was missing."""
+        """Return the result of `look` after a thread has read the missing data."""
         for _ in range(SEARCHES):
             if await self._read_missing(missing) is not None:
                 break  # the device fails: the search fails too, and the log handles that
@@ -104,14 +106,14 @@ class ColdReads:
         ended: asyncio.Future[BaseException | None] = self._loop.create_future()
 
         def done(error: BaseException | None) -> None:
-            if not ended.done():  # the node may be ending
+            if not ended.done():  # the node may be shutting down
                 ended.set_result(error)
 
         self._background(missing.read, done)
         return ended
 
     def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
-        """The response, at once if all of its records are in memory."""
+        """Return the response, immediately if all of its records are in memory."""
         missing_bytes = self._missing_bytes
         cold: list[tuple[PartitionData, FileRange, int]] = []
         for topic in response.responses:
@@ -126,7 +128,7 @@ class ColdReads:
     def _read_all(
         self, response: FetchResponse, cold: list[tuple[PartitionData, FileRange, int]]
     ) -> asyncio.Future[FetchResponse]:
-        """The response, once a thread has read its cold ranges."""
+        """Return the response after a thread has read its cold ranges."""
         self.answers += 1
         self.bytes += sum(missing for _, _, missing in cold)
         future: asyncio.Future[FetchResponse] = self._loop.create_future()
@@ -155,7 +157,7 @@ class ColdReads:
         return future
 
     def _is_under_way(self, records: FileRange) -> bool:
-        """Whether a thread is reading a part of the range: its pages count as cached already."""
+        """Whether a thread reads a part of the range now: its pages count as cached already."""
         end = records.position + records.length
         return any(
             each.owner is records.owner
@@ -165,7 +167,7 @@ class ColdReads:
         )
 
     def _borrow(self, records: FileRange, missing: int) -> _Loan | None:
-        """A buffer for the range; None if it is to be read through the page cache."""
+        """Return a buffer for the range; None if it must be read through the page cache."""
         if (
             records.position % DIRECT_STEP + records.length > BUFFER_BYTES
             or 2 * missing <= records.length
@@ -173,7 +175,9 @@ class ColdReads:
         ):
             return None
         try:
-            memory = self._free.pop()  # the one used last, which the processor has in its caches
+            memory = (
+                self._free.pop()
+            )  # the most recently used one, which is in the processor's caches
         except IndexError:
             if not self._unmade:
                 return None
@@ -182,9 +186,10 @@ class ColdReads:
         return _Loan(memory, self._free)
 
     def _was_read_before(self, records: FileRange) -> bool:
-        """Whether most of the range was read past the page cache lately; it counts from now on.
+        """Whether most of the range was recently read past the page cache; records this read.
 
-        A consumer reads a batch again whose end did not fit into its last range.
+        A part may be repeated: a consumer reads a batch again whose end did not fit into its last
+        range.
         """
         file = id(records.owner)
         end = records.position + records.length
@@ -199,7 +204,7 @@ class ColdReads:
         return 2 * (latest - records.position) > records.length
 
     def _read(self, records: FileRange, loan: _Loan | None) -> FileRange:
-        """The range, in the loan's memory or, as it was given, in the page cache; in a thread.
+        """Read the range into the loan's memory, or into the page cache. Runs in a thread.
 
         Raises:
             OSError: the device failed.
@@ -212,9 +217,9 @@ class ColdReads:
         return records
 
     def _read_direct(self, records: FileRange, before: int, memory: memoryview) -> int:
-        """Bytes read past the page cache, from `before` bytes ahead of the range on; 0 where there
-        is no such thing."""
-        try:  # the same file again, whatever its name is by now
+        """Bytes read past the page cache, from `before` bytes ahead of the range on; 0 if direct
+        I/O is not supported."""
+        try:  # reopens the same file even if it was renamed
             descriptor = self._file_system.open_direct(f"/proc/self/fd/{records.descriptor}")
         except OSError:  # no /proc here, or no descriptor left
             return 0

@@ -1,7 +1,7 @@
-"""What is known of a request besides its message.
+"""The context of a request.
 
-Every handler gets a `RequestContext`, and so does the controller with a request that was forwarded
-to it. The quick ways (see `odradek.handlers.handler`) get the `Peer` alone, which costs no object.
+Every handler gets a `RequestContext`, and so does the controller with a forwarded request. The fast
+paths (see `odradek.handlers.handler`) get only the `Peer`, which saves an object.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from odradek.network.peer import Peer
 
 
 class RequestContext:
-    """Who sent a request, and how. Lives as long as the request does.
+    """The sender of a request, and its header. Exists as long as the request.
 
-    `api_version` is the version of the request and of the answer; handlers branch on it only
+    `api_version` is the version of the request and of the response; handlers branch on it only
     where Kafka's behaviour (error codes, fields) depends on it.
     """
 
@@ -37,7 +37,7 @@ class RequestContext:
 
     @property
     def principal(self) -> str:
-        """Who the client is, by what its connection was authenticated as."""
+        """The authenticated principal of the client's connection."""
         return self.peer.principal
 
     @property

@@ -27,7 +27,7 @@ class DelayedFetch:
         cold_reads: ColdReads,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`evaluate(final)` returns the answer, or, when not final, the bytes still missing."""
+        """`evaluate(final)` returns the response or, if not final, the number of missing bytes."""
         self._evaluate = evaluate
         self._warm = cold_reads.warm
         self._partitions = list(partitions)
@@ -40,7 +40,7 @@ class DelayedFetch:
             partition.waiters[self] = None
 
     def try_complete(self) -> None:
-        """Answer if there is enough now."""
+        """Send the response if there is enough data."""
         if not self.future.done():
             result = self._evaluate(False)
             if isinstance(result, int):
@@ -49,7 +49,7 @@ class DelayedFetch:
                 self._complete(result)
 
     def expire(self) -> None:
-        """Answer with what there is."""
+        """Send the response with the available data."""
         if not self.future.done():
             result = self._evaluate(True)
             assert isinstance(result, FetchResponse)
@@ -67,5 +67,5 @@ class DelayedFetch:
             self.future.set_result(answer)
 
     def _send(self, warmed: asyncio.Future[FetchResponse]) -> None:
-        if not self.future.done():  # the client may have gone
+        if not self.future.done():  # the client may have disconnected
             self.future.set_result(warmed.result())

@@ -1,7 +1,8 @@
-"""The node's loggers as a resource with settings: each logger's name, with its level as value.
+"""The node's loggers as a configuration resource: the name of each logger is a setting, its level
+the value.
 
-Levels go by Kafka's names. Only our own loggers (`odradek...`) and `root` are shown and changed.
-Changes last until the node stops.
+Levels have Kafka's names. Only Odradek's own loggers (`odradek...`) and `root` are listed and can
+be changed. Changes last until the node stops.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LEVELS = {
 
 
 def levels() -> dict[str, str]:
-    """The level of each logger; one without a level of its own has that of its parent."""
+    """Return the level of each logger; a logger without own level has that of its parent."""
     return {name: _level_name(_logger(name).getEffectiveLevel()) for name in _names()}
 
 
@@ -35,8 +36,8 @@ def alter(changes: Iterable[AlterableConfig], validate_only: bool) -> None:
     """Change levels, all of them or none.
 
     Raises:
-        ApiError: INVALID_CONFIG, there is no such logger or level; INVALID_REQUEST, levels cannot
-            be changed so.
+        ApiError: INVALID_CONFIG for an unknown logger or level; INVALID_REQUEST for an unsupported
+            operation.
     """
     checked = [_checked(each) for each in changes]
     if not validate_only:

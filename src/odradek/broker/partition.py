@@ -1,10 +1,10 @@
-"""One partition's replica on this broker: its log, who leads it, and who waits for it.
+"""One partition's replica on this broker: its log, its leader, and the requests that wait for it.
 
-What is appended is not what is committed. An append moves the log end offset; the high watermark
-follows once all in-sync replicas have the records. This broker is the only replica today, so that
-is at once, unless the topic has `flush.messages=1`: then the high watermark follows the flush.
-Consumers read up to the high watermark, and producers are acknowledged by `when_acknowledged`,
-which waits for what their `acks` ask for.
+Appended records are not yet committed. An append moves the log end offset; the high watermark
+follows when all in-sync replicas have the records. This broker is the only replica today, so this
+happens immediately, unless the topic has `flush.messages=1`: then the high watermark follows the
+flush. Consumers read up to the high watermark, and producers are acknowledged by
+`when_acknowledged`, which waits as their `acks` require.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 WhenFlushed = Callable[[PartitionLog, int, Flushed], None]
 Committed = Callable[[ApiError | None], None]
-"""Called on the loop's thread: the records are committed, or why they may never be."""
+"""Called on the loop's thread when the records are committed, or with the error if they may never
+be."""
 
 ACKS_ALL = -1
 _offset_of = itemgetter(0)
@@ -80,7 +81,7 @@ class Partition:
         self._uncommitted: list[tuple[int, Committed]] | None = None
         """Callbacks of `when_committed` that have not been called, by ascending offset."""
         self._flushing_to = -1
-        """The high watermark moves to here when the flush that was begun last is done."""
+        """The high watermark after the completion of the newest flush."""
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -88,7 +89,7 @@ class Partition:
         self._when_flushed = when_flushed
 
     def update(self, registration: PartitionRegistration) -> None:
-        """The metadata log has another registration of the partition."""
+        """Apply a changed registration from the metadata log."""
         self.registration = registration
         self.is_leader = registration.leader == self._node_id
         self._leader_epoch = registration.leader_epoch
@@ -99,7 +100,7 @@ class Partition:
         self.is_leader = False
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Refuse a client that knows another leader epoch; -1 stands for none.
+        """Raise an error if a client has another leader epoch; -1 means none.
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
@@ -112,7 +113,7 @@ class Partition:
                 raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def check_leader(self) -> None:
-        """Refuse what only the leader may do.
+        """Raise an error if this replica is not the leader.
 
         Raises:
             ApiError: NOT_LEADER_OR_FOLLOWER.
@@ -123,12 +124,12 @@ class Partition:
     def append(
         self, records: memoryview | bytearray | bytes, acks: int, verification_guard: int = 0
     ) -> AppendInfo:
-        """Append what a producer sent; `acks` is -1, 0 or 1.
+        """Append a producer's records; `acks` is -1, 0 or 1.
 
-        The first batch of a transaction brings a guard (see `PartitionLog.start_verification`).
+        The first batch of a transaction needs a guard (see `PartitionLog.start_verification`).
 
         Raises:
-            ApiError: this is not the leader, the ISR is too small, or the log refuses.
+            ApiError: this is not the leader, the ISR is too small, or the log rejects the records.
         """
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -151,10 +152,10 @@ class Partition:
     def append_marker(
         self, batch: bytearray, marker: EndOfTransaction, transaction_version: int
     ) -> None:
-        """Append the marker that ends a producer's transaction; `batch` is made of it.
+        """Append the marker that ends a producer's transaction; `batch` is built from `marker`.
 
         Raises:
-            ApiError: this is not the leader, the ISR is too small, or the log refuses.
+            ApiError: this is not the leader, the ISR is too small, or the log rejects it.
         """
         self.check_leader()
         log = self.log
@@ -192,14 +193,14 @@ class Partition:
         return not self.log.is_flushed_before_ack
 
     def is_acknowledged(self, offset: int, acks: int) -> bool:
-        """Whether all records before `offset` are as safe as `acks` (-1 or 1) asks."""
+        """Whether all records below `offset` satisfy `acks` (-1 or 1)."""
         log = self.log
         if acks == ACKS_ALL:
             return offset <= log.high_watermark
         return not log.is_flushed_before_ack or offset <= log.recovery_point
 
     def when_acknowledged(self, offset: int, acks: int, acknowledged: Committed) -> None:
-        """Call `acknowledged` once all records before `offset` are as safe as `acks` asks.
+        """Call `acknowledged` when all records below `offset` satisfy `acks`.
 
         With acks=all (-1) they are committed; with acks=1 they are in the leader's log, and flushed
         if the topic has `flush.messages=1`.
@@ -212,11 +213,12 @@ class Partition:
             acknowledged(None)
 
     def when_committed(self, offset: int, committed: Committed) -> None:
-        """Call `committed` once all records before `offset` are committed; perhaps at once.
+        """Call `committed` when all records below `offset` are committed, possibly immediately.
 
-        It gets an error instead if this broker stops leading the partition (NOT_LEADER_OR_FOLLOWER),
-        if the topic is deleted (UNKNOWN_TOPIC_OR_PARTITION) or if the disk fails
-        (KAFKA_STORAGE_ERROR): the records may become committed all the same. There is no timeout.
+        It gets an error instead if this broker stops leading the partition
+        (NOT_LEADER_OR_FOLLOWER), if the topic is deleted (UNKNOWN_TOPIC_OR_PARTITION) or if the
+        disk fails (KAFKA_STORAGE_ERROR): the records may still become committed. There is no
+        timeout.
         """
         if offset <= self.log.high_watermark:
             committed(None)
@@ -228,7 +230,7 @@ class Partition:
             self._flush(offset, 0)  # the flush after the append has failed already
 
     def fail_uncommitted(self, error: ApiError, offset: int | None = None) -> None:
-        """Tell callers of `when_committed` that they wait in vain; up to `offset`, or all."""
+        """Call the callbacks of `when_committed` with an error; up to `offset`, or all."""
         if self._uncommitted:
             last = self._uncommitted[-1][0] if offset is None else offset
             self._settle(last, error)

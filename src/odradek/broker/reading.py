@@ -1,4 +1,4 @@
-"""Reads one partition for one Fetch request: checks, bounds, and the partition's answer."""
+"""Reads one partition for one Fetch request: checks, limits, and the partition's response."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ_COMMITTED = 1
 
 
 def failed(index: int, error: ErrorCode) -> PartitionData:
-    """The answer for a partition that cannot be read; offsets are -1."""
+    """Return the response for a partition that cannot be read; offsets are -1."""
     return PartitionData(partition_index=index, error_code=error, high_watermark=-1, records=b"")
 
 
@@ -29,14 +29,15 @@ def read(
     whole_first: bool,
     files: FileSystem | None = None,
 ) -> PartitionData:
-    """Read what `wanted` asks for; errors are part of the answer.
+    """Read the data that `wanted` requests; errors are part of the response.
 
-    A fetcher that names the epoch of its last record is told where the logs diverge, if they do.
-    If the end of that epoch is not known here, or the fetch offset lies before the log's start, the
-    answer is OFFSET_OUT_OF_RANGE instead, as in Apache Kafka: the fetcher then resets its position.
+    If the request has the epoch of the fetcher's last record, the response has the diverging epoch
+    and offset, if the logs diverge. If the end of that epoch is unknown here, or the fetch offset
+    is before the log's start, the response has OFFSET_OUT_OF_RANGE instead, as in Apache Kafka: the
+    fetcher then resets its position.
 
-    `max_bytes` is what the whole response has left; with `whole_first` the first batch comes
-    whole even if it is larger than both limits (KIP-74). Searches read by way of `files`.
+    `max_bytes` is the remaining size of the whole response; with `whole_first` the first batch is
+    complete even if it is larger than both limits (KIP-74). Searches read with `files`.
     """
     index = wanted.key[1]
     try:

@@ -1,12 +1,12 @@
 """All partitions that this broker holds, by name and by topic id.
 
-The metadata publisher tells which replicas live here (`publish`); handlers and coordinators find
-them here. What waits for data is woken here: `wake` notes the fetches that an append may have
-satisfied, `run_woken` answers them after the requests of one wake-up were served, so that a burst
-of appends costs a waiting fetch one look.
+The metadata publisher assigns the replicas of this broker (`publish`); handlers and coordinators
+look them up here. Waiting fetches are completed here: `wake` notes the fetches that an append may
+have satisfied, and `run_woken` completes them after the requests of one wake-up were dispatched, so
+that a burst of appends evaluates a waiting fetch once.
 
-A request may create ten thousand partitions, whose files take seconds. They are made a few in a
-turn of the loop; who has asked for them is answered when they are there (`opened`).
+A request may create ten thousand partitions, whose files take seconds. A few are created in each
+turn of the loop; the response is sent when all exist (`opened`).
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ from odradek.wire.primitives import write_uvarint
 log = logging.getLogger("odradek.replicas")
 
 ROOM_RETRY_SECONDS = 5.0
-"""After so long a partition is made that had no room on the disk."""
+"""Delay before the creation of a partition is retried after the disk was full."""
 OPENING_SECONDS = 0.004
-"""In each turn of the loop new partitions are opened until so much time has passed."""
+"""Time that each turn of the loop may spend on opening new partitions."""
 
 
 class LeadershipListener(Protocol):
-    """A coordinator: it lives where the partitions of its topic are led."""
+    """A coordinator: it runs on the leaders of its topic's partitions."""
 
     def on_election(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition from now on, in this epoch."""
         ...
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """It does no longer: since this epoch, or because the replica is gone (None)."""
+        """This broker does not lead it any more: since this epoch, or because the replica was
+        removed (None)."""
         ...
 
 
@@ -61,9 +62,10 @@ class ReplicaManager:
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self.by_wire_topic: dict[bytes, dict[int, Partition]] = {}
-        """By what names the topic in a request: its id, or its name behind a compact length."""
+        """Partitions by the topic's bytes in a request: its id, or its name after a compact length.
+        """
         self.leadership_listeners: dict[str, LeadershipListener] = {}
-        """By topic: who acts where this broker leads a partition of it."""
+        """By topic: the listener for leadership of its partitions."""
         self._image = EMPTY_IMAGE
         self._offline: dict[tuple[str, int], None] = {}
         self._loop = loop
@@ -86,10 +88,10 @@ class ReplicaManager:
             yield from partitions.values()
 
     def find(self, topic: str, index: int) -> Partition:
-        """The partition by the topic's name.
+        """Return the partition by the topic's name.
 
         Raises:
-            ApiError: why it is not here (`why_missing`).
+            ApiError: it is not on this broker (`why_missing`).
         """
         partitions = self.by_name.get(topic)
         partition = partitions.get(index) if partitions is not None else None
@@ -98,7 +100,7 @@ class ReplicaManager:
         return partition
 
     def why_missing(self, topic: str | bytes, index: int) -> ErrorCode:
-        """The error for a partition that is not here; `topic` is the name or the id."""
+        """Return the error for a partition that is not on this broker; `topic` is the name or id."""
         if isinstance(topic, bytes):
             known = self._image.topics.by_id.get(topic)
             if known is None:
@@ -113,7 +115,7 @@ class ReplicaManager:
     # -- waking -----------------------------------------------------------------------------
 
     def wake(self, partition: Partition, appended_bytes: int) -> None:
-        """A partition grew: note the fetches that now have enough."""
+        """Called when a partition grew: note the fetches that now have enough data."""
         assert partition.waiters is not None
         for waiter in partition.waiters:
             waiter.missing_bytes -= appended_bytes
@@ -128,19 +130,20 @@ class ReplicaManager:
         self.run_woken()
 
     def run_woken(self) -> None:
-        """Answer the fetches that were noted."""
+        """Complete the fetches that were noted."""
         while self._woken:
             woken, self._woken = self._woken, {}
             for waiter in woken:
                 waiter.try_complete()
 
     def expire_waiting(self, partition: Partition) -> None:
-        """The partition goes away: let its waiters look again now."""
+        """Complete the fetches that wait for a partition that is removed."""
         for waiter in list(partition.waiters or ()):
             waiter.expire()
 
     def expire_all(self) -> None:
-        """Shut-down: answer every waiting fetch with what there is, and open nothing more."""
+        """Shutdown: complete every waiting fetch with the available data, and open no more
+        partitions."""
         self._to_open.clear()
         self._all_open.set()
         for partition in self:
@@ -149,7 +152,7 @@ class ReplicaManager:
     # -- disks ------------------------------------------------------------------------------
 
     def go_offline(self, logs: Iterable[PartitionLog]) -> None:
-        """A log directory has failed with these logs in it."""
+        """Take the partitions of a failed log directory offline."""
         for each in logs:
             topic, index = each.topic_partition
             self._offline[each.topic_partition] = None
@@ -160,7 +163,7 @@ class ReplicaManager:
     # -- metadata ---------------------------------------------------------------------------
 
     def load(self, image: MetadataImage) -> None:
-        """Open the replicas of this broker at the start of the node; put strays aside."""
+        """Open the replicas of this broker at the start of the node; rename stray logs."""
         self._image = image
         for topic in image.topics.by_id.values():
             for index, registration in topic.partitions.items():
@@ -173,7 +176,7 @@ class ReplicaManager:
                 self.logs.delete(name, is_stray=True)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Make the replicas of this broker those that the metadata log says."""
+        """Apply a metadata change to the replicas of this broker."""
         self._image = image
         for topic_id, name in delta.topics.deleted:
             self._delete_topic(topic_id, name)
@@ -240,7 +243,7 @@ class ReplicaManager:
             self._elected(partition)
 
     def _open_some(self) -> None:
-        """Open partitions that wait for it: at least one, and more if that is quick."""
+        """Open waiting partitions: at least one, and more within the time limit."""
         deadline = self._loop.time() + OPENING_SECONDS
         while self._to_open:
             self._open_known(*self._to_open.popleft())
@@ -253,7 +256,7 @@ class ReplicaManager:
             self._all_open.set()
 
     async def opened(self, timeout_ms: int) -> bool:
-        """Wait until every partition that was published is open; False if that takes longer."""
+        """Wait until every published partition is open; return False on timeout."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._all_open.wait()
@@ -262,7 +265,7 @@ class ReplicaManager:
         return True
 
     def _open_known(self, topic_id: bytes, index: int, is_new: bool) -> None:
-        """Open a partition if it is still to be here."""
+        """Open a partition if it is still assigned to this broker."""
         topic = self._image.topics.by_id.get(topic_id)
         registration = None if topic is None else topic.partitions.get(index)
         if topic is None or registration is None or self.node_id not in registration.replicas:

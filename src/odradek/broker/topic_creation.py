@@ -1,7 +1,7 @@
 """Topics that are created automatically: on Metadata requests, and for the logs of coordinators.
 
-Requests for a topic that is being created share that creation. A Metadata request is answered so
-that the client retries, as in Apache Kafka; a request for a coordinator may wait.
+Requests for a topic that is being created share that creation. The response to a Metadata request
+makes the client retry, as in Apache Kafka; a request for a coordinator may wait.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger("odradek.topics")
 
 TIMEOUT_MS = 30_000
 IN_FLIGHT_MAX = 10_000
-"""Topics being created at a time; further ones are not begun, and the client asks again."""
+"""Maximum number of concurrent creations; further ones are not begun, and the client retries."""
 
 
 class TopicCreation:
@@ -37,7 +37,7 @@ class TopicCreation:
         self._in_flight: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, names: Iterable[str]) -> None:
-        """Begin to create those topics that are not being created already.
+        """Begin to create the topics that are not being created already.
 
         Names must be valid; a topic that exists already is left as it is.
         """
@@ -48,7 +48,7 @@ class TopicCreation:
             self._in_flight.update(dict.fromkeys(new, task))
 
     async def create(self, name: str, timeout_ms: int) -> None:
-        """Begin to create a topic, and wait for it for a while, whatever comes of it."""
+        """Begin to create a topic, and wait a limited time for the result, which may be a failure."""
         self.begin((name,))
         task = self._in_flight.get(name)
         if task is not None:
@@ -65,7 +65,7 @@ class TopicCreation:
         else:
             for topic in response.topics:
                 if topic.error_code == ErrorCode.NONE:
-                    log.info("created topic %s because it was asked for", topic.name)
+                    log.info("created topic %s automatically", topic.name)
                 elif topic.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     log.warning("could not create %s: %s", topic.name, topic.error_message)
         finally:
@@ -101,7 +101,7 @@ class TopicCreation:
         return _topic(name, config.num_partitions, config.default_replication_factor, {})
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the creations that are in progress."""
         if self._in_flight:
             await asyncio.wait(set(self._in_flight.values()))
 

@@ -1,4 +1,4 @@
-"""What of a Produce request belongs to a transaction, and whether that may be written.
+"""Decides which batches of a Produce request are transactional and whether they may be written.
 
 decide ──> nothing transactional, or the transactions are open here already: append at once
    ├─────> the first batch of a transaction in a partition: ask the coordinator; mostly it knows
@@ -48,7 +48,7 @@ _UNREACHED = frozenset(
 
 
 def is_transactional(records: Buffer | None) -> bool:
-    """Whether the first batch of a partition's records says that it is part of a transaction."""
+    """Whether the first batch of a partition's records is transactional."""
     return (
         records is not None
         and len(records) >= HEADER_SIZE
@@ -58,10 +58,11 @@ def is_transactional(records: Buffer | None) -> bool:
 
 
 class Permission:
-    """What may be written: with which guard, or why not.
+    """Which partitions may be written, and with which guard, or the error. With a `turn` the
+    request must wait:
 
-    With a `turn` the request has to wait: for the coordinator, which was `asked` already if
-    nobody is before it, or for requests before it.
+    for the coordinator, which was `asked` already if no request is before it, or for requests
+    before it.
     """
 
     __slots__ = ("asked", "errors", "guards", "turn", "writer")
@@ -102,7 +103,8 @@ def decide(
     api_version: int,
     records: Mapping[Partition, Buffer],
 ) -> Permission:
-    """What may be written of a request with a transactional id. A turn wants `confirm` first.
+    """Decide which partitions of a transactional request may be written. With a `turn`, call
+    `confirm` first.
 
     Raises:
         ApiError: INVALID_PRODUCER_ID_MAPPING: there are batches of several producers.
@@ -134,7 +136,7 @@ def decide(
 
 
 async def confirm(verification: Verification, permission: Permission) -> None:
-    """Ask the coordinator, if need be; what it refuses joins the permission's errors."""
+    """Ask the coordinator if necessary; add its errors to the permission's errors."""
     writer = permission.writer
     assert writer is not None
     if permission.guards:
@@ -143,8 +145,9 @@ async def confirm(verification: Verification, permission: Permission) -> None:
 
 
 def _translated(refused: Errors, writer: Writer) -> dict[TopicPartition, ApiError]:
-    """What passes is NOT_ENOUGH_REPLICAS to producers: all of them try that again, and without
-    fetching metadata. One that leaves adding to the broker knows CONCURRENT_TRANSACTIONS."""
+    """Translate transient errors to NOT_ENOUGH_REPLICAS: all producers retry it without fetching
+    metadata. Producers that leave adding partitions to the broker also retry
+    CONCURRENT_TRANSACTIONS."""
     errors = {}
     adds = writer.protocol.adds
     for name, code in refused.items():

@@ -1,4 +1,4 @@
-"""How a broker reaches the active controller."""
+"""The connection from a broker to the active controller."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from odradek.broker.controller.quorum_controller import QuorumController
 
 
 class ControllerChannel(Protocol):
-    """Sends requests to the active controller, wherever it is."""
+    """Sends requests to the active controller, in this or another process."""
 
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
-        """The answer to a request, once what it changes is committed.
+        """Return the response to a request after its changes are committed.
 
-        `context` is that of the client whose request is forwarded; None if this node itself asks,
-        which uses the newest version of the API.
+        `context` is that of the client whose request is forwarded; None for a request of this node
+        itself, which uses the newest version of the API.
 
         Raises:
             ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or an error of the whole request.
@@ -25,14 +25,14 @@ class ControllerChannel(Protocol):
 
 
 CREATING = frozenset((19, 37))
-"""CreateTopics and CreatePartitions, by API key."""
+"""The API keys of CreateTopics and CreatePartitions."""
 
 
 class LocalControllerChannel:
-    """The controller is in this process.
+    """Used if the controller is in this process.
 
-    `opened(timeout_ms)` waits until the partitions that were created are served here: a client
-    may write to what it has created as soon as it has the answer.
+    `opened(timeout_ms)` waits until the new partitions are served here, so that a client can
+    produce as soon as it has the response.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
 """Registers, unfences and shuts down this node's broker (Kafka's
 BrokerLifecycleManager).
 
-Registered, it is known but fenced; unfenced, clients are sent to it. Each start registers a new
-incarnation. A broker that stops in good order is fenced first, and its log directories remember
-the epoch it had: at the next start this tells the controller that nothing was lost.
+A registered broker is known but fenced; an unfenced broker appears in metadata responses and serves
+clients. Each start registers a new incarnation. A clean shutdown fences the broker first, and
+stores its epoch in the log directories: at the next start this epoch proves to the controller that
+no records were lost.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ class BrokerLifecycle:
     ) -> int:
         """Register this incarnation, fenced; returns its epoch.
 
-        `directories` are the ids of the online log directories. `previous_epoch` is the epoch in
-        which the broker was shut down in good order, -1 if it was not.
+        `directories` are the ids of the online log directories. `previous_epoch` is the broker
+        epoch of the last clean shutdown, -1 if the last shutdown was not clean.
 
         Raises:
-            ApiError: the controller refuses.
+            ApiError: the controller rejects the request.
         """
         request = BrokerRegistrationRequest(
             broker_id=self._node_id,
@@ -82,10 +83,10 @@ class BrokerLifecycle:
         return self.epoch
 
     async def register_controller(self, endpoints: Iterable[Endpoint]) -> None:
-        """Tell the cluster what the controller of this node supports (KIP-919).
+        """Register the feature levels of this node's controller (KIP-919).
 
         Raises:
-            ApiError: the controller refuses.
+            ApiError: the controller rejects the request.
         """
         request = ControllerRegistrationRequest(
             controller_id=self._node_id,
@@ -100,23 +101,23 @@ class BrokerLifecycle:
         try:
             await self._channel.submit(None, request)
         except ApiError as error:
-            # A finalized metadata.version below 15 has no place for it.
+            # A finalized metadata.version below 15 has no such record.
             if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                 raise
 
     async def unfence(self, metadata_offset: int) -> None:
-        """Ask for clients and leaderships; the broker has applied the metadata to that offset.
+        """Request to be unfenced; the broker has applied the metadata up to that offset.
 
         Raises:
-            ApiError: the controller refuses.
+            ApiError: the controller rejects the request.
         """
         await self._heartbeat(metadata_offset)
 
     async def shut_down(self, metadata_offset: int) -> None:
-        """Give everything up; when this returns, the broker is fenced.
+        """Request a controlled shutdown; when this returns, the broker is fenced.
 
         Raises:
-            ApiError: the controller refuses.
+            ApiError: the controller rejects the request.
         """
         await self._heartbeat(metadata_offset, want_shut_down=True)
 

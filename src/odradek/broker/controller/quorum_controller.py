@@ -1,16 +1,16 @@
-"""The controller: decides on requests when this node leads the metadata quorum.
+"""The controller: processes requests when this node leads the metadata quorum.
 
 It is a listener of the raft client, registered after the metadata loader of the node. A standby
 needs no state of its own: the loader follows the committed log. When this node becomes the leader,
-the controller goes on from the loader's state. From then on `submit` decides on one request after
-the other. A decision is made on the newest image, with all decisions before it, committed or not:
-its records are appended and replayed at once into this speculative state. The answer is given
+the controller continues from the loader's state. From then on `submit` processes one request after
+the other. A decision is based on the newest image, with all previous decisions, committed or not:
+its records are appended and immediately replayed into this speculative state. The response is sent
 when they are committed; the loader has published them by then. When nothing is uncommitted, the
 speculative state is replaced by the loader's, which is equal and shared.
 
-If this node stops leading, the speculative state is dropped and everything that waits gets
-NOT_CONTROLLER: what was published stays. If the disk is full, a decision that cannot be written is
-refused, and the next one may fit.
+If this node stops leading, the speculative state is dropped and all waiting requests get
+NOT_CONTROLLER; the published state is kept. If the disk is full, a decision that cannot be written
+is rejected, and the next one may fit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DESCRIBE_QUORUM = 55
 
 
 class _Waiting(NamedTuple):
-    """A request whose answer waits until everything before `end_offset` is committed."""
+    """A request whose response waits until all offsets below `end_offset` are committed."""
 
     end_offset: int
     future: asyncio.Future[None]
@@ -69,7 +69,7 @@ class QuorumController:
         random_bytes: RandomBytes,
         supported_features: Mapping[str, tuple[int, int]],
     ) -> None:
-        """`bootstrap` are the records that formatting wrote, for an empty log."""
+        """`bootstrap` are the records from formatting, which an empty log starts with."""
         self._config = DynamicConfig(config)
         self._cluster_id = cluster_id
         self._raft = raft
@@ -79,7 +79,7 @@ class QuorumController:
         self._random_bytes = random_bytes
         self._supported_features = supported_features
         self._speculative: BatchLoader | None = None
-        """With all decisions so far; None while this node does not lead."""
+        """The image with all decisions so far; None while this node does not lead."""
         self._waiting: deque[_Waiting] = deque()
         self._activated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -96,14 +96,14 @@ class QuorumController:
             self._speculative = self._loader.committed_state()
 
     def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
-        """See `RaftListener`. The loader has taken it."""
+        """See `RaftListener`. The loader has applied the snapshot already."""
         assert self._speculative is None, "a leader does not load snapshots"
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         """See `RaftListener`.
 
         Raises:
-            MetadataError: the node is formatted without what a new cluster needs.
+            MetadataError: the records from formatting lack something that a new cluster needs.
             DiskFull, ApiError: the first records of the epoch cannot be written.
         """
         if self._raft.is_leader:
@@ -112,7 +112,7 @@ class QuorumController:
             self._deactivate()
 
     def _activate(self) -> None:
-        """Write what the log lacks; `wait_active` returns when that is committed."""
+        """Write the missing initial records; `wait_active` returns when they are committed."""
         self._speculative = self._loader.committed_state()
         in_transaction = self._speculative.transaction_start_offset >= 0
         if self._speculative.image.features.metadata_version == 0:
@@ -145,7 +145,7 @@ class QuorumController:
             self._activated.set_exception(error)
 
     def _deactivate(self) -> None:
-        """Another node leads, or none: what is not committed may be lost."""
+        """This node does not lead any more: uncommitted records may be lost."""
         self._speculative = None
         failure = self._raft.failure
         problem = None if failure is None else f"the metadata log failed: {failure}"
@@ -168,12 +168,12 @@ class QuorumController:
 
     @property
     def image(self) -> MetadataImage:
-        """With all decisions so far, committed or not, if this node is the active controller."""
+        """The image with all decisions, committed or not, if this node is the active controller."""
         return self._loader.image if self._speculative is None else self._speculative.image
 
     @property
     def is_active(self) -> bool:
-        """Whether this node decides."""
+        """Whether this node is the active controller."""
         return self._speculative is not None
 
     @property
@@ -182,13 +182,13 @@ class QuorumController:
         return self._raft.settings.kraft_version
 
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
-        """Decide on a request; the answer comes when everything it depends on is committed.
+        """Process a request; return the response when everything it depends on is committed.
 
-        `context` is that of the client's request; None if this node itself asks, which uses the
-        newest version of the API.
+        `context` is that of the client's request; None for a request of this node itself, which
+        uses the newest version of the API.
 
         Raises:
-            ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT (it may still be done later),
+            ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT (the changes may still be committed later),
                 KAFKA_STORAGE_ERROR (the disk is full), or an error of the whole request.
         """
         if self._speculative is None:
@@ -220,7 +220,7 @@ class QuorumController:
         """Append and replay a decision.
 
         Raises:
-            DiskFull: there is no space for it; nothing is decided.
+            DiskFull: there is no space for it; nothing has changed.
             ApiError: it is too large, or the log cannot be written.
         """
         speculative = self._speculative
@@ -240,14 +240,14 @@ class QuorumController:
         speculative.flush()
 
     def _wait_for_commit(self) -> asyncio.Future[None]:
-        """Ends when everything that is decided now is committed."""
+        """Wait until all current decisions are committed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(self._raft.log.end_offset, future))
         return future
 
 
 async def _within(future: asyncio.Future[None], timeout_ms: int) -> None:
-    """Wait, at most so long; requests without a timeout wait for one sync.
+    """Wait for at most the timeout; requests without a timeout wait for one sync.
 
     Raises:
         ApiError: REQUEST_TIMED_OUT, or what the future failed with.

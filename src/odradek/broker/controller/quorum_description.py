@@ -1,5 +1,5 @@
-"""The answer to DescribeQuorum: who leads, how far the log is committed, how far each voter has
-it (KIP-595, KIP-853)."""
+"""The response to DescribeQuorum: the leader, the high watermark, and the log end offset of each
+voter (KIP-595, KIP-853)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.wire.generated.describe_quorum_response import DescribeQuorumRespon
 def describe_quorum(
     quorum: RaftClient, request: DescribeQuorumRequest, version: int, now_ms: int
 ) -> DescribeQuorumResponse:
-    """The state of the quorum; only the partition of the metadata log has one."""
+    """Return the state of the quorum; partitions other than the metadata log's get an error."""
     topics = [
         wire.TopicData(
             topic_name=topic.topic_name,

@@ -1,5 +1,5 @@
-"""The committed metadata as a node sees it.
+"""The committed metadata of a node.
 
-`loader` follows the metadata log and publishes each image; `publisher` calls those who act on it;
-`cache` is what handlers read; `snapshot_generator` decides when snapshots are written.
+`loader` follows the metadata log and publishes each image; `publisher` notifies the publishers;
+`cache` is read by handlers; `snapshot_generator` decides when snapshots are written.
 """

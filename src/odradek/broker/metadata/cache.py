@@ -1,4 +1,4 @@
-"""The newest published metadata image, and what handlers read of it."""
+"""The newest published metadata image, for handlers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.core.metadata.image import (
 
 
 class MetadataCache:
-    """See the module. A `Publisher`; take `image` once where several answers must agree."""
+    """See the module. A `Publisher`; read `image` once if several lookups must be consistent."""
 
     def __init__(self, image: MetadataImage = EMPTY_IMAGE) -> None:
         self.image = image
@@ -35,7 +35,7 @@ class MetadataCache:
         return self.image.topics.partition(topic, index)
 
     def endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
-        """Where an alive broker is reached by a listener name; None if it is not."""
+        """Return the endpoint of an alive broker by a listener name; None if there is none."""
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return None

@@ -1,4 +1,4 @@
-"""A node's configuration under the dynamic settings that the metadata holds."""
+"""A node's configuration with the dynamic settings from the metadata."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from odradek.model.config_resource import ResourceType
 
 
 class DynamicConfig:
-    """Gives the configuration that goes with an image; made again only when it changes.
+    """Returns the configuration for an image, computed again only after a change.
 
-    The object returned is the same as long as no setting of this broker or of all brokers
-    changes, so `is` tells whether there is something to reconfigure.
+    The same object is returned while no setting of this broker or of all brokers changes, so that
+    `is` detects changes.
     """
 
     def __init__(self, base: BrokerConfig) -> None:
-        """`base` is what the configuration file and the command line say."""
+        """`base` is the configuration from the file and the command line."""
         self.base = base
         self._cluster_default: Mapping[str, str] = {}
         self._per_broker: Mapping[str, str] = {}
@@ -25,12 +25,12 @@ class DynamicConfig:
 
     @property
     def newest(self) -> BrokerConfig:
-        """The configuration under the last image that was asked for."""
+        """The configuration for the last image passed to `of`."""
         return self._config
 
     def of(self, image: MetadataImage) -> BrokerConfig:
-        """The configuration under the image's settings; see `BrokerConfig.ignored` for those that
-        cannot be applied."""
+        """Return the configuration with the image's settings; `BrokerConfig.ignored` lists those
+        that cannot be applied."""
         cluster_default = image.configs.of(ResourceType.BROKER, "")
         per_broker = image.configs.of(ResourceType.BROKER, str(self.base.node_id))
         if cluster_default is not self._cluster_default or per_broker is not self._per_broker:

@@ -27,7 +27,7 @@ class Address(NamedTuple):
 
 
 class ListenerView:
-    """Made per request; answers from one image."""
+    """Created per request; reads from one image."""
 
     __slots__ = ("_addresses", "_brokers", "_online", "_own_id", "_places")
 
@@ -54,11 +54,11 @@ class ListenerView:
         }
 
     def address(self, broker_id: int) -> Address | None:
-        """Where a registered broker is reached, fenced or not; None if it lacks the listener."""
+        """Return the address of a registered broker, fenced or not; None if it lacks the listener."""
         return self._addresses.get(broker_id)
 
     def is_registered(self, broker_id: int) -> bool:
-        """Whether there is such a broker, by whatever listener."""
+        """Whether there is such a broker, with any listeners."""
         return broker_id in self._brokers
 
     def brokers(self, with_fenced: bool = False) -> Iterator[tuple[BrokerRegistration, Address]]:
@@ -69,17 +69,17 @@ class ListenerView:
 
     @property
     def controller_id(self) -> int:
-        """A broker that passes requests on to the controller: in KRaft any one does."""
+        """Return a broker that forwards requests to the controller; in KRaft any broker does."""
         if self._own_id in self._online:
             return self._own_id
         return min(self._online, default=-1)
 
     def reachable(self, replicas: Sequence[int]) -> list[int]:
-        """Those that have the listener."""
+        """Return the replicas whose brokers have the listener."""
         return [replica for replica in replicas if replica in self._addresses]
 
     def offline(self, partition: PartitionRegistration) -> list[int]:
-        """Replicas that cannot serve: fenced, without the listener, or on a failed disk."""
+        """Return the offline replicas: fenced, without the listener, or on a failed disk."""
         return [
             place[0]
             for place in zip(partition.replicas, partition.directories, strict=True)

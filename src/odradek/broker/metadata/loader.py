@@ -1,7 +1,7 @@
 """Follows the metadata log and publishes each committed image (Kafka's MetadataLoader).
 
-Every node has a loader, whatever its roles. At the start nothing is published before the loader
-has reached the high watermark, so that publishers see one image and not all of the history.
+Every node has a loader, whatever its roles. At the start nothing is published before the loader has
+reached the high watermark, so that publishers get one image instead of the whole history.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class MetadataLoader:
     """A `RaftListener`. It lives on the loop's thread."""
 
     def __init__(self, publishers: Publishers, high_watermark: Callable[[], int]) -> None:
-        """`high_watermark` gives the end of what is committed."""
+        """`high_watermark` returns the end of the committed records."""
         self._publishers = publishers
         self._high_watermark = high_watermark
         self._batches = BatchLoader()
@@ -66,13 +66,13 @@ class MetadataLoader:
         self._publishers.publish(delta, image)
 
     def install(self, publisher: Publisher) -> None:
-        """Let a publisher take the newest image, and tell it of all changes from now on.
+        """Load the newest image into a publisher, and publish all later changes to it.
 
         Raises:
-            Exception: the publisher cannot take the image.
+            Exception: the publisher cannot load the image.
         """
         self._publishers.add(publisher, self.image)
 
     def committed_state(self) -> BatchLoader:
-        """A copy of the state after the last committed record, for a controller to go on from."""
+        """Return a copy of the state after the last committed record, for a new active controller."""
         return self._batches.copy()

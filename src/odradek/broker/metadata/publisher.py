@@ -1,9 +1,9 @@
-"""Who is told when the committed metadata changes.
+"""Notifies the publishers when the committed metadata changes.
 
-Publishers are called on the loop's thread, in the order of their registration. A publisher that
-raises misses that change. Unlike in Apache Kafka, where it stays without the change, it is called
-again with the delta from the last image that it has taken to the newest one: after a second, or
-with the next change if that comes first (docs/decisions/metadata-publishers.md).
+They are called on the loop's thread, in the order of their registration. A publisher that raises
+misses that change. Unlike in Apache Kafka, where the change stays missing, it is called again with
+the delta from the last image that it has applied to the newest one: after a second, or with the
+next change if that comes first (docs/decisions/metadata-publishers.md).
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from odradek.core.metadata.snapshot import delta_between
 log = logging.getLogger("odradek.metadata")
 
 RETRY_SECONDS = 1.0
-"""After so long a publisher that failed is called again."""
+"""Delay before a publisher that failed is called again."""
 
 
 class Publisher(Protocol):
     """Acts on changes of the metadata: opens logs, applies settings, moves coordinators."""
 
     def load(self, image: MetadataImage) -> None:
-        """Take the whole image; called once, when the publisher is added."""
+        """Load the whole image; called once, when the publisher is added."""
         ...
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Take a change. `image` is the result of `delta`.
+        """Apply a change. `image` is the result of `delta`.
 
-        It may be called again with a delta that contains changes it has seen: if it has raised, or
-        if another publisher was added.
+        May be called again with a delta that contains changes from an earlier call: if it has
+        raised, or if another publisher was added.
         """
         ...
 
 
 class _Registered:
-    """A publisher and the last image that it has taken."""
+    """A publisher and the last image that it has applied."""
 
     __slots__ = ("image", "publisher")
 
@@ -71,17 +71,17 @@ class Publishers:
         """How often a publisher has raised (Kafka's metadata-apply-error-count)."""
 
     def add(self, publisher: Publisher, image: MetadataImage) -> None:
-        """Add a publisher and let it take the newest image.
+        """Add a publisher and load the newest image into it.
 
         Raises:
-            Exception: the publisher cannot take it; it is not added.
+            Exception: the publisher cannot load the image; it is not added.
         """
         publisher.load(image)
         self._newest = image
         self._registered.append(_Registered(publisher, image))
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Tell all publishers of a change; the failure of one does not keep it from the others."""
+        """Call all publishers with a change; the failure of one does not affect the others."""
         self._newest = image
         for each in self._registered:
             self._publish(each, delta, image)
@@ -107,7 +107,7 @@ class Publishers:
                 self._publish(each, MetadataDelta(newest), newest)
 
     def close(self) -> None:
-        """Call no publisher again."""
+        """Stop calling publishers."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None

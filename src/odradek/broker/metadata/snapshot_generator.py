@@ -64,7 +64,7 @@ class SnapshotGenerator:
     def _written(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled():
-            task.result()  # a defect of ours is reported
+            task.result()  # a defect of Odradek is logged
 
     async def _write(self, image: MetadataImage) -> None:
         if self._timer is not None:

@@ -1,14 +1,15 @@
-"""The raft client: appends to the metadata log, and tells listeners what is committed.
+"""The raft client: appends to the metadata log, and delivers committed records to listeners.
 
-It performs what the quorum machine decides. Files are synced by the executor: the election state
-before a vote counts, the log before records are committed. Everything else runs on the loop's
-thread. Appends of one turn of the loop, and all that come during a sync, share the next sync.
+It performs the decisions of the quorum's state machine. Files are synced by the executor: the
+election state before a vote counts, the log before records are committed. Everything else runs on
+the loop's thread. Appends of one turn of the loop, and all that come during a sync, share the next
+sync.
 
 Committed batches are delivered to the listeners from memory if this node appended them in its
-present epoch, else from the log, so many bytes in a turn of the loop.
+present epoch, else from the log, a limited number of bytes in a turn of the loop.
 
-A failed disk, or a listener that cannot apply what is committed, ends the client: it resigns,
-listeners learn that there is no leader, and `on_failure` is called once.
+If the disk fails, or a listener cannot apply committed records, the client ends: it resigns,
+listeners are notified that there is no leader, and `on_failure` is called once.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ class RaftClient:
         executor: Executor,
         on_failure: OnFailure,
     ) -> None:
-        """`local` is this node as the voters record should describe it.
+        """`local` is this node's description for the voters record.
 
-        `static_voters` are those of the configuration, for quorums of kraft.version 0.
+        `static_voters` are the configured voters, for quorums of kraft.version 0.
 
         Raises:
             QuorumError: this node cannot be part of the quorum of its log.
@@ -98,10 +99,10 @@ class RaftClient:
         self._appended: deque[CommittedBatch] = deque()
         """Batches that this node appended in its present epoch, not delivered yet."""
         self._delivered = -1
-        """The offset before which everything is delivered; -1: nothing is, not even a snapshot."""
+        """All records below this offset are delivered; -1: nothing is, not even a snapshot."""
         self._is_delivery_scheduled = False
         self._leader = LeaderAndEpoch(NO_LEADER, self.machine.epoch)
-        """As the listeners were told."""
+        """The leader and epoch that the listeners know."""
         self._persisting = 0
         self._flush: asyncio.Future[None] | None = None
         self._is_flush_scheduled = False
@@ -131,21 +132,21 @@ class RaftClient:
 
     @property
     def leader(self) -> LeaderAndEpoch:
-        """The leader as the listeners were told."""
+        """The leader that the listeners know."""
         return self._leader
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node leads, and everything before its epoch is delivered."""
+        """Whether this node leads, and all records before its epoch are delivered."""
         return self._leader.leader_id == self._local.key.id and self.failure is None
 
     @property
     def high_watermark(self) -> int:
-        """The end of what is committed; -1 while that is not known."""
+        """The end of the committed records; -1 while unknown."""
         return self.machine.high_watermark
 
     def start(self) -> None:
-        """Take part in the quorum. Listeners are called from now on."""
+        """Join the quorum. Listeners are called from now on."""
         self._step(Start(self.log.end_offset, self.log.last_epoch))
 
     def append(self, epoch: int, records: Sequence[Message], values: Iterable[bytes]) -> int:
@@ -154,8 +155,8 @@ class RaftClient:
         `values` are the encoded `records`. `epoch` is the one in which the caller leads.
 
         Raises:
-            BatchTooLarge: they do not fit into one batch.
-            DiskFull: there is no space; nothing was appended, and this node still leads.
+            BatchTooLarge: the records do not fit into one batch.
+            DiskFull: nothing was appended, and this node still leads.
             LogDirectoryOffline: the disk failed; this node no longer leads.
         """
         assert self.is_leader and epoch == self._leader.epoch, "only the leader appends"  # noqa: PT018
@@ -171,7 +172,7 @@ class RaftClient:
         return base_offset
 
     async def close(self) -> None:
-        """Sync what was appended, then resign and close the log.
+        """Sync the appended records, then resign and close the log.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -291,7 +292,7 @@ class RaftClient:
         return failure
 
     def _fail(self, failure: Exception) -> None:
-        """What was appended may be lost, and the next sync would not report it: stop leading."""
+        """Stop leading: appended records may be lost, and the next sync would not report it."""
         if self.failure is None:
             self.failure = failure
             log.error("the metadata log cannot be written or applied any more: %s", failure)
@@ -304,12 +305,12 @@ class RaftClient:
     async def create_snapshot(
         self, snapshot_id: SnapshotId, values: Iterable[bytes], last_append_ms: int
     ) -> None:
-        """Write a snapshot, then delete what is beyond the retention limits.
+        """Write a snapshot, then delete old snapshots and segments beyond the retention limits.
 
         `values` are the records before the snapshot's offset, iterated over in another thread.
 
         Raises:
-            OSError, LogDirectoryOffline: the disk is full or failed; the log is as it was.
+            OSError, LogDirectoryOffline: the disk is full or failed; the log is unchanged.
         """
         batches = snapshot_batches(
             snapshot_id.epoch,
@@ -330,7 +331,8 @@ class RaftClient:
     # -- listeners ------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        """Give listeners what is committed, at most `DELIVERED_BYTES` of the log in this turn."""
+        """Deliver committed records to listeners, at most `DELIVERED_BYTES` of the log in this
+        turn."""
         self._is_delivery_scheduled = False
         if self.failure is not None:
             return

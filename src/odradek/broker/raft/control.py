@@ -1,4 +1,4 @@
-"""Control records of the metadata log: who leads, which kraft.version, who votes."""
+"""Control records of the metadata log: leader changes, kraft.version, voters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CLASSES: dict[ControlType, type[Message]] = {
 def control_batch_of(
     messages: Iterable[ControlMessage], base_offset: int, epoch: int, now_ms: int
 ) -> bytearray:
-    """One batch of control records. All are written in version 0, the only one Kafka reads."""
+    """Encode one batch of control records. All have version 0, the only one that Kafka reads."""
     builder = RecordBatchBuilder(base_offset=base_offset, leader_epoch=epoch, is_control=True)
     for kind, message in messages:
         builder.append(now_ms, control_key(kind), message.encode(0))
@@ -44,11 +44,11 @@ def control_batch_of(
 
 
 def control_messages(batch: RecordBatch) -> list[ControlMessage]:
-    """The control records of a batch; those of other kinds are left out.
+    """Return the control records of a batch, without those of unknown types.
 
     Raises:
         InvalidRecords: the batch cannot be read.
-        MalformedMessage: a record is not what its key says.
+        MalformedMessage: a record does not match the type in its key.
     """
     found: list[ControlMessage] = []
     for record in iterate_records(batch):
@@ -70,7 +70,7 @@ def leader_change(leader_id: int, voters: VoterSet, granting: Iterable[int]) -> 
 
 
 def voters_messages(voters: VoterSet) -> list[ControlMessage]:
-    """The records that say kraft.version 1 and who votes."""
+    """Return the records for kraft.version 1 and the voters."""
     entries = [
         wire.Voter(
             voter_id=voter.key.id,
@@ -90,19 +90,19 @@ def voters_messages(voters: VoterSet) -> list[ControlMessage]:
 
 
 class QuorumSettings:
-    """kraft.version and the voters, as the log says; the newest records count."""
+    """kraft.version and the voters, from the newest control records of the log."""
 
     __slots__ = ("kraft_version", "voters", "voters_offset")
 
     def __init__(self, static_voters: VoterSet) -> None:
         self.kraft_version = KRAFT_VERSION_STATIC
         self.voters = static_voters
-        """Those of the configuration until the log names any."""
+        """The voters; those of the configuration until the log contains a voters record."""
         self.voters_offset = -1
-        """Where in the log the voters were written; -1: in a snapshot, or never."""
+        """The offset of the voters record; -1: in a snapshot, or there is none."""
 
     def replay(self, kind: ControlType, message: Message, offset: int) -> None:
-        """Take a control record; `offset` is -1 for those of a snapshot."""
+        """Apply a control record; `offset` is -1 for those of a snapshot."""
         if isinstance(message, KRaftVersionRecord):
             assert kind is ControlType.KRAFT_VERSION
             self.kraft_version = message.kraft_version
@@ -111,7 +111,7 @@ class QuorumSettings:
             self.voters_offset = offset
 
     def messages(self) -> list[ControlMessage]:
-        """The records that say the same; none under kraft.version 0."""
+        """Return the records for these settings; none for kraft.version 0."""
         if self.kraft_version == KRAFT_VERSION_STATIC:
             return []
         return voters_messages(self.voters)

@@ -1,4 +1,4 @@
-"""What the raft client tells its listeners (Kafka's RaftClient.Listener)."""
+"""The interface of the raft client's listeners (Kafka's RaftClient.Listener)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RaftListener(Protocol):
     """
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
-        """The next batches of the log are committed. At the start all of the log comes this way.
+        """Apply the next committed batches. At the start the whole log is delivered in this way.
 
         Raises:
             Exception: the batches cannot be applied; the raft client stops.
@@ -49,7 +49,7 @@ class RaftListener(Protocol):
         ...
 
     def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
-        """Replace everything by the snapshot. Each listener gets an iterator of its own.
+        """Replace everything by the snapshot. Each listener gets its own iterator.
 
         Raises:
             Exception: the snapshot cannot be applied; the raft client stops.
@@ -59,6 +59,7 @@ class RaftListener(Protocol):
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         """The quorum has another leader or epoch, or the leader is not known any more.
 
-        If it is this node, it has been told of all batches before the epoch, and may append.
+        If this node is the leader, all batches before the epoch have been delivered, and it may
+        append.
         """
         ...

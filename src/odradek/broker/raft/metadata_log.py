@@ -1,8 +1,8 @@
-"""The directory `__cluster_metadata-0`: a partition log, snapshots, and what the voter remembers.
+"""The directory `__cluster_metadata-0`: a partition log, snapshots, and the voter's election state.
 
-The log proper is `odradek.log`'s. Like Apache Kafka, every start checks it from its beginning:
-it is small, and all else hangs on it. The log may begin after offset 0 only where a snapshot
-holds what is missing; a snapshot that goes further than the log replaces the log.
+The log is a `PartitionLog`. As in Apache Kafka, every start checks it from its beginning: it is
+small, and everything else depends on it. The log may begin after offset 0 only if a snapshot
+contains the missing records; a snapshot that ends after the log replaces the log.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ log = logging.getLogger("odradek.metadata")
 
 METADATA_PARTITION = TopicPartition(names.METADATA_TOPIC, 0)
 BATCH_SIZE_MAX = 8 << 20
-"""Largest batch: what Apache Kafka's readers of the log expect at most."""
+"""Largest batch: the maximum that Apache Kafka's readers of the log accept."""
 _READ_SIZE = 1 << 20
 
 
@@ -59,14 +59,14 @@ class MetadataLog:
         self._file_system = storage.file_system
         self.path = path
         self.snapshots: list[SnapshotId] = []
-        """Those on disk, oldest first."""
+        """The snapshots on disk, oldest first."""
 
     @classmethod
     def open(cls, storage: Storage, directory: LogDirectory, config: BrokerConfig) -> MetadataLog:
-        """Open the log in a log directory, made if it is not there.
+        """Open the log in a log directory; create it if it does not exist.
 
         Raises:
-            DamagedFile: the log begins where no snapshot reaches.
+            DamagedFile: the log begins after an offset that no snapshot covers.
             LogDirectoryOffline: the disk failed.
             OSError: the disk failed.
         """
@@ -87,7 +87,7 @@ class MetadataLog:
         return self
 
     def _find_snapshots(self) -> None:
-        """Keep whole snapshots that reach the log; the rest are leftovers."""
+        """Keep complete snapshots that reach the log's start, and remove the others."""
         for entry in self._file_system.scan(self.path):
             found = parse_name(entry.name)
             if found is None:
@@ -112,7 +112,7 @@ class MetadataLog:
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is in the log, not only in snapshots."""
+        """The first offset in the log itself, not only in snapshots."""
         return self._log.log_start_offset
 
     @property
@@ -134,7 +134,7 @@ class MetadataLog:
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
-        """The one that reaches furthest."""
+        """The snapshot with the highest end offset."""
         return self.snapshots[-1] if self.snapshots else None
 
     # -- the log --------------------------------------------------------------------------------
@@ -188,15 +188,15 @@ class MetadataLog:
                 offset = batch.next_offset
 
     def flush_work(self) -> FlushWork | None:
-        """What makes the log survive a crash up to now: `run` in a thread, then `complete`."""
+        """Return the work that makes the log survive a crash: `run` in a thread, then `complete`."""
         return self._log.flush_work()
 
     def set_high_watermark(self, offset: int) -> None:
-        """All before `offset` is committed."""
+        """Set the high watermark: all records below `offset` are committed."""
         self._log.high_watermark = offset
 
     def failed(self, error: OSError) -> Exception:
-        """A flush failed; the exception that reports it."""
+        """A flush failed; return the exception to raise."""
         return self._log.partition_directory.fail("flush", error)
 
     def close(self) -> None:
@@ -210,7 +210,7 @@ class MetadataLog:
     # -- the quorum -----------------------------------------------------------------------------
 
     def read_election(self) -> ElectionState:
-        """What the voter remembers.
+        """Return the voter's election state.
 
         Raises:
             DamagedFile: the file cannot be read.
@@ -219,7 +219,7 @@ class MetadataLog:
         return read_election(self._file_system, f"{self.path}/{QUORUM_STATE}")
 
     def write_election(self, election: ElectionState, kraft_version: int, voters: VoterSet) -> None:
-        """Remember; it survives a crash from now on.
+        """Write the election state; it survives a crash when this returns.
 
         Raises:
             OSError: the disk failed.
@@ -248,11 +248,11 @@ class MetadataLog:
         write_snapshot(self._file_system, path, batches, self.path)
 
     def add_snapshot(self, snapshot_id: SnapshotId) -> None:
-        """A snapshot has been written."""
+        """Register a snapshot that was written."""
         self.snapshots = sorted({*self.snapshots, snapshot_id})
 
     def delete_before(self, snapshot_id: SnapshotId) -> None:
-        """Delete what the snapshot replaces: older snapshots, and whole segments below it.
+        """Delete the older snapshots, and the segments that are entirely below the snapshot.
 
         Raises:
             OSError: the disk failed.
@@ -266,9 +266,10 @@ class MetadataLog:
             self.snapshots.remove(old)
 
     def clean(self, now_ms: int, retention_bytes: int, retention_ms: int) -> None:
-        """Delete old snapshots, and the log that the next one replaces, beyond the limits.
+        """Delete snapshots beyond the retention limits, and the log segments that the next snapshot
+        covers.
 
-        The newest snapshot always stays, and so does the log after the oldest one that stays.
+        The newest snapshot is always kept, and so is the log after the oldest kept one.
 
         Raises:
             OSError: the disk failed.
@@ -305,7 +306,7 @@ def _log_config(config: BrokerConfig) -> TopicConfig:
 
 
 def replay_settings(settings: QuorumSettings, batch: RecordBatch) -> None:
-    """Take the control records of a batch.
+    """Apply the control records of a batch.
 
     Raises:
         InvalidRecords: the batch cannot be read.

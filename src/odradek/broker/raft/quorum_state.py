@@ -21,10 +21,10 @@ NOT_VOTED = -1
 
 
 def read_election(file_system: FileSystem, path: str) -> ElectionState:
-    """What the file remembers; epoch 0 where there is none.
+    """Return the state in the file; epoch 0 if there is no file.
 
     Raises:
-        DamagedFile: it is not such a file.
+        DamagedFile: the file is not valid.
         OSError: the device failed.
     """
     try:

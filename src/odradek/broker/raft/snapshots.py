@@ -1,9 +1,9 @@
 """Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint`.
 
 A snapshot is record batches whose offsets begin at 0, all in its epoch: a control batch with a
-header (and kraft.version and voters), batches of records, a control batch with a footer. One
-without a footer is not whole. `bootstrap.checkpoint` has the same form. A snapshot is written
-beside its place, as `.checkpoint.part`, and one on its way out is called `.checkpoint.deleted`.
+header (and kraft.version and voters), batches of records, a control batch with a footer. A snapshot
+without a footer is incomplete. `bootstrap.checkpoint` has the same form. A snapshot is written as
+`.checkpoint.part` and then renamed; one to be deleted is renamed to `.checkpoint.deleted`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARTIAL = ".checkpoint.part"
 DELETED = ".checkpoint.deleted"
 
 BATCH_SIZE = 1 << 20
-"""Bytes of records in one batch of a snapshot, before the next is begun."""
+"""Bytes of records after which a new batch of a snapshot begins."""
 
 
 class SnapshotId(NamedTuple):
@@ -51,7 +51,7 @@ class SnapshotId(NamedTuple):
 
 
 STARTING = SnapshotId(0, 0)
-"""Made by formatting: no records, but kraft.version and the voters."""
+"""The snapshot from formatting: no records, but kraft.version and the voters."""
 
 
 class SnapshotFile(NamedTuple):
@@ -60,14 +60,14 @@ class SnapshotFile(NamedTuple):
     id: SnapshotId
     name: str
     is_whole: bool
-    """Neither half-written nor on its way out."""
+    """Whether it is neither incomplete nor to be deleted."""
 
 
 _NAME = re.compile(r"(\d{20})-(\d{10})(-[^.]*)?(\.checkpoint(?:\.part|\.deleted)?)", re.ASCII)
 
 
 def parse_name(name: str) -> SnapshotFile | None:
-    """What a file's name says; None if it is not a snapshot."""
+    """Parse a file's name; None if it is not a snapshot."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -76,12 +76,12 @@ def parse_name(name: str) -> SnapshotFile | None:
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot says."""
+    """The content of a snapshot."""
 
     last_contained_timestamp: int
     settings: QuorumSettings
     values: list[bytes]
-    """The metadata records, framed, in their order."""
+    """The encoded metadata records, in order."""
 
 
 def read_snapshot(file_system: FileSystem, path: str) -> Snapshot:
