@@ -1,6 +1,8 @@
-"""Metrics that clients push (KIP-714), exposed with the node's metrics. `core/client_metrics`
-decides which clients may push which metrics; this module decompresses the payload within a limit,
-reads its numbers, and keeps the newest of each client instance until the instance expires.
+"""Metrics that clients push (KIP-714), exposed with the node's metrics.
+
+`core/client_metrics` decides which clients may push which metrics; this module decompresses the
+payload within a limit, reads its numbers, and keeps the newest of each client instance until the
+instance expires.
 """
 
 from __future__ import annotations

@@ -31,10 +31,9 @@ def read(
 ) -> PartitionData:
     """Read the data that `wanted` requests; errors are part of the response.
 
-    If the request has the epoch of the fetcher's last record, the response has the diverging epoch
-    and offset, if the logs diverge. If the end of that epoch is unknown here, or the fetch offset
-    is before the log's start, the response has OFFSET_OUT_OF_RANGE instead, as in Apache Kafka: the
-    fetcher then resets its position.
+    If the request has the epoch of the last fetched record, and the logs diverge, the response says
+    where. If that epoch's end is unknown, or the fetch offset is before the log's start, it is
+    OFFSET_OUT_OF_RANGE, as in Apache Kafka: the fetcher then resets its position.
 
     `max_bytes` is the remaining size of the whole response; with `whole_first` the first batch is
     complete even if it is larger than both limits (KIP-74). Searches read with `files`.

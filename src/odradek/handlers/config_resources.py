@@ -17,9 +17,9 @@ async def answers_in_order(
     here: Callable[[Resource], Answer | None],
     by_controller: Callable[[list[Resource]], Awaitable[Sequence[Answer]]],
 ) -> list[Answer]:
-    """One answer for each resource: this node's, or the controller's where `here` has none.
+    """Return one result per resource: this node's, or the controller's if `here` has none.
 
-    The controller is asked once, for all that is left to it.
+    One request to the controller covers all of its resources.
     """
     answers = [here(resource) for resource in resources]
     left = [each for each, answer in zip(resources, answers, strict=True) if answer is None]
@@ -28,7 +28,7 @@ async def answers_in_order(
 
 
 def check_own_id(broker: Broker, name: str) -> None:
-    """Refuse to change the settings of another broker.
+    """Raise an error if the resource is another broker.
 
     Raises:
         ApiError: INVALID_REQUEST.

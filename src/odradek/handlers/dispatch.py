@@ -1,4 +1,4 @@
-"""From a frame to its handler, and from the handler's answer to the bytes of a response.
+"""Dispatches frames to handlers, and encodes the responses of the handlers.
 
 One dispatcher serves the listeners of one kind (broker or controller). For each request
 it reads three numbers, looks up the entry of the API, decodes, calls and encodes. An unknown API, a
@@ -76,7 +76,8 @@ class Entry:
         self.quick = quick
         self.error_response = handler.error_response
         self.times = Histogram()
-        """From the dispatch of a request to its answer; its count is that of the requests."""
+        """Time from the dispatch of a request to its response; its count is the number of requests.
+        """
         self.bytes_in = 0
         self.bytes_out = 0
         self.errors = 0
@@ -94,7 +95,8 @@ class Dispatcher:
         self._now_ns = clock.monotonic_ns
         self._tasks: set[asyncio.Task[None]] = set()
         self.inject: Callable[[Entry, RequestContext, Any], Any] | None = None
-        """Faults for tests: asked before each handler; what it returns stands for its answer."""
+        """Faults for tests: called before each handler; its result replaces the handler's response.
+        """
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
         """Serve one frame."""
@@ -144,7 +146,7 @@ class Dispatcher:
         self._serve(connection, entry, context, request, started)
 
     def _fail_quick(self, connection: Connection, entry: Entry, error: Exception) -> None:
-        """A defect of ours: nothing is known of how far the request was processed."""
+        """Log a defect of Odradek: it is unknown how far the request was processed."""
         entry.errors += 1
         log.error("%s failed", entry.name, exc_info=error)
         connection.refuse()
@@ -210,7 +212,7 @@ class Dispatcher:
         answer: Message | None,
         started: int,
     ) -> None:
-        """Encode an answer and give it to the connection."""
+        """Encode a response and pass it to the connection."""
         entry.times.record((self._now_ns() - started) // 1000)
         if answer is None:
             if slot is not None:
@@ -232,9 +234,11 @@ class Dispatcher:
     def _error_answer(
         self, entry: Entry, context: RequestContext, request: Any, error: BaseException
     ) -> Message:
-        """The answer to a request that failed as a whole."""
+        """Return the response to a request that failed as a whole."""
         entry.errors += 1
-        if not isinstance(error, ApiError):  # a defect of ours: say it loudly, and keep the node
+        if not isinstance(
+            error, ApiError
+        ):  # a defect of Odradek: log it, and keep the node running
             log.error("%s failed", entry.name, exc_info=error)
             error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if entry.error_response is not None:
@@ -242,7 +246,8 @@ class Dispatcher:
         return error_answer(request, context.api_version, error.code, error.message)
 
     def _unserved(self, connection: Connection, frame: memoryview) -> Entry | None:
-        """ApiVersions of an unknown version is answered in version 0 (KIP-511); all else ends."""
+        """ApiVersions of an unknown version gets a response in version 0 (KIP-511); other APIs
+        close the connection."""
         key, version, _, _ = _header.unpack_from(frame, 0)
         entry = self.entries.get(key)
         if key == API_VERSIONS_KEY and entry is not None:
@@ -258,6 +263,6 @@ class Dispatcher:
         connection.refuse()
 
     async def drain(self) -> None:
-        """Wait for the handlers that are still at work."""
+        """Wait for the handlers that are still running."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)

@@ -1,8 +1,8 @@
 """Responses to requests that failed as a whole, with one error code.
 
-Most responses have an error code of their own. The others carry one per topic, partition, group
-or resource that was asked for; for them `_SHAPES` tells which array of the response mirrors
-which array of the request. Where that is not enough, the handler has an `error_response` of its own.
+Most responses have an error code of their own. The others have one per requested topic, partition,
+group or resource; for them `_SHAPES` defines which array of the response corresponds to which array
+of the request. If this is not enough, the handler has its own `error_response`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from odradek.wire.primitives import Message
 class _Level(NamedTuple):
     """One array of the response made from one of the request.
 
-    `names` are (field of the response's element, field of the request's element); an empty
-    second one stands for the element itself.
+    `names` are (field of the response's element, field of the request's element); an empty second
+    one means the element itself.
     """
 
     source: str
@@ -31,7 +31,7 @@ class _Level(NamedTuple):
 class _Shape(NamedTuple):
     levels: tuple[_Level, ...]
     top: Versions = NO_VERSIONS
-    """Versions that have an error code of their own all the same."""
+    """Versions that nevertheless have an error code of their own."""
 
 
 def _shape(text: str, top: Versions = NO_VERSIONS) -> _Shape:
@@ -84,7 +84,7 @@ _WHOLE = _Shape((), ALL_VERSIONS)
 
 
 def error_answer(request: Message, version: int, code: ErrorCode, message: str) -> Message:
-    """The response that refuses all of `request`."""
+    """Return the response that rejects all of `request`."""
     key = request.API_KEY
     assert key is not None
     response = BY_KEY[key].response_class()()

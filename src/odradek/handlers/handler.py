@@ -6,8 +6,8 @@ the package is the support matrix: ApiVersions answers from these declarations a
 
 A `handle` function gets `(broker, context, request)`. It validates, calls a lower package, and
 translates the outcome into the response, which it returns; or it returns a future, or is a
-coroutine function. None means that the request gets no answer. An `ApiError` that it raises
-concerns the whole request; `error_answers` makes the response of it.
+coroutine function. None means that the request gets no response. An `ApiError` that it raises
+applies to the whole request; `error_answers` builds the response.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ HandleFunction = Callable[..., Any]
 
 QuickFunction = Callable[..., bytes | None]
 """(broker, peer, frame, position of the body, version, correlation id) -> the whole response, with
-its size in front, or None if `handle` has to do it; nothing has changed then. `peer` has the
-principal, the listener and the request's client id."""
+its size in front, or None if `handle` must process the request; nothing has changed then. `peer`
+has the principal, the listener and the request's client id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Produce (0), versions 3-13: append record batches to partitions.
 
-- acks 0, 1 and all (-1); anything else is INVALID_REQUIRED_ACKS. With acks 0 there is no
-  answer, and an error closes the connection, so that the producer notices (as Apache Kafka).
-- Each partition has a result of its own; what the log refuses comes with the indices of the
-  refused records (KIP-467).
+- acks 0, 1 and all (-1); anything else is INVALID_REQUIRED_ACKS. With acks 0 there is no response,
+  and an error closes the connection, so that the producer notices it (as in Apache Kafka).
+- Each partition has its own result; if the log rejects records, the result has their indices
+  (KIP-467).
 - From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
-- On NOT_LEADER_OR_FOLLOWER the answer names the leader (KIP-951).
+- On NOT_LEADER_OR_FOLLOWER the response names the leader (KIP-951).
 - Records compressed by zstd are refused before version 7 (KIP-110).
 - Internal topics accept records only from the client id `__admin_client`.
 - The first batch of a transaction in a partition waits until the transaction's coordinator has
@@ -73,7 +73,7 @@ _response_header = struct.Struct(">iix").pack  # size, correlation id, no tags
 Response = ProduceResponse | asyncio.Future[ProduceResponse] | None
 _Outcome = AppendInfo | ApiError
 _Unacknowledged = tuple[Partition, int, PartitionProduceResponse]
-"""Where records were appended, the offset after them, and their answer."""
+"""The partition of appended records, the offset after them, and their response."""
 
 
 def quick(
@@ -84,7 +84,7 @@ def quick(
     version: int,
     correlation_id: int,
 ) -> bytes | None:
-    """Append batches that are committed at once and belong to no transaction, and answer."""
+    """Append non-transactional batches that are committed immediately, and return the response."""
     if version < quick_produce.VERSION_MIN:
         return None
     found = quick_produce.decode(frame, position, version)
@@ -148,7 +148,7 @@ def _response(
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> Response | Coroutine[Any, Any, ProduceResponse | None]:
-    """Append each partition's batches; the answer when all are as safe as `acks` asks."""
+    """Append each partition's batches; return the response when all satisfy `acks`."""
     transactional_id = request.transactional_id
     if transactional_id is None:
         for topic in request.topic_data:
@@ -167,7 +167,7 @@ def handle(
 def _records_of(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> dict[Partition, Buffer]:
-    """The records of each partition that is here."""
+    """The records of each partition on this broker."""
     found = {}
     for topic in request.topic_data:
         partitions = _partitions(broker, context, topic)
@@ -186,7 +186,7 @@ def _bytes(data: PartitionProduceData) -> Buffer | None:
 
 
 def _keep_records(request: ProduceRequest) -> None:
-    """Copy the records: the receive buffer is others' when the handler has returned."""
+    """Copy the records: the receive buffer is reused when the handler has returned."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = _bytes(data)
@@ -201,7 +201,7 @@ async def _confirm_and_append(
     permission: Permission,
     turn: Turn,
 ) -> ProduceResponse | None:
-    """The same, after the coordinator has confirmed what is first in its transaction."""
+    """The same, after the coordinator has confirmed the first batches of the transaction."""
     async with turn:
         await confirm(broker.verification, permission)
         response = _append_all(broker, context, request, permission)
@@ -255,7 +255,7 @@ def _answer(
     outcome: _Outcome,
     response: ProduceResponse,
 ) -> PartitionProduceResponse:
-    """The answer for one partition; `response` gets the endpoint of another leader."""
+    """The response for one partition; `response` gets the endpoint of another leader."""
     if isinstance(outcome, AppendInfo):
         return PartitionProduceResponse(
             index=index,
@@ -283,7 +283,7 @@ def _when_acknowledged(
     response: ProduceResponse,
     unacknowledged: list[_Unacknowledged],
 ) -> asyncio.Future[ProduceResponse]:
-    """The response, once everything that was appended is as safe as `acks` asks, or cannot be."""
+    """Return the response when all appended records satisfy `acks`, or never can."""
     future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
     left = len(unacknowledged)
 
@@ -310,7 +310,7 @@ def _when_acknowledged(
 def _partitions(
     broker: Broker, context: RequestContext, topic: TopicProduceData
 ) -> Mapping[int, Partition]:
-    """The topic's partitions that are here."""
+    """The topic's partitions on this broker."""
     replicas = broker.replicas
     if context.api_version >= TOPIC_IDS_VERSION:
         return replicas.by_id.get(topic.topic_id, _NOTHING)
@@ -354,7 +354,8 @@ def _name_leader(
     answer: PartitionProduceResponse,
     response: ProduceResponse,
 ) -> None:
-    """Name the current leader in the answer, so that the producer need not fetch metadata (KIP-951)."""
+    """Add the current leader to the response, so that the producer need not fetch metadata
+    (KIP-951)."""
     registration = partition.registration
     answer.current_leader = LeaderIdAndEpoch(
         leader_id=registration.leader, leader_epoch=registration.leader_epoch

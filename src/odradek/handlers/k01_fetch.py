@@ -1,4 +1,4 @@
-"""Fetch (1), versions 4-18: record batches from partitions, waiting for them if asked.
+"""Fetch (1), versions 4-18: record batches from partitions, waiting for them if requested.
 
 - Batches begin whole; the first one of the response is whole even above the limits (KIP-74), so
   that a consumer always gets on. The last one of a partition may be cut, as in Apache Kafka.
@@ -103,7 +103,7 @@ class _Fetch:
         self.waits_for: list[Partition] = []
 
     def evaluate(self, final: bool, files: FileSystem | None = None) -> FetchResponse | int:
-        """The answer, or (unless `final`) the bytes that are missing for one.
+        """Return the response, or (unless `final`) the number of bytes that are missing for one.
 
         Raises:
             ReadWouldBlock: `files` would have had to wait; with what all partitions lack.
@@ -161,7 +161,7 @@ class _Fetch:
         session = self._plan.session
         if session is None:
             return FetchResponse(responses=_by_topic(found, self._uses_ids))
-        # `has_news` also remembers what the fetcher will know after this answer.
+        # `has_news` also records the state that the fetcher has after this response.
         told = [each for each in found if each[0].has_news(each[1]) or not self._plan.incremental]
         session.rotate([wanted.key for wanted, answer, _ in told if answer.records])
         return FetchResponse(session_id=session.id, responses=_by_topic(told, self._uses_ids))

@@ -1,8 +1,8 @@
 """Metadata (3), versions 0-13: brokers, topics, and the leaders of partitions.
 
 - All topics: an empty list in version 0, null from version 1 on, where an empty list is none.
-- A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION; if it may be created automatically,
-  its creation is begun, and the client asks again. A bad name is INVALID_TOPIC_EXCEPTION.
+- A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION; if it may be created automatically, its
+  creation is begun, and the client retries. A bad name is INVALID_TOPIC_EXCEPTION.
 - Topics may be named by id from version 12 on; then names beside them are not looked at. An
   unknown id is UNKNOWN_TOPIC_ID, without a name.
 - A partition without a leader is LEADER_NOT_AVAILABLE; one whose leader lacks the listener that
@@ -44,7 +44,7 @@ PIECE = 2000
 def handle(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
-    """The topics asked for, as clients of this listener see them."""
+    """Return the requested topics, as clients of this listener see them."""
     view = ListenerView(broker.metadata.image, broker.config, context.peer)
     response = MetadataResponse(
         brokers=[
@@ -68,7 +68,7 @@ def handle(
 
 
 async def _in_pieces(response: MetadataResponse, pieces: Iterator[None]) -> MetadataResponse:
-    """A large answer; between its pieces, others are served."""
+    """Build a large response in pieces; other requests are served in between."""
     for _ in pieces:
         await asyncio.sleep(0)
     return response
@@ -81,7 +81,7 @@ def _fill(
     wanted: Sequence[tuple[TopicImage, ErrorCode]],
     version: int,
 ) -> Iterator[None]:
-    """Put the topics and their partitions into the answer; yields after each piece of them."""
+    """Add the topics and their partitions to the response; yield after each piece."""
     count = 0
     for topic, error in wanted:
         answer = _topic(topic, error)
@@ -101,7 +101,7 @@ def _fill(
 def _wanted(
     broker: Broker, request: MetadataRequest, version: int
 ) -> Iterable[tuple[TopicImage, ErrorCode]]:
-    """The topics, and what is wrong with those that are not there (which have no partitions)."""
+    """The topics, with the errors of those that do not exist (which have no partitions)."""
     topics = broker.metadata.image.topics
     if request.topics is None or (version == 0 and not request.topics):
         return ((topic, ErrorCode.NONE) for topic in topics.by_name.values())

@@ -45,7 +45,7 @@ def quick(
     version: int,
     correlation_id: int,
 ) -> bytes | None:
-    """Commit offsets of one topic, and answer that it went well."""
+    """Commit offsets of one topic, and return the response without errors."""
     if version < single_offset_commit.VERSION_MIN:
         return None
     found = single_offset_commit.decode(frame, position, version)
@@ -137,7 +137,7 @@ async def _commit_others(
     request: OffsetCommitRequest,
     refused: list[OffsetCommitResponseTopic],
 ) -> OffsetCommitResponse:
-    """Commit the rest and answer for all, a topic once."""
+    """Commit the rest, and return the results of all, each topic once."""
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
     try:

@@ -40,7 +40,7 @@ TOPIC_IDS_VERSION = 10
 
 
 def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> Any:
-    """The offsets of all groups asked for."""
+    """Return the offsets of all requested groups."""
     version = context.api_version
     groups = request.groups if version >= GROUPS_VERSION else [_only_group(request)]
     answers = [_fetch(broker, group, request.require_stable, version) for group in groups]
@@ -106,7 +106,7 @@ def _complete(
     answer: OffsetFetchResponseGroup,
     version: int,
 ) -> OffsetFetchResponseGroup:
-    """Where topics are named by id: give all theirs, and answer for those that do not exist."""
+    """If topics are named by id, add the ids, and errors for those that do not exist."""
     if version < TOPIC_IDS_VERSION or answer.error_code != ErrorCode.NONE:
         return answer
     if group.topics is None:

@@ -1,9 +1,9 @@
 """FindCoordinator (10), versions 0-6: the coordinator of a group or a transactional id.
 
 - Many keys from version 4 on, one before.
-- While the coordinator's topic does not exist, it is created, and the answer waits for it up to
+- While the coordinator's topic does not exist, it is created, and the response waits for it up to
   `CREATION_WAIT_MS`; then it is COORDINATOR_NOT_AVAILABLE, which clients retry. (Apache Kafka
-  answers so at once, and the first consumer of a cluster loses up to a second.)
+  returns this error immediately, and the first consumer of a cluster loses up to a second.)
 - Gap: coordinators of share groups (key type 2) are not served: INVALID_REQUEST.
 """
 

@@ -2,7 +2,7 @@
 
 - REBALANCE_IN_PROGRESS tells it to join again; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
   FENCED_INSTANCE_ID, that it is no longer a member.
-- While its group is being loaded, a heartbeat is answered without looking.
+- While its group is being loaded, a heartbeat succeeds without a check.
 """
 
 from __future__ import annotations

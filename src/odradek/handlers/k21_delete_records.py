@@ -23,7 +23,7 @@ from odradek.wire.generated.delete_records_response import (
 def handle(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Delete in each partition; the answer contains the new log start offset."""
+    """Delete in each partition; the response contains the new log start offset."""
     response = DeleteRecordsResponse()
     for topic in request.topics:
         result = DeleteRecordsTopicResult(name=topic.name)

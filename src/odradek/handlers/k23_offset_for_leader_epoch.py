@@ -17,7 +17,7 @@ from odradek.wire.generated.offset_for_leader_epoch_response import (
 def handle(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """For each partition the largest epoch up to the one asked for, and its end."""
+    """Return for each partition the largest epoch not above the requested one, and its end."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         result = OffsetForLeaderTopicResult(topic=topic.topic)

@@ -117,7 +117,7 @@ def _topics(codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
 def _error_response(
     request: AddPartitionsToTxnRequest, error: ApiError
 ) -> AddPartitionsToTxnResponse:
-    """Both forms; the version of the answer tells which one is sent."""
+    """Fill both forms; the version of the response decides which one is encoded."""
     names = list(each(_partitions(request.v3_and_below_topics)))
     return AddPartitionsToTxnResponse(
         error_code=error.code,

@@ -1,7 +1,7 @@
 """EndTxn (26), versions 0-5: a transaction is committed or aborted.
 
-- The answer comes when the decision is in the log; the markers follow.
-- From version 5 on every end raises the producer's epoch, and the answer names it (KIP-890).
+- The response is sent when the decision is in the log; the markers follow.
+- From version 5 on every end raises the producer's epoch, and the response has it (KIP-890).
 - PRODUCER_FENCED came with version 2; before it is INVALID_PRODUCER_EPOCH.
 """
 

@@ -1,7 +1,7 @@
 """WriteTxnMarkers (27), versions 1-2: write the markers that end a transaction.
 
-Transaction coordinators of other brokers ask for it, and administrators who abort a transaction
-that hangs. The coordinator of this broker takes the same way without a request.
+It is sent by transaction coordinators of other brokers, and by administrators to abort a hanging
+transaction. The coordinator of this broker uses the same code without a request.
 """
 
 from __future__ import annotations

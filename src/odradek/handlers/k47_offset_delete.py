@@ -47,7 +47,7 @@ async def handle(
 def _take_unknown(
     topics: TopicsImage, topic: OffsetDeleteRequestTopic
 ) -> OffsetDeleteResponseTopic:
-    """The answer for partitions that do not exist; the request keeps the others."""
+    """Return the results of partitions that do not exist, and remove them from the request."""
     image = topics.by_name.get(topic.name)
     known = {} if image is None else image.partitions
     unknown = [each for each in topic.partitions if each.partition_index not in known]

@@ -10,8 +10,8 @@ from odradek.model.errors import ApiError, ErrorCode
 
 
 def error_for(error: ApiError, api_version: int, fenced_version: int) -> ErrorCode:
-    """The error as a client of that version knows it: PRODUCER_FENCED came with
-    `fenced_version`, before it was INVALID_PRODUCER_EPOCH."""
+    """The error for a client of that version: before `fenced_version`, PRODUCER_FENCED is
+    INVALID_PRODUCER_EPOCH."""
     if error.code is ErrorCode.PRODUCER_FENCED and api_version < fenced_version:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error.code
@@ -20,7 +20,8 @@ def error_for(error: ApiError, api_version: int, fenced_version: int) -> ErrorCo
 def answered_soon(
     question: Callable[..., Answer], *arguments: Any, refused: Callable[[ApiError], Any]
 ) -> Any:
-    """The coordinator's answer, or what `refused` makes of its error, at once if it is there."""
+    """Return the coordinator's result, or `refused` of its error, without waiting if it is
+    available."""
     try:
         answer = question(*arguments)
     except ApiError as error:
@@ -38,6 +39,6 @@ async def _later(answer: Awaitable[Any], refused: Callable[[ApiError], Any]) -> 
 async def answered(
     question: Callable[..., Answer], *arguments: Any, refused: Callable[[ApiError], Any]
 ) -> Any:
-    """The same, for a handler that has more to do with it."""
+    """The same, for a handler that processes the result."""
     answer = answered_soon(question, *arguments, refused=refused)
     return await answer if hasattr(answer, "__await__") else answer

@@ -55,7 +55,7 @@ class BatchAccumulator:
         on_written: Callable[[int, Sequence[DeferredEvent]], None],
         on_diverged: Callable[[], None],
     ) -> None:
-        """`on_written` is given the end of the log and the events of each batch that is written.
+        """`on_written` is called with the end of the log and the events of each written batch.
 
         `on_diverged` is called when the log ends elsewhere than the machine: it must be reloaded.
         """
@@ -115,7 +115,7 @@ class BatchAccumulator:
         except Exception as error:
             if isinstance(error, ApiError):
                 known = error
-            else:  # a defect of the machine: nothing in the batch can be trusted
+            else:  # a defect of the machine: the whole batch may be wrong
                 known = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
                 self.fail(known)
             if result.on_commit is not None:
@@ -211,7 +211,7 @@ class BatchAccumulator:
         self._append(self._partition.append, batch, transaction_version=transaction_version)
 
     def _append(self, append: Callable[..., int], *arguments: Any, **named: Any) -> None:
-        """Let the partition append; what it refuses is rolled back.
+        """Append to the partition; roll back records that it rejects.
 
         Raises:
             ApiError: the partition refused, or its log ends elsewhere than expected.
@@ -235,7 +235,7 @@ class BatchAccumulator:
         self._machine.journal.commit()
 
     def fail(self, error: ApiError) -> None:
-        """Roll back what is not written, and fail the events that wait for it."""
+        """Roll back the unwritten records, and fail the events that wait for them."""
         self._machine.journal.roll_back()
         self._next_offset = self.written
         self.close(error)

@@ -1,4 +1,4 @@
-"""Sends the answers that a machine gives to requests which it has kept waiting."""
+"""Sends the responses that a state machine returns for delayed requests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from odradek.broker.coordinator.context import ShardContext
 from odradek.core.coordinator.machine import Effects
 
 ANSWERS_PER_TURN = 100
-"""Requests that are answered before other work gets the loop."""
+"""Maximum number of responses before other work gets the loop."""
 
 
 class AnswerSender:
-    """Completes the futures that came with the requests, a limited number in each turn.
+    """Completes the futures of the requests, a limited number in each turn.
 
     All members of a large group may wait for the same rebalance.
     """
@@ -23,7 +23,7 @@ class AnswerSender:
         self._is_scheduled = False
 
     def send(self) -> None:
-        """Send what the machine has answered; the rest follows in later turns."""
+        """Send a limited number of the machine's responses; the rest follows in later turns."""
         if not self._is_scheduled:
             self._send()
 

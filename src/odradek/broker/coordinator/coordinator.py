@@ -67,7 +67,7 @@ class Coordinator(ABC, Generic[MachineT]):
         self.runtime.close()
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Settings have changed while the node runs."""
+        """Apply settings that changed while the node runs."""
         self._config = config
         for machine in self.runtime.machines():
             machine.update_config(config)
@@ -77,11 +77,12 @@ class Coordinator(ABC, Generic[MachineT]):
         self.runtime.load(partition, leader_epoch)
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """It no longer does: since `leader_epoch`, or because the replica was removed (None)."""
+        """This broker does not lead it any more: since `leader_epoch`, or the replica was removed
+        (None)."""
         self.runtime.unload(partition, leader_epoch)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """The cluster has changed. To be called before elections that come of the same change."""
+        """Apply a metadata change. Called before the elections that result from the same change."""
         topic = image.topics.by_name.get(self._topic_name)
         if topic is not None:
             self._partition_count = len(topic.partitions)
@@ -104,11 +105,11 @@ class Coordinator(ABC, Generic[MachineT]):
         return self.runtime.shard(partition_for(key, self._partition_count))
 
     async def _listed(self, look: Callable[[MachineT], Sequence[ListedT]]) -> list[ListedT]:
-        """What `look` finds in all machines.
+        """Return the results of `look` for all machines.
 
         Raises:
-            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while some of
-                them are not known yet.
+            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while some of them
+                are not loaded yet.
         """
         if not self._is_running:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

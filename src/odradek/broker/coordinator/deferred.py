@@ -33,14 +33,14 @@ class DeferredEvent:
         self.future = future
 
     def complete(self) -> None:
-        """What it depends on is committed."""
+        """Complete the response: the records it depends on are committed."""
         if self.on_commit is not None:
             self.on_commit(None)
         if self.future is not None and not self.future.done():
             self.future.set_result(self.response)
 
     def fail(self, error: ApiError) -> None:
-        """What it depends on was not written, or may not be committed."""
+        """Fail the response: its records were not written, or may not be committed."""
         if self.on_commit is not None:
             self.on_commit(error)
         if self.future is not None and not self.future.done():
@@ -111,7 +111,7 @@ class CommitWait:
             self._timeout = self._context.loop.call_later(delay_ms / 1000, self._expire)
 
     def _expire(self) -> None:
-        """Fail what has waited too long; its records may still be committed."""
+        """Fail events that have waited too long; their records may still be committed."""
         error = coordinator_error(ApiError(ErrorCode.REQUEST_TIMED_OUT))
         now_ms = self._context.clock.monotonic_ms()
         while self._queue and self._queue[0].deadline_ms <= now_ms:

@@ -19,6 +19,6 @@ _TRANSLATED = {
 
 
 def coordinator_error(error: ApiError) -> ApiError:
-    """The error that stands for one of the log (as Apache Kafka translates them)."""
+    """Translate an error of the log to one of a coordinator, as Apache Kafka does."""
     code = _TRANSLATED.get(error.code)
     return error if code is None else ApiError(code)

@@ -52,8 +52,8 @@ log = logging.getLogger("odradek.group")
 class GroupCoordinator(Coordinator[GroupMachine]):
     """See the module. Lives on the loop's thread.
 
-    Methods that stand for an API return its response, or a future of it, and raise `ApiError`;
-    the future may end in one too. Handlers know how each API shows an error.
+    Methods for an API return its response, or a future of it, and raise `ApiError`; the future may
+    fail with one too. Handlers put the error into the response.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     def _write_with_ticket(
         self, shard: Shard[GroupMachine], operation: Callable[..., Any], *arguments: Any
     ) -> Answer:
-        """Perform an operation that the machine answers later, through a ticket."""
+        """Perform an operation whose response the machine sends later, by a ticket."""
         ticket: asyncio.Future[Any] = self._loop.create_future()
         try:
             stored = shard.write(operation, *arguments, ticket)
         except ApiError:
-            if not ticket.done():  # else the machine has answered it
+            if not ticket.done():  # else the machine has sent the response
                 raise
             return ticket
         if isinstance(stored, asyncio.Future):
@@ -134,7 +134,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return ticket
 
     def heartbeat(self, request: HeartbeatRequest) -> Answer:
-        """Heartbeat. COORDINATOR_LOAD_IN_PROGRESS is for the handler to pass over."""
+        """Heartbeat. The handler ignores COORDINATOR_LOAD_IN_PROGRESS."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
@@ -211,7 +211,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     async def describe_groups(
         self, context: RequestContext, group_ids: Iterable[str]
     ) -> list[DescribedGroup]:
-        """DescribeGroups: one answer for each."""
+        """DescribeGroups: one result per group."""
         found: list[DescribedGroup] = []
         for group_id in group_ids:
             try:
@@ -225,7 +225,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     async def describe_consumer_groups(
         self, group_ids: Iterable[str]
     ) -> list[DescribedConsumerGroup]:
-        """ConsumerGroupDescribe: one answer for each."""
+        """ConsumerGroupDescribe: one result per group."""
         found: list[DescribedConsumerGroup] = []
         for group_id in group_ids:
             try:
@@ -239,7 +239,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return found
 
     async def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
-        """DeleteGroups: one answer for each, in no particular order."""
+        """DeleteGroups: one result per group, in no particular order."""
         by_partition: dict[int, list[str]] = {}
         for group_id in group_ids:
             by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
@@ -294,7 +294,7 @@ def _requester(context: RequestContext) -> Requester:
 
 
 def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> None:
-    """The records of an operation were not committed: fail a request that is not answered yet."""
+    """The records of an operation were not committed: fail a request that has no response yet."""
     if stored.cancelled():
         return
     error = stored.exception()

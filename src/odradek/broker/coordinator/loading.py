@@ -16,7 +16,7 @@ from odradek.records.record import iterate_fields
 SLICE_MS = 2
 """After so much work the loader yields to the event loop."""
 RECORDS_PER_LOOK = 100
-"""Records between two looks at the clock."""
+"""Number of records between two reads of the clock."""
 
 
 class Loaded(NamedTuple):

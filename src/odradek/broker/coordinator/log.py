@@ -32,7 +32,7 @@ class CoordinatorPartition(Protocol):
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether the high watermark passes what is appended before `append` returns."""
+        """Whether the high watermark includes the appended records when `append` returns."""
         ...
 
     @property

@@ -1,8 +1,8 @@
 """Producer ids for this broker's producers, from blocks that the controller hands out.
 
-Every id is given out once in the life of a cluster: a block belongs to one broker, and what it
-has not used when it stops is lost. The next block is asked for before the current one is used
-up, so that producers do not wait for it.
+Every id is assigned once in the lifetime of a cluster: a block belongs to one broker, and the ids
+that it has not used when it stops are lost. The next block is requested before the current one is
+used up, so that producers do not wait for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.wire.generated.allocate_producer_ids_response import AllocateProduc
 log = logging.getLogger("odradek.producer_ids")
 
 PREFETCH_AT = 0.9
-"""The part of a block after which the next one is asked for."""
+"""Fraction of a block after which the next one is requested."""
 BACKOFF_MS = 50
 """How long to wait before the next request after the controller refused one."""
 WAIT_S = 1.0
@@ -70,11 +70,11 @@ class ProducerIds:
         return self._next < self._block.stop or self._next_block is not None
 
     def take_now(self) -> int:
-        """The same; if there is none, the controller is asked for some.
+        """The same without waiting; if there is none, request a block.
 
         Raises:
-            ApiError: COORDINATOR_LOAD_IN_PROGRESS: there is none just now; ask again. (Older
-                clients would take other errors for final.)
+            ApiError: COORDINATOR_LOAD_IN_PROGRESS: there is none now; retry. (Older clients would
+                treat other errors as fatal.)
         """
         producer_id = self.take()
         if producer_id is None:
@@ -101,7 +101,7 @@ class ProducerIds:
         return self.take_now()
 
     def _prefetch(self) -> None:
-        """Ask for the next block, unless it is there, under way, or was just refused."""
+        """Request the next block, unless it is available, requested, or was just refused."""
         if self._next_block is not None or self._request is not None:
             return
         if self._clock.monotonic_ms() >= self._not_before_ms:

@@ -286,7 +286,7 @@ class Shard(Generic[MachineT]):
             self._perform()
 
     def _flush(self, verification_guard: int = 0) -> None:
-        """Write the open batch; on failure the events that wait for it are told."""
+        """Write the open batch; on failure, fail the events that wait for it."""
         try:
             self._batch.flush(verification_guard)
         except ApiError as error:
@@ -295,7 +295,7 @@ class Shard(Generic[MachineT]):
     # -- effects ------------------------------------------------------------------------------
 
     def _perform(self) -> None:
-        """Do what the machine has asked for."""
+        """Perform the effects that the machine requested."""
         effects = self.machine.effects
         if effects.answers:
             self._answers.send()

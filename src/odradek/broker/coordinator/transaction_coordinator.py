@@ -46,8 +46,8 @@ log = logging.getLogger("odradek.transaction")
 class TransactionCoordinator(Coordinator[TransactionMachine]):
     """See the module. Lives on the loop's thread.
 
-    Methods that stand for an API return what its handler needs, or a future of it, and raise
-    `ApiError`; the future may end in one too. Handlers know how each API shows an error.
+    Methods for an API return the data for its handler, or a future of it, and raise `ApiError`; the
+    future may fail with one too. Handlers put the error into the response.
     """
 
     def __init__(

@@ -70,8 +70,8 @@ Asked = Errors | asyncio.Future[Any]
 
 
 class Turn:
-    """A place in the queue of one producer's requests: they number their batches, so what comes
-    later may not be appended before what waits for the coordinator."""
+    """A place in the queue of one producer's requests: its batches have sequence numbers, so later
+    requests must not be appended before one that waits for the coordinator."""
 
     __slots__ = ("_before", "_mine", "_producer_id", "_turns")
 
@@ -194,7 +194,7 @@ def verdict(asked: Asked, writer: Writer) -> Errors | None:
 
 
 def _refused(answer: Mapping[TopicPartition, ErrorCode] | None, writer: Writer) -> Errors:
-    """What the coordinator's answer refuses."""
+    """Return the partitions that the coordinator's response rejects."""
     return {
         name: _for_producers(code, writer.protocol)
         for name, code in (answer or {}).items()

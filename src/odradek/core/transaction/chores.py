@@ -1,7 +1,7 @@
 """Periodic work: transactions that exceed their timeout are aborted, unused ids are removed.
 
-Both are looked for now and then, at the intervals of the settings, not on the dot: a transaction
-may live longer than its timeout by one interval (as in Apache Kafka).
+Both are checked at the intervals of the settings: a transaction may exceed its timeout by one
+interval (as in Apache Kafka).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _EXPIRY = "expiry"
 
 
 class Chores:
-    """Looks, and decides on what it finds."""
+    """Checks for overdue transactions and unused ids, and decides on them."""
 
     def __init__(self, state: TransactionState, ending: Ending) -> None:
         self._state = state
         self._ending = ending
 
     def schedule(self) -> None:
-        """Begin to look."""
+        """Start the periodic checks."""
         self._schedule_timeouts()
         self._schedule_expiry()
 
@@ -37,7 +37,7 @@ class Chores:
         self._state.timers.schedule(_TIMEOUTS, interval_ms, self._look_for_overdue)
 
     def _look_for_overdue(self) -> CoordinatorResult[None]:
-        """Give every overdue transaction a timer of its own: each is a decision of its own."""
+        """Start one timer per overdue transaction, because each is a separate decision."""
         self._schedule_timeouts()
         state = self._state
         for transactional_id in state.ongoing:
@@ -55,7 +55,8 @@ class Chores:
         )
 
     def _abort(self, transactional_id: str, seen: Transaction) -> CoordinatorResult[None]:
-        """Abort the transaction unless it has moved on; what fails is found again.
+        """Abort the transaction unless its state has changed; the next check retries after a
+        failure.
 
         Raises:
             ApiError: see `Ending.fence`.

@@ -1,9 +1,9 @@
 """Completion: when the end of a transaction is decided, its partitions get markers.
 
 The leader of each partition writes a marker; a partition whose topic has been deleted needs none.
-A marker that could not be written is tried again until it is, by this coordinator or the next one:
-the decision cannot be undone. When no partition is left, one record completes the transaction, and
-the producer may begin the next one.
+Writing a marker is retried until it succeeds, by this coordinator or the next one: the decision
+cannot be undone. When no partition is left, one record completes the transaction, and the producer
+may begin the next one.
 
 The machine does not send. It makes an `Order` for each leader and reports that there are orders
 (`listen`); the caller takes them (`take_orders`) and reports the outcome (`on_written`).
@@ -34,13 +34,13 @@ RETRY_MS = 100
 _WRITTEN = frozenset(
     (
         ErrorCode.NONE,
-        # The producer has gone on there with a later epoch, which ended this transaction.
+        # The producer has continued there with a later epoch, which ended this transaction.
         ErrorCode.INVALID_PRODUCER_EPOCH,
         # Nothing can have been written to a partition that takes no transactions.
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     )
 )
-"""The partition needs no (more) marker. Every other error may pass."""
+"""Errors after which the partition needs no marker. Every other error is retried."""
 
 
 class Order(NamedTuple):
@@ -65,7 +65,7 @@ class Progress:
         self.left: set[TopicPartition] = set(each(transaction.partitions))
         """Partitions without a marker, as far as is known."""
         self.ordered: set[TopicPartition] = set()
-        """Those of them for which an answer is awaited."""
+        """Partitions for which an order is in progress."""
 
 
 class Completion:
@@ -87,12 +87,12 @@ class Completion:
         return taken
 
     def close(self) -> None:
-        """Another broker coordinates: drop the orders that were not taken, and make no more."""
+        """Another broker coordinates: drop the orders that were not taken, and create no more."""
         self._orders.clear()
         self._on_orders = None
 
     def left(self, transactional_id: str) -> Iterable[TopicPartition]:
-        """The partitions that still belong to a transaction: of a decided one those without a
+        """The partitions that still belong to a transaction; after the decision, those without a
         marker."""
         progress = self._progress.get(transactional_id)
         if progress is not None:
@@ -101,7 +101,7 @@ class Completion:
 
     @property
     def count(self) -> int:
-        """Transactions whose markers are on their way."""
+        """Number of transactions with outstanding markers."""
         return len(self._progress)
 
     # -- beginning ----------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Completion:
             self._order(transactional_id)
 
     def resume_later(self, transactional_id: str, delay_ms: int = 0) -> None:
-        """Go on once the record of the decision is committed."""
+        """Continue when the record of the decision is committed."""
         self._state.timers.schedule(
             ("resume", transactional_id), delay_ms, self._resume, transactional_id
         )
@@ -182,7 +182,7 @@ class Completion:
     def on_written(
         self, order: Order, results: Mapping[TopicPartition, ErrorCode]
     ) -> CoordinatorResult[None]:
-        """What became of an order; a partition that `results` leaves out was not written."""
+        """Process the outcome of an order; a partition missing in `results` was not written."""
         progress = self._progress.get(order.transactional_id)
         if progress is None or progress.transaction.producer_epoch != order.producer_epoch:
             return NOTHING  # an order of an earlier transaction
@@ -204,7 +204,7 @@ class Completion:
         )
 
     def _complete(self, transactional_id: str) -> CoordinatorResult[None]:
-        """No partition is left: say so in the log."""
+        """No partition is left: write the completion record."""
         before = self._state.transactions.get(transactional_id)
         if before is None or not before.is_prepared:
             return NOTHING

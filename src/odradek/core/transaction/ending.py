@@ -9,9 +9,9 @@ Version 1 of the protocol asks for the producer's exact epoch, and leaves it as 
     CompleteAbort    INVALID_TXN_STATE    done already
     Empty            INVALID_TXN_STATE    INVALID_TXN_STATE
 
-Version 2 (KIP-890) raises the epoch with every end, so that a request that comes late cannot
-reach the next transaction. An epoch that is one behind is a question asked again; and what was
-not begun may be aborted, since the producer cannot know how far it came:
+Version 2 (KIP-890) raises the epoch with every end, so that a request that comes late cannot reach
+the next transaction. An epoch that is one behind is a retry; and a transaction that was not begun
+may be aborted, because the producer cannot know whether it was begun:
 
     phase            commit, again  commit, present    abort, again       abort, present
     ---------------  -------------  -----------------  -----------------  --------------
@@ -64,7 +64,7 @@ class Ending:
         committed: bool,
         client_version: int,
     ) -> CoordinatorResult[EndTxnResponse]:
-        """EndTxn. In version 2 the response says who the producer is from now on.
+        """EndTxn. In version 2 the response has the new producer id and epoch.
 
         Raises:
             ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
@@ -109,7 +109,7 @@ class Ending:
         committed: bool,
     ) -> CoordinatorResult[EndTxnResponse]:
         if before.is_prepared:
-            # Before the checks of the producer, which may already know who it will be next.
+            # Before the checks of the producer, which may already have its next id and epoch.
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         missed_rotation = (
             before.previous_producer_id == producer_id
@@ -131,7 +131,7 @@ class Ending:
             return CoordinatorResult(NO_RECORDS, answer)
         if committed:
             raise _invalid(before, committed)
-        # Nothing is known of this transaction here: it begins and ends now.
+        # The coordinator does not know this transaction: it begins and ends now.
         now_ms = self._state.clock.now_ms()
         return self._prepare_version_2(transactional_id, before, committed, now_ms)
 

@@ -35,12 +35,12 @@ _CONCURRENT = int(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def validate(request: InitProducerIdRequest, config: BrokerConfig) -> None:
-    """Refuse what no state could make right.
+    """Check what does not depend on the state.
 
     Raises:
-        ApiError: INVALID_REQUEST: the id is empty; TRANSACTIONAL_ID_AUTHORIZATION_FAILED: there
-            are no two-phase commits here; UNSUPPORTED_VERSION: a transaction is to be kept, which
-            Apache Kafka 4.3 does not know either; INVALID_TRANSACTION_TIMEOUT.
+        ApiError: INVALID_REQUEST: the id is empty; TRANSACTIONAL_ID_AUTHORIZATION_FAILED: two-phase
+            commits are not supported; UNSUPPORTED_VERSION: keeping a prepared transaction is not
+            supported, as in Apache Kafka 4.3; INVALID_TRANSACTION_TIMEOUT.
     """
     if not request.transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -63,7 +63,7 @@ class Initialization:
     def initialize(
         self, request: InitProducerIdRequest
     ) -> CoordinatorResult[InitProducerIdResponse]:
-        """Give the producer an id and an epoch, or end what is open. The request is valid.
+        """Return a producer id and epoch, or end the open transaction. The request is valid.
 
         Raises:
             ApiError: CONCURRENT_TRANSACTIONS, PRODUCER_FENCED, and COORDINATOR_LOAD_IN_PROGRESS
@@ -85,8 +85,8 @@ class Initialization:
 
     @staticmethod
     def _check_producer_id(before: Transaction, request: InitProducerIdRequest) -> None:
-        """A producer that names an id has to be the present one, or one whose epochs ran out and
-        that missed what it was given instead.
+        """Check that a named producer id is the current one, or a previous one whose epochs ran out
+        and that missed the response with its replacement.
 
         Raises:
             ApiError: PRODUCER_FENCED.
@@ -100,7 +100,7 @@ class Initialization:
     def _begin(
         self, transactional_id: str, timeout_ms: int
     ) -> CoordinatorResult[InitProducerIdResponse]:
-        """The id has not been used, or was forgotten."""
+        """The id has not been used, or has expired."""
         producer_id = self._state.new_producer_id()
         self._state.remember_epoch(transactional_id, NO_EPOCH)
         now_ms = self._state.clock.now_ms()

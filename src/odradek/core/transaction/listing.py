@@ -20,17 +20,17 @@ from odradek.wire.generated.list_transactions_response import (
 
 
 class Filter(NamedTuple):
-    """Which transactional ids are asked for; what is empty excludes nothing."""
+    """The requested transactional ids; an empty criterion excludes nothing."""
 
     producer_ids: Collection[int]
     phases: Collection[Phase] | None
     """None for all."""
     duration_ms: int
-    """Only those whose last transaction began longer ago; negative for all."""
+    """Only ids whose last transaction began longer ago than this; negative for all."""
 
 
 class Listing:
-    """Tells what is known."""
+    """Describes and lists transactions."""
 
     def __init__(self, state: TransactionState, completion: Completion) -> None:
         self._state = state
@@ -57,7 +57,7 @@ class Listing:
         )
 
     def list(self, wanted: Filter) -> list[ListedTransaction]:
-        """The transactional ids that a filter lets through."""
+        """The transactional ids that match a filter."""
         return [
             ListedTransaction(
                 transactional_id=transactional_id,

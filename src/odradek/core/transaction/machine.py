@@ -56,7 +56,7 @@ class TransactionMachine:
         """See `CoordinatorMachine`. Nothing is written here in transactions."""
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """See `CoordinatorMachine`. What was decided goes on."""
+        """See `CoordinatorMachine`. Continues the completion of decided transactions."""
         self.state.update_image(image)
         for transactional_id, transaction in self.state.transactions.items():
             if transaction.is_prepared:
@@ -72,9 +72,9 @@ class TransactionMachine:
         self.state.update_config(config)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """See `CoordinatorMachine`. Orders of markers look at it when they are made."""
+        """See `CoordinatorMachine`. Orders of markers use it when they are created."""
         self.state.update_image(image)
 
     def count_by_phase(self) -> Counter[str]:
-        """How many transactional ids are in which phase."""
+        """Number of transactional ids by phase."""
         return Counter(each.phase.label for each in self.state.transactions.values())

@@ -1,8 +1,8 @@
 """AddPartitionsToTxn: which partitions belong to the open transaction.
 
-Partitions are added before anything is written to them, or by the leader of the partition on
-behalf of the producer (version 2 of the protocol). A leader may also only ask whether its
-partition has been added (KIP-890): nothing may be written outside of what the coordinator knows.
+Partitions are added before anything is written to them, or by the leader of the partition on behalf
+of the producer (version 2 of the protocol). A leader may also only ask whether its partition has
+been added (KIP-890): nothing may be written in transactions that the coordinator does not know.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Membership:
         """
         before = self._state.find(transactional_id)
         if before.is_prepared:
-            # Before the checks of the producer, which may already know who it will be next.
+            # Before the checks of the producer, which may already have its next id and epoch.
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         _check_producer(before, producer_id, producer_epoch)
         now_ms = self._state.clock.now_ms()

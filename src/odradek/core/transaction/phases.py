@@ -49,7 +49,7 @@ class Phase(Enum):
 AT_REST = frozenset((Phase.EMPTY, Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT))
 """No transaction is open. Only from here an id may expire."""
 PREPARED = frozenset((Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT))
-"""It is decided how the transaction ends; the markers are on their way."""
+"""The end of the transaction is decided; markers are outstanding."""
 
 PREDECESSORS: dict[Phase, frozenset[Phase]] = {
     Phase.EMPTY: AT_REST,

@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`: a transactional id, and what is known of it."""
+"""The records of `__transaction_state`: a transactional id and its state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MESSAGES: KeyMessages = {0: (TransactionLogKey, TransactionLogValue)}
 
 
 def record_of(transactional_id: str, transaction: Transaction, level: int) -> CoordinatorRecord:
-    """The record that says all of it, as a cluster of that level of transaction.version reads it."""
+    """Return the record of a transaction for a cluster with that level of transaction.version."""
     partitions = None
     if transaction.phase is not Phase.EMPTY:
         partitions = [
@@ -44,15 +44,15 @@ def record_of(transactional_id: str, transaction: Transaction, level: int) -> Co
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
-    """The id is forgotten."""
+    """Return the tombstone of an expired id."""
     return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), None)
 
 
 def read(value: TransactionLogValue) -> Transaction:
-    """What a record says.
+    """Decode a record.
 
     Raises:
-        MalformedRecord: it names no phase that there is.
+        MalformedRecord: its phase is unknown.
     """
     phase = BY_NUMBER.get(value.transaction_status)
     if phase is None:

@@ -1,4 +1,4 @@
-"""What the parts of one transaction machine share."""
+"""The state that the parts of one transaction machine share."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from odradek.core.transaction.transaction import NO_EPOCH, Transaction
 from odradek.model.errors import ApiError, ErrorCode
 
 Note = Callable[[str, str], None]
-"""(transactional id, what happened and why): for the log and for people."""
+"""(transactional id, what happened and why): for the node's log."""
 
 
 def no_note(transactional_id: str, text: str) -> None:
-    """Where nobody listens."""
+    """The default: log nothing."""
 
 
 class TransactionState:
@@ -54,9 +54,9 @@ class TransactionState:
         self.ongoing: dict[str, None] = {}
         """The ids whose transaction is open, likewise."""
         self.last_epochs: dict[str, int] = {}
-        """The epoch that a producer named when it got its present one. Who names it again has
-        missed the answer. Not in the log, so that a new coordinator does not know (as in Apache
-        Kafka); absent is nobody. Decisions change it, through the journal."""
+        """By transactional id: the epoch in the request that returned the current epoch. A producer
+        that sends it again has missed the response. Not in the log, so a new coordinator does not
+        have it (as in Apache Kafka). Changed by decisions, through the journal."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Use these settings from now on."""
@@ -67,7 +67,7 @@ class TransactionState:
         self.image = image
 
     def put(self, transactional_id: str, transaction: Transaction) -> None:
-        """What a record says is so."""
+        """Apply a record."""
         self.journal.put(self.transactions, transactional_id, transaction)
         if transaction.phase is Phase.ONGOING:
             if transactional_id not in self.ongoing:
@@ -85,8 +85,8 @@ class TransactionState:
         """The transaction.
 
         Raises:
-            ApiError: INVALID_REQUEST: the id is empty; INVALID_PRODUCER_ID_MAPPING: nobody uses
-                it.
+            ApiError: INVALID_REQUEST: the id is empty; INVALID_PRODUCER_ID_MAPPING: the id is
+                unknown.
         """
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -100,7 +100,8 @@ class TransactionState:
         return self.last_epochs.get(transactional_id, NO_EPOCH)
 
     def remember_epoch(self, transactional_id: str, epoch: int) -> None:
-        """The producer had this epoch before; -1: it has no predecessor that may ask again."""
+        """Remember the producer's previous epoch; -1: a retry with a previous epoch is not
+        possible."""
         if epoch == NO_EPOCH:
             self.journal.remove(self.last_epochs, transactional_id)
         else:
@@ -112,5 +113,5 @@ class TransactionState:
         return self.image.features.level(TRANSACTION_VERSION)
 
     def record(self, transactional_id: str, transaction: Transaction) -> CoordinatorRecord:
-        """The record of what is decided."""
+        """Return the record of a decision."""
         return record_of(transactional_id, transaction, self.level)

@@ -1,6 +1,7 @@
-"""What is known of one transactional id, and how it moves on.
+"""The state of one transactional id, and its transitions.
 
-A `Transaction` is never changed; a decision makes the next one, whose record says all of it.
+A `Transaction` is immutable; a decision creates the next one, whose record contains the whole
+state.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 EPOCH_MAX = 2**15 - 1
 EPOCH_LAST = EPOCH_MAX - 1
-"""The last epoch that a producer is given: the coordinator keeps one more, to fence it."""
+"""The last epoch that a producer gets: the coordinator reserves one more, to fence it."""
 NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of a transaction whose end an outside coordinator decides (KIP-939)."""
 EPOCH_BUMP_VERSION = 2
@@ -31,18 +32,18 @@ class Transaction(NamedTuple):
 
     producer_id: int
     previous_producer_id: int
-    """The producer id before the last move, which mostly is the same one."""
+    """The producer id before the last transition, usually the same one."""
     next_producer_id: int
-    """While a transaction ends whose epoch is the last one: who comes next; else -1."""
+    """The next producer id, while a transaction with the last epoch ends; else -1."""
     producer_epoch: int
     timeout_ms: int
     phase: Phase
     partitions: Partitions
-    """Those of the transaction, until it is complete."""
+    """The partitions of the transaction, until it is complete."""
     start_ms: int
     """When its first partition was added; -1 before."""
     update_ms: int
-    """When the id last moved."""
+    """Time of the last transition."""
     client_version: int
     """The version of the protocol that the producer speaks (a level of transaction.version)."""
 
@@ -53,7 +54,7 @@ class Transaction(NamedTuple):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left to give."""
+        """Whether the producer id has no epoch left."""
         return self.producer_epoch >= EPOCH_LAST
 
     @property
@@ -69,7 +70,7 @@ class Transaction(NamedTuple):
         )
 
     def move(self, phase: Phase, update_ms: int, **changes: Any) -> Transaction:
-        """The next one: in that phase, with what changes besides."""
+        """Return the next state: in that phase, with the given changes."""
         assert self.phase in PREDECESSORS[phase], f"{self.phase.label} to {phase.label}"
         return self._replace(
             phase=phase,
