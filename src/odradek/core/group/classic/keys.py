@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 def session(group_id: str, member_id: str) -> tuple[str, str, str]:
-    """The member is gone unless it says something before."""
+    """The member is removed unless it sends a heartbeat before."""
     return ("session", group_id, member_id)
 
 
 def join(group_id: str) -> tuple[str, str]:
-    """Those who have not joined by then are left behind."""
+    """Members that have not joined by then are removed."""
     return ("join", group_id)
 
 
 def sync(group_id: str) -> tuple[str, str]:
-    """Those who have not asked for their assignment by then are left behind."""
+    """Members that have not sent SyncGroup by then are removed."""
     return ("sync", group_id)

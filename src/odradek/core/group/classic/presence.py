@@ -30,7 +30,7 @@ class Presence:
     def heartbeat(
         self, group: ClassicGroup, request: HeartbeatRequest
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """A sign of life; the answer says whether to join again.
+        """Process a heartbeat; the response says whether to join again.
 
         Raises:
             ApiError: the member is not one, or lives in another generation.

@@ -21,7 +21,7 @@ Result = CoordinatorResult[None]
 
 
 class Rebalance:
-    """What happens to a group as a whole."""
+    """The rebalances of a group."""
 
     def __init__(self, state: GroupState) -> None:
         self._state = state
@@ -234,7 +234,7 @@ class Rebalance:
         self.hand_out(group, error)
 
     def hand_out(self, group: ClassicGroup, error: ErrorCode = ErrorCode.NONE) -> None:
-        """Answer all who wait for their assignment."""
+        """Respond to all members that wait for their assignment."""
         failed = error is not ErrorCode.NONE
         for member in group.members.values():
             response = SyncGroupResponse(

@@ -215,7 +215,7 @@ class ClassicMembers(Decider):
     def heartbeat(
         self, group: ConsumerGroup, request: HeartbeatRequest
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """A sign of life; the answer says whether to join again.
+        """Process a heartbeat; the response says whether to join again.
 
         Raises:
             ApiError: the member is not one, or of another epoch.

@@ -334,7 +334,7 @@ class ConsumerGroup(Group):
         self._metadata_deadline_epoch = group_epoch
 
     def request_metadata_refresh(self) -> None:
-        """Subscribed topics have changed: look again at the next heartbeat."""
+        """Subscribed topics have changed: check them at the next heartbeat."""
         self.refresh_metadata_at(0, 0)
 
     def has_stale_metadata(self, now_ms: int) -> bool:
@@ -389,7 +389,7 @@ class ConsumerGroup(Group):
             self._journal.put(self.static_members, member.instance_id, member.member_id)
 
     def remove_member(self, member_id: str) -> None:
-        """A member is gone."""
+        """Remove a member."""
         member = self._journal.remove(self.members, member_id)
         if member is None:
             return

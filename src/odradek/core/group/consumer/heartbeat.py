@@ -105,7 +105,7 @@ class Heartbeat(Decider):
 def validate(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
 ) -> None:
-    """Refuse what makes no sense in any group; `assignors` are those that there are.
+    """Check what is invalid in any group; `assignors` are the available ones.
 
     Raises:
         ApiError: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.

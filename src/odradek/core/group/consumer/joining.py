@@ -1,6 +1,6 @@
-"""Who is a member, what it wants, and what a change of that means for the group.
+"""Finds or creates members, and applies their subscription changes to the group.
 
-Members of both protocols come here, with a heartbeat or with JoinGroup.
+Members of both protocols are handled here, with a heartbeat or with JoinGroup.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Key = tuple[str, str, str]
 
 
 def session(group_id: str, member_id: str) -> Key:
-    """The member is gone unless it says something before."""
+    """The member is removed unless it sends a heartbeat before."""
     return ("consumer-session", group_id, member_id)
 
 

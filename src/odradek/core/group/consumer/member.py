@@ -22,7 +22,7 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 """In a heartbeat: the member leaves."""
 STATIC_LEAVE_EPOCH = -2
-"""In a heartbeat: a static member goes, and comes back."""
+"""In a heartbeat: a static member leaves temporarily."""
 
 Assignment = Mapping[bytes, AbstractSet[int]]
 """Partitions by topic id. No topic is without partitions.

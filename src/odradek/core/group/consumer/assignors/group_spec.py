@@ -1,4 +1,4 @@
-"""What an assignor is told."""
+"""The input of an assignor."""
 
 from __future__ import annotations
 
