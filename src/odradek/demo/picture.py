@@ -21,7 +21,7 @@ FIRST_HOUR = 5
 DELAY_MAX = 90
 """Minutes at which the colour is darkest."""
 FLIGHTS_MIN = 5
-"""Hours with fewer flights have no mean worth a colour."""
+"""Hours with fewer flights are not coloured, since their mean says little."""
 
 INK, QUIET, PAPER = "#22223b", "#6c6f85", "#fbfaf7"
 COLOURS = LinearSegmentedColormap.from_list(
