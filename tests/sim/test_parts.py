@@ -34,7 +34,7 @@ def test_events_run_in_the_order_of_their_time_and_then_of_their_scheduling() ->
     world.run_until(lambda: len(seen) == 4)
     assert [name for name, _ in seen] == ["past", "first", "second", "late"]
     assert [when for _, when in seen] == sorted(when for _, when in seen)
-    with pytest.raises(NoEnd, match="nothing is scheduled"):
+    with pytest.raises(NoEnd, match="no event is scheduled"):
         world.run_until(lambda: False)
 
 
