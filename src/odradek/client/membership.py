@@ -195,7 +195,7 @@ class Membership:
     # -- staying ----------------------------------------------------------------------------
 
     def heartbeat(self) -> bool:
-        """Send a heartbeat if one is due; return whether this member must join again.
+        """Send a heartbeat if one is due; return its error code, or None.
 
         Raises:
             BrokerError: another member has replaced this one (FENCED_INSTANCE_ID).

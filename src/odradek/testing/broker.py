@@ -139,7 +139,7 @@ class Broker:
             loop.run_forever()
 
     def stop(self) -> None:
-        """Stop the broker with a controlled shutdown; the data is kept."""
+        """Stop the node cleanly; the data is kept."""
         thread, loop, node = self._thread, self._loop, self._node
         if thread is None or loop is None or node is None:
             return
