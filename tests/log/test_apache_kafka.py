@@ -19,6 +19,7 @@ from tests.log.support import (
     PARTITION,
     LogRoom,
     append,
+    batch,
     end_transaction,
     read_batches,
     read_bytes,
@@ -26,7 +27,8 @@ from tests.log.support import (
 from tests.support.run_seed import seeds
 
 from odradek.env.file_system import read_file
-from odradek.log import AppendOrigin, PartitionLog, RecordsRefused
+from odradek.log import AppendOrigin, PartitionLog, RecordsRefused, names
+from odradek.log.checkpoints import leader_epochs_text, read_leader_epochs
 from odradek.log.errors import OffsetOutOfRange
 from odradek.log.producer_snapshot import read_snapshot
 from odradek.records.batch import RecordBatch, iterate_batches
@@ -245,8 +247,18 @@ class Pair:
             others = read_file(self.room.file_system, f"{self.other_path}/{name}")
             if name.endswith(".snapshot"):
                 assert snapshot_rows(mine) == snapshot_rows(others), name
+            elif name == names.LEADER_EPOCH_CHECKPOINT:
+                # Kafka also writes an epoch that has no record, and drops it on loading.
+                entries = self.kafkas_epochs()
+                end = self.log.log_end_offset
+                assert mine == leader_epochs_text([each for each in entries if each[1] < end])
             else:
                 assert mine == others, name
+
+    def kafkas_epochs(self) -> list[tuple[int, int]]:
+        """The entries of its checkpoint file."""
+        path = f"{self.other_path}/{names.LEADER_EPOCH_CHECKPOINT}"
+        return read_leader_epochs(self.room.file_system, path)
 
 
 def snapshot_rows(content: bytes) -> list:
@@ -314,6 +326,32 @@ def compare_reopened(pair: Pair, before: dict, start: int, end: int) -> None:
                 assert known[producer_id][3] == timestamp
             without = ("recovery_point", "producers", "last_stable_offset")
             assert_same(ours, theirs, without=without)
+
+
+def test_an_epoch_without_a_record_is_dropped_when_the_log_is_loaded(tmp_path, kafka):
+    """Kafka writes it to its checkpoint file and we do not; no log keeps it after a restart."""
+    pair = Pair(tmp_path, kafka, 1, SETTINGS[0])
+    for _ in range(2):
+        pair.next_epoch()
+        pair.append(bytes(batch(b"a")))
+    first, second = pair.log.leader_epochs.entries
+    pair.next_epoch()
+    pair.compare()
+    kafka.close()
+    pair.log.close()
+    pair.compare_files()
+    assert pair.kafkas_epochs() == [first, second, (pair.epoch, 2)]
+    expected = [list(first), list(second)]
+    loaded = {"was_clean": True, "recovery_point": 2}
+    log = pair.other_room.reopen(arguments=loaded, **pair.settings)
+    assert describe(log)["epochs"] == expected
+    log.close()
+    for path in (pair.log.path, pair.other_path):
+        opened = kafka.open(path, pair.room.clock, pair.settings, **loaded)
+        kafka.close()
+        assert opened["epochs"] == expected
+    pair.compare_files()
+    assert pair.kafkas_epochs() == [first, second]
 
 
 def test_truncation_is_the_same(tmp_path, kafka):

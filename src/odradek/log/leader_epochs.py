@@ -3,8 +3,8 @@
 A follower, or a consumer that checks for truncation, asks where an epoch ended; from the returned
 offset on, two logs may differ. Epochs and offsets increase. The checkpoint file is written when the
 log is flushed: entries that a crash loses are found again in the batches after the recovery point.
-An epoch that has no record yet is not written, because it is dropped when the log is loaded; so
-electing ten thousand leaders writes no file.
+An epoch that has no record yet is not written, because it is dropped when the log is loaded. (Kafka
+writes it at once, and drops it on loading, too.) So electing ten thousand leaders writes no file.
 """
 
 from __future__ import annotations
