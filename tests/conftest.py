@@ -32,7 +32,7 @@ FIRST = (
     "tests/oracle/transactions",
     "tests/compat",
 )
-"""What takes longest begins first, so that no worker is left alone with it in the end."""
+"""The longest tests run first, so that no worker runs one alone at the end."""
 
 
 @pytest.hookimpl(tryfirst=True)

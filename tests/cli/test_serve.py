@@ -94,7 +94,7 @@ def test_the_banner_and_ctrl_c(tmp_path):
         assert f"  data        {tmp_path}/data" in lines
         assert f"odradek produce -b {address} greetings hello" in "\n".join(lines)
         second, code = refused("--port", 0, "--data", tmp_path / "data")
-        assert (code, "another process works in" in second) == (1, True)
+        assert (code, "another process uses" in second) == (1, True)
         assert "choose another directory with --data" in second
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0

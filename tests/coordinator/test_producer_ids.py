@@ -85,7 +85,7 @@ def test_a_controller_that_refuses(setup, error):
     assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     with pytest.raises(ApiError):
         setup.get(setup.ids.allocate())
-    assert len(setup.controller.asked) == 1, "it is left alone for a moment"
+    assert len(setup.controller.asked) == 1, "no second request before the delay has passed"
     setup.controller.error = ErrorCode.NONE
     setup.get(asyncio.sleep(0.06))
     assert setup.get(setup.ids.allocate()) >= 1000

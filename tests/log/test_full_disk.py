@@ -235,7 +235,7 @@ def test_half_a_batch_that_stays_behind_is_a_failure():
     room.file_system.fail = lambda operation, _: (
         OSError(errno.ENOSPC, "no room") if operation == "truncate" else None
     )
-    with pytest.raises(LogDirectoryOffline, match="half a batch"):
+    with pytest.raises(LogDirectoryOffline, match="a torn batch"):
         append(log, b"lost")
 
 

@@ -1,6 +1,6 @@
 """Partition logs, in the files and formats of Apache Kafka 4.3.
 
-What others use:
+The public interface:
 
 `LogManager(config, file_system, clock, random_bytes, *, topic_configs, executor=...,
 on_directory_failure=...)`: all logs of a node.
@@ -16,7 +16,7 @@ on_directory_failure=...)`: all logs of a node.
     append_as_leader(records, leader_epoch, origin, *, verification_guard, transaction_version)
         -> AppendInfo(base_offset, last_offset, log_append_time_ms, is_duplicate)
     append_marker(batch, marker, leader_epoch, transaction_version): the end of a transaction
-    append_own_records(timestamp, records, leader_epoch): what a coordinator has just made
+    append_own_records(timestamp, records, leader_epoch): records of a coordinator
     append_as_follower(records, leader_epoch) -> AppendInfo | None
     read(offset, max_bytes, limit, whole_first, with_aborted, files)
         -> FetchData(records: FileRange, aborted_transactions) | None
@@ -29,19 +29,19 @@ on_directory_failure=...)`: all logs of a node.
     roll() · flush() · flush_work() -> FlushWork(run in a thread, then complete) | None · close()
     size, segments
 
-`open_log(storage, directory, partition, config, ...)`: one log outside of a manager, such as
-that of the metadata quorum (origin `AppendOrigin.RAFT_LEADER`).
+`open_log(storage, directory, partition, config, ...)`: one log without a manager, for example the
+metadata log (origin `AppendOrigin.RAFT_LEADER`).
 
-Errors are `ApiError`s, ready for an answer: `RecordsRefused` (with `record_errors`),
-`OffsetOutOfRange`, `DiskFull` and `LogDirectoryOffline` (KAFKA_STORAGE_ERROR), `LogDamaged`
-(CORRUPT_MESSAGE), `InconsistentTopicId`.
+Errors are `ApiError`s, which a handler copies into the response: `RecordsRefused` (with
+`record_errors`), `OffsetOutOfRange`, `DiskFull` and `LogDirectoryOffline` (KAFKA_STORAGE_ERROR),
+`LogDamaged` (CORRUPT_MESSAGE), `InconsistentTopicId`.
 
-Everything is called on one thread, the loop's; `FlushWork.run`, `LogManager.start` (before
-anything else) and what is given to the executor may run on others.
+All methods are called on the loop's thread. Only `FlushWork.run`, `LogManager.start` (before
+anything else), and work submitted to the executor may run on other threads.
 
-A log is made of parts, each the only writer of its fields: `partition_log` names them. How they work
-is described in `log_appender` (appends, rolls, truncations), `reading`, `segment`, `index`,
-`producer_state`, `flush_state`, `loader` and `recovery`, `retention`, `chores`.
+A log consists of parts, and only a part itself writes its fields: `partition_log` lists them. The
+modules describe how the parts work: `log_appender` (appends, rolls, truncations), `reading`,
+`segment`, `index`, `producer_state`, `flush_state`, `loader` and `recovery`, `retention`, `chores`.
 """
 
 from odradek.log.directory import LogDirectory

@@ -21,7 +21,7 @@ def read_offsets(file_system: FileSystem, path: str) -> dict[TopicPartition, int
     """Read lines of `topic partition offset`; empty if there is no file.
 
     Raises:
-        DamagedFile: it is not such a file.
+        DamagedFile: the file has another format.
         OSError: the device failed.
     """
     offsets = {}
@@ -46,7 +46,7 @@ def read_leader_epochs(file_system: FileSystem, path: str) -> list[tuple[int, in
     """Read lines of `epoch start_offset`; empty if there is no file.
 
     Raises:
-        DamagedFile: it is not such a file.
+        DamagedFile: the file has another format.
         OSError: the device failed.
     """
     return [
@@ -64,7 +64,7 @@ def read_partition_metadata(file_system: FileSystem, path: str) -> bytes | None:
     """Return the topic id; None if there is no file.
 
     Raises:
-        DamagedFile: it is not such a file.
+        DamagedFile: the file has another format.
         OSError: the device failed.
     """
     try:

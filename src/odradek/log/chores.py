@@ -71,7 +71,7 @@ class Chores:
             self._due.append((start, interval_ms, chore))
 
     def tick(self) -> int:
-        """Do what is due; milliseconds until the next call."""
+        """Do what is due; return the milliseconds until the next call."""
         now = self._storage.clock.monotonic_ms()
         for number, (when, interval_ms, chore) in enumerate(self._due):
             if when <= now:
@@ -89,7 +89,7 @@ class Chores:
     # -- rounds over all logs -----------------------------------------------------------------
 
     def _step(self) -> None:
-        """Some logs of the oldest round."""
+        """Process some logs of the oldest round."""
         if not self._rounds:
             return
         for _ in range(LOGS_A_STEP):
@@ -184,12 +184,12 @@ class Chores:
     # -- removals -----------------------------------------------------------------------------
 
     def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
-        """Remove files after a while."""
+        """Remove files after `file.delete.delay.ms`."""
         if paths:
             self._add_removal(paths, delay_ms, False)
 
     def remove_directory_later(self, path: str, delay_ms: int) -> None:
-        """Remove a directory and what is in it after a while."""
+        """Remove a directory and its content after `file.delete.delay.ms`."""
         self._add_removal((path,), delay_ms, True)
 
     def _add_removal(self, paths: Sequence[str], delay_ms: int, is_tree: bool) -> None:
@@ -244,4 +244,4 @@ _CHECKPOINTS = {
     names.LOG_START_OFFSET_CHECKPOINT: _log_start_offsets,
     names.HIGH_WATERMARK_CHECKPOINT: _high_watermarks,
 }
-"""Their names, and what is in them."""
+"""Names of the checkpoint files, and functions that collect their entries."""

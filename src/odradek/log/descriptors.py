@@ -40,7 +40,7 @@ class FileHolder(Protocol):
 
     @property
     def file(self) -> OpenFile | None:
-        """None while it is not open."""
+        """The open file; None while it is closed."""
         ...
 
     def hold_file(self, file: OpenFile | None) -> None:

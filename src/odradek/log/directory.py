@@ -1,4 +1,4 @@
-"""One of the node's log directories (`log.dirs`), and whether its disk works."""
+"""One of the node's log directories (`log.dirs`), and the state of its disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ logger = logging.getLogger("odradek.log")
 
 
 class LogDirectory:
-    """See the module. `id` is the directory's in `meta.properties`; None before it has one.
+    """See the module. `id` is the `directory.id` in `meta.properties`; None if the directory has
+    none yet.
 
     After the first error of its device a directory is offline until the node is restarted, because
     the content of the device is uncertain. `on_failure` is called once. A full device does not put

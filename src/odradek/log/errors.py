@@ -45,7 +45,7 @@ class LogDamaged(ApiError):
 class RecordsRefused(ApiError):
     """Nothing of the payload was appended.
 
-    `record_errors` names records at fault: (index in the batch, message), as Produce answers do.
+    `record_errors` names records at fault: (index in the batch, message), as in a Produce response.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class InconsistentTopicId(ApiError):
 
 
 class DamagedFile(Exception):
-    """The content of a file does not match its type; the message names the position."""
+    """The content of a file is invalid for its type; the message names the position."""
 
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-"""The volume is full, or the user's share of it, or the file is as large as it may be."""
+"""The volume is full, the user's quota is used up, or the file has its maximum size."""
 _NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
-"""The process, or the machine, has as many files open as it may."""
+"""The process or the machine has its maximum number of open files."""
 
 
 def is_for_room(error: BaseException) -> bool:

@@ -89,7 +89,7 @@ class FlushWork:
         self._paths = paths
         self._epochs = epochs
         self.names_of = names_of
-        """Directories whose names it syncs."""
+        """Directories that it syncs, because names in them changed."""
         self._cuts = cuts
 
     @property
@@ -175,12 +175,12 @@ class _Truncation:
         """The flush, and the checkpoint of recovery points."""
 
     def step_done(self) -> bool:
-        """One of both steps is done; return whether it was the last."""
+        """One of the two steps is done; return whether it was the last."""
         self._remaining -= 1
         return not self._remaining
 
     def tell(self, refusal: Refusal | None) -> None:
-        """Call `truncated`: the truncation has completed, or failed for the first time."""
+        """Call `truncated`: the truncation has completed, or has failed for the first time."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback(refusal)
@@ -191,7 +191,7 @@ class _Truncation:
 
 
 class FlushState:
-    """See the module. All on the loop's thread, but for `run_in_turn`."""
+    """See the module. Everything except `run_in_turn` is called on the loop's thread."""
 
     __slots__ = (
         "_begun",
@@ -245,7 +245,7 @@ class FlushState:
         self._run = 0
         """The highest number that was run."""
         self._under_way: list[FlushWork] = []
-        """Those that were neither completed nor have failed."""
+        """Flushes that have neither completed nor failed."""
         self._is_in_background = False
         self._wanted_offset = 0
         """The highest end of the log that `flush_in_background` was called with."""

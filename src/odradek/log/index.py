@@ -3,8 +3,8 @@
 Entries have a fixed size and grow in both fields. Offsets are int32, relative to the segment's
 base offset.
 
-    .index      last offset of a batch int32 | position of that batch in the .log int32
-    .timeindex  timestamp int64 | last offset of the batch that first had it int32
+    .index      last offset of a batch int32 | position of that batch in the .log int32 .timeindex
+    timestamp int64 | last offset of the first batch that has it int32
 
 There is no checksum: an index only gives the position where a search begins, and a doubtful index
 is rebuilt from its log. So entries are first kept in memory (`tail`) and written in pieces, at the
@@ -92,7 +92,7 @@ class Index:
         return self.entry(file_system, path, number - 1) if number else None
 
     def count_to(self, file_system: FileSystem, path: str, key: int, field: int = 0) -> int:
-        """How many entries have no more than `key` in the field 0 or 1."""
+        """Count the entries whose field 0 or 1 is not above `key`."""
         in_tail = self._count_in(self.tail, key, field)
         if in_tail or not self.stored:
             return self.stored + in_tail
@@ -166,14 +166,14 @@ class Index:
 
 
 class OffsetIndex(Index):
-    """(relative last offset of a batch, position of the batch)."""
+    """Entries: (relative last offset of a batch, position of the batch)."""
 
     __slots__ = ()
     ENTRY = Struct(">ii")
 
 
 class TimeIndex(Index):
-    """(timestamp, relative last offset of the batch that first had it)."""
+    """Entries: (timestamp, relative last offset of the first batch that has it)."""
 
     __slots__ = ()
     ENTRY = Struct(">qi")

@@ -131,7 +131,7 @@ class Place(NamedTuple):
 
 
 def places(file_system: FileSystem, path: str) -> Iterator[Place]:
-    """Yield the batches of a `.log` file or metadata snapshot, up to the first bytes that are no
+    """Yield the batches of a `.log` file or metadata snapshot, up to the first bytes that are not a
     batch.
 
     A batch with a wrong checksum has a problem, and the iteration continues.

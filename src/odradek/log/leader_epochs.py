@@ -46,11 +46,11 @@ class LeaderEpochs:
         return None if entries == self._written else entries
 
     def on_written(self, entries: tuple[tuple[int, int], ...]) -> None:
-        """The checkpoint file holds these."""
+        """The checkpoint file now has these entries."""
         self._written = entries
 
     def on_lost(self) -> None:
-        """What the checkpoint file holds is not known any more."""
+        """The content of the checkpoint file is no longer known."""
         self._written = None
         self._is_dirty = True
 
@@ -83,7 +83,7 @@ class LeaderEpochs:
         return found, self.start_offsets[higher]
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch in which the offset was written; -1 if it is before all that is known."""
+        """The epoch in which the offset was written; -1 if it is before the first known epoch."""
         found = bisect_right(self.start_offsets, offset)
         return self.epochs[found - 1] if found else UNDEFINED_EPOCH
 
@@ -106,7 +106,7 @@ class LeaderEpochs:
             self._is_dirty = True
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all epochs."""
         self._is_dirty = True
         self.latest = UNDEFINED_EPOCH
         self.epochs.clear()

@@ -69,7 +69,7 @@ class LoadedLog:
 
 
 def create(directory: PartitionDirectory, config: TopicConfig) -> LoadedLog:
-    """An empty log in a new directory.
+    """Create an empty log in a new directory.
 
     Raises:
         OSError: the device failed.
@@ -96,10 +96,10 @@ def load(
     log_start_offset: int,
     was_clean: bool,
 ) -> LoadedLog:
-    """The log in a directory; `recovery_point` and `log_start_offset` come from checkpoints.
+    """Load the log in a directory; `recovery_point` and `log_start_offset` come from checkpoints.
 
     Raises:
-        DamagedFile: the end of the log cannot be determined, although it was closed.
+        DamagedFile: the end of the log cannot be determined, although the log was closed.
         OSError: the device failed.
     """
     return _Loader(directory, config).load(recovery_point, log_start_offset, was_clean)
@@ -163,7 +163,7 @@ class _Loader:
             recovered_segments=self.recovered,
         )
 
-    # -- leftovers of a crash -----------------------------------------------------------------
+    # -- cleanup after a crash -----------------------------------------------------------------
 
     def clear_away(self) -> None:
         cleaned = [name for name in sorted(self.names) if name.endswith(names.CLEANED)]
@@ -245,7 +245,7 @@ class _Loader:
         return 0 if status is None else status.size
 
     def first_broken(self, segments: list[Segment]) -> int:
-        """The first segment whose indexes are missing; after it all are recovered."""
+        """Return the first segment that lacks an index; it and all later segments are recovered."""
         for number, segment in enumerate(segments):
             for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
                 if names.file_name(segment.base_offset, kind) not in self.names:
@@ -254,7 +254,7 @@ class _Loader:
         return len(segments)
 
     def recover(self, segments: list[Segment], first: int, log_start_offset: int) -> int:
-        """Recover the segments from `first` on; the log's end."""
+        """Recover the segments from `first` on; return the log end offset."""
         start = segments[first].base_offset
         # Snapshots in the recovered range may be incomplete.
         self.producers.drop_snapshots_above(start)
@@ -282,7 +282,7 @@ class _Loader:
         try:
             self.producers.replay_segment(segment, start, end)
         except DamagedFile as error:
-            # It is below the recovery point, so it was complete once; a crash is not the cause.
+            # The segment is below the recovery point, so it was complete; a crash is not the cause.
             logger.error("cannot read the producers of %s: %s", self.path, error)
 
     def drop(self, segments: list[Segment], first: int) -> None:
@@ -290,7 +290,7 @@ class _Loader:
         if first >= len(segments):
             return
         for segment in reversed(segments[first:]):
-            logger.warning("%s lies after a cut: it is removed", segment.path(names.LOG))
+            logger.warning("%s is after a truncation: it is removed", segment.path(names.LOG))
             segment.close_file()
             for kind in names.SEGMENT_KINDS:
                 name = names.file_name(segment.base_offset, kind)
@@ -312,7 +312,7 @@ class _Loader:
             return LeaderEpochs()
 
     def fill_epochs(self, segments: list[Segment], start: int) -> None:
-        """Add the epochs of deleted records that are back after a crash."""
+        """Add the epochs of deleted records that a crash restored."""
         known = self.epochs.entries
         if not known or known[0][1] <= start:
             return
@@ -329,7 +329,7 @@ class _Loader:
         self.epochs = filled
 
     def list_snapshots(self, segments: list[Segment]) -> list[int]:
-        """The producers' snapshots that belong to a segment, and the newest one."""
+        """List the producer snapshots that belong to a segment, and the newest one."""
         offsets = sorted(
             _offset(name) for name in self.names if name.endswith(names.PRODUCER_SNAPSHOT)
         )
@@ -355,7 +355,7 @@ class _Loader:
 
 
 def _segment_of(segments: list[Segment], offset: int) -> int:
-    """The index of the segment that may hold the offset; -1 if it is before all."""
+    """Return the index of the segment that may hold the offset; -1 if it is before the first."""
     found = -1
     for number, segment in enumerate(segments):
         if segment.base_offset > offset:

@@ -1,24 +1,24 @@
 """The end of a log: appends, rolls and truncations.
 
 Every batch is appended by `LogAppender._append_batch`: it rolls, writes the base offset and the
-leader epoch where this broker assigns them, writes the file and moves the end of the log. (A
-follower's batches that need no roll and change no transaction are written several at a time.)
+leader epoch where this broker assigns them, writes the file and advances the log end offset. (On a
+follower, consecutive batches that need no roll and change no transaction are written in one call.)
 
 `append_as_leader` is on the path of every request. Its first half recognises a batch that can be
 appended unchanged; this relies on:
 
 - The 61 bytes of the header are unpacked once; `crc32c` over the rest proves that the payload is
-  what the client sent, `has_plain_records` that it is made of records.
+  unchanged, `has_plain_records` that it consists of valid records.
 - Base offset and leader epoch are written into the receive buffer, and the buffer to the file in
   one call. If the call fails, the disk is full or the log directory offline, and nothing else
   has changed.
 
 All other batches are validated (`validation`), in Apache Kafka's order of checks: size, checksum,
-header fields, records where the topic's settings need it, segment size, producer. Only then the
-batch is written, and only after that the state is changed.
+header fields, records where the topic's settings need it, segment size, producer. Then the batch is
+written, and after that the state is changed.
 
-After a truncation nothing is appended until it survives a crash. An earlier append waits for that,
-on this thread.
+After a truncation nothing is appended until the truncation survives a crash. An append that comes
+earlier waits for it on this thread.
 """
 
 from __future__ import annotations
@@ -166,11 +166,11 @@ class LogAppender:
             return
         if config.message_timestamp_before_max_ms >= _ANY_AGE_MS:
             self._origins_in_place = (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
-        else:  # every record of a client must be checked
+        else:  # every record that a client sends must be checked
             self._origins_in_place = (AppendOrigin.COORDINATOR,)
 
     def append_nothing_in_place(self) -> None:
-        """From now on check every batch, and first whether the disk works."""
+        """Disable the fast path: check the disk and every batch from now on."""
         self._origins_in_place = ()
 
     # -- the leader's appends -------------------------------------------------------------------
@@ -184,14 +184,14 @@ class LogAppender:
         verification_guard: int = 0,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Append what a producer or coordinator sent; `records` is written to.
+        """Append a payload from a producer or coordinator; `records` is modified.
 
         `verification_guard` comes from `start_verification`; `transaction_version` is that of a
         marker's coordinator (KIP-1228).
 
         Raises:
             RecordsRefused: with the code, message and record errors for the response.
-            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+            DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         size = len(records)
         if origin not in self._origins_in_place or size < HEADER_SIZE:
@@ -300,12 +300,12 @@ class LogAppender:
     ) -> AppendInfo:
         """Append the marker that ends a producer's transaction.
 
-        `batch` is what `end_of_transaction_batch` makes of `marker`; it is written to. This broker
-        has made it, so if it commits a transaction that is open here, only its epochs are checked.
+        `batch` is the result of `end_of_transaction_batch(marker)`; it is modified. This broker has
+        built it, so if it commits a transaction that is open here, only its epochs are checked.
 
         Raises:
             RecordsRefused: the producer, or the coordinator, has been fenced.
-            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+            DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         timestamp, producer_id, epoch = _unpack_producer(batch)
         producers = self._producers
@@ -332,12 +332,11 @@ class LogAppender:
     def append_own_records(
         self, timestamp: int, records: Sequence[tuple[bytes, bytes]], leader_epoch: int
     ) -> int:
-        """Append keys and values of a coordinator, without a producer, as one batch; return its
-        size.
+        """Append a coordinator's keys and values as one batch without a producer; return its size.
 
         Raises:
             RecordsRefused: the batch is too large.
-            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+            DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         batch = plain_batch(timestamp, records)
         size = len(batch)
@@ -363,10 +362,10 @@ class LogAppender:
     # -- checks ---------------------------------------------------------------------------------
 
     def _check_ready(self) -> None:
-        """Refuse work on a failed disk, and wait for a truncation that is under way.
+        """Raise an error if the disk has failed, and wait for a running truncation.
 
         Raises:
-            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+            DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         self._directory.check_online()
         self._flush.finish_truncation()
@@ -413,7 +412,7 @@ class LogAppender:
                 f"{directory.topic_partition}",
             )
 
-    # -- batches that have their offsets --------------------------------------------------------
+    # -- batches with assigned offsets --------------------------------------------------------
 
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo | None:
         """Append batches unchanged, as the leader sent them; None if none is new and complete.
@@ -423,8 +422,8 @@ class LogAppender:
         Raises:
             RecordsRefused: CORRUPT_MESSAGE, or offsets that do not continue this log; nothing was
                 appended.
-            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before. The first
-                batches may have been appended: the log end offset tells.
+            DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier. The first
+                batches may have been appended: see the log end offset.
         """
         self._check_ready()
         return self._append_given(records, leader_epoch, AppendOrigin.REPLICATION)
@@ -459,7 +458,7 @@ class LogAppender:
     def _given_batches(
         self, view: memoryview, leader_epoch: int, origin: AppendOrigin
     ) -> Iterator[_GivenBatch]:
-        """The whole batches of the payload, checked.
+        """Return the complete batches of the payload after checking them.
 
         Raises:
             RecordsRefused: one does not continue the log.
@@ -473,7 +472,7 @@ class LogAppender:
                 return
             if size < HEADER_SIZE or view[position + MAGIC_POSITION] != MAGIC:
                 for batch in iterate_batches(view[position:]):
-                    batch.check()  # this, or the iteration, raises the error
+                    batch.check()  # this call, or the iteration, raises the error
             (
                 base_offset, _, epoch, _, crc, attributes, delta, _, max_timestamp,
                 producer_id, producer_epoch, base_sequence, _,
@@ -575,7 +574,8 @@ class LogAppender:
         if changes is not None:
             self._producers.update(changes, completed)
 
-    # -- what all appends do --------------------------------------------------------------------
+    # -- common part of all appends
+    # --------------------------------------------------------------------
 
     def _append_batch(
         self,
@@ -587,7 +587,7 @@ class LogAppender:
         leader_epoch: int,
         aborted: AbortedTransaction | None = None,
     ) -> None:
-        """Append one batch; `aborted` is the transaction that it, being a marker, aborts.
+        """Append one batch; `aborted` is the transaction that the batch aborts, if it is a marker.
 
         The batch gets `offset` and `leader_epoch`, unless that is `_GIVEN`.
 
@@ -664,7 +664,7 @@ class LogAppender:
     def _roll_if_due(
         self, size: int, max_timestamp: int, first_offset: int, last_offset: int
     ) -> Segment:
-        """The segment for a batch: the active one, or a new one.
+        """Return the segment for a batch: the active one, or a new one.
 
         Raises:
             DiskFull: there is no room for a new one.
@@ -718,7 +718,7 @@ class LogAppender:
     # -- truncation -----------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, truncated: Truncated) -> None:
-        """Drop the batch that holds `offset` and all after it; the log ends there then.
+        """Drop the batch that contains `offset` and all later batches; the log then ends there.
 
         Files are cut and synced in the background; `truncated` is called afterwards.
 
@@ -774,7 +774,7 @@ class LogAppender:
             raise directory.fail("truncate", error) from error
 
     def _in_place_after(self, truncated: Truncated) -> Truncated:
-        """Append nothing in place until the truncation has ended."""
+        """Disable the fast path until the truncation has ended."""
         self._origins_in_place = ()
 
         def ended(refusal: DiskFull | LogDirectoryOffline | None) -> None:

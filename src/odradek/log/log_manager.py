@@ -1,8 +1,9 @@
 """All logs of a node, in one or several log directories.
 
-The node makes a `LogManager`, calls `open` (which locks the directories) and `load` (which, after a
-crash, recovers) or both as `start`, then `tick` at the times that it returns, and at the end
-`shutdown`. In between, logs are found, created and deleted by name.
+The node creates a `LogManager` and calls `open`, which locks the directories, and `load`, which
+loads the logs and recovers them after a crash; `start` does both. Then it calls `tick`, each time
+after the delay that the previous call returned, and at the end `shutdown`. Logs are found, created
+and deleted by partition.
 
 When a disk is full, writes that do not fit are refused, and everything else continues. When a disk
 fails, its directory goes offline: its logs are removed from the manager, `on_directory_failure` is
@@ -107,7 +108,7 @@ class LogManager:
     # -- start and end ------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Make and lock the log directories.
+        """Create and lock the log directories.
 
         Raises:
             DirectoryInUse: another process has one of the directories.
@@ -120,7 +121,7 @@ class LogManager:
         self._check_directories()
 
     def load(self) -> None:
-        """Load what is in the log directories.
+        """Load the logs of the log directories.
 
         May take long after a crash; may run in another thread while nothing else uses this object.
 
@@ -135,7 +136,7 @@ class LogManager:
         self.broker_epoch = epochs.pop() if all_work and len(epochs) == 1 else -1
 
     def start(self) -> None:
-        """Open the log directories and load what is in them.
+        """Open the log directories and load their logs.
 
         Raises:
             DirectoryInUse: another process has one of the directories.
@@ -198,7 +199,7 @@ class LogManager:
             directory.unlock(self.storage.file_system)
 
     def tick(self) -> int:
-        """Do what is due; milliseconds until the next call."""
+        """Do what is due; return the milliseconds until the next call."""
         wait_ms = self._chores.tick()
         return wait_ms if self.cleaner is None else min(wait_ms, self.cleaner.tick())
 
@@ -224,14 +225,14 @@ class LogManager:
     ) -> PartitionLog:
         """Return the log of a partition; create it if it does not exist.
 
-        `is_new`: the partition has just been created, so that it cannot lie in a directory that
-        is offline. `directory_id` names the directory that it is assigned to.
+        `is_new`: the partition has just been created, so it cannot be in an offline directory.
+        `directory_id` names the directory that it is assigned to.
 
         Raises:
-            InconsistentTopicId: there is a log of another topic of that name.
+            InconsistentTopicId: the directory has a log of another topic with the same name.
             LogDamaged: the log exists, but its end cannot be determined.
             DiskFull: nothing was created.
-            LogDirectoryOffline: a disk failed, or the log may be on one that has.
+            LogDirectoryOffline: a disk failed, or the log may be on a failed disk.
         """
         if partition in self._damaged:
             raise LogDamaged(f"{partition} is damaged: {self._damaged[partition].problem}")
@@ -308,13 +309,13 @@ class LogManager:
         return True
 
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:
-        """A topic has these settings from now on."""
+        """Apply new settings of a topic to its logs."""
         for partition, log in self.logs.items():
             if partition.topic == topic:
                 log.update_config(config)
 
     def update_all_configs(self, config: BrokerConfig) -> None:
-        """Apply changed broker settings: those of producers, and the settings of every topic."""
+        """Apply changed broker settings: producer settings, and the defaults of every topic."""
         self.storage.update_settings(
             config.producer_id_expiration_ms, config.transaction_partition_verification_enable
         )
@@ -327,7 +328,7 @@ class LogManager:
     def when_flushed(self, log: PartitionLog, offset: int, flushed: Flushed) -> None:
         """Call `flushed` on this thread once all records below `offset` survive a crash.
 
-        One flush serves all that wait for logs of the same directory.
+        One flush serves all waiting appends to logs of the same directory.
         """
         group = self._group_commits.get(log.directory.path)
         if group is None:
@@ -339,7 +340,7 @@ class LogManager:
 
     @property
     def online_directories(self) -> list[LogDirectory]:
-        """Those whose disk works."""
+        """Log directories whose disk works."""
         return [directory for directory in self.directories if not directory.is_offline]
 
     def logs_in(self, directory: LogDirectory) -> Collection[PartitionLog]:

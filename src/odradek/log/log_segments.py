@@ -30,9 +30,9 @@ class LogSegments:
         self.bases = [segment.base_offset for segment in segments]
         """Their base offsets."""
         self.active = segments[-1]
-        """The newest one, which appends go to."""
+        """The newest segment, which receives appends."""
         self.log_start_offset = log_start_offset
-        """The first offset that may be read; it may lie inside of a segment."""
+        """The first offset that may be read; it may be inside a segment."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -53,11 +53,11 @@ class LogSegments:
         return bisect_right(self.bases, offset) - 1
 
     def since(self, offset: int) -> Sequence[Segment]:
-        """The segments from the one that may hold the offset on."""
+        """The segment that may hold the offset, and all later ones."""
         return self._segments[max(0, self.floor(offset)) :]
 
     def base_after(self, number: int) -> int | None:
-        """Where the segment after that one begins; None if it is the active one."""
+        """Base offset of the next segment; None if this is the active one."""
         return self.bases[number + 1] if number + 1 < len(self.bases) else None
 
     def start_at(self, offset: int) -> None:
@@ -66,7 +66,7 @@ class LogSegments:
         self.active.forget_positions()
 
     def add(self, segment: Segment) -> None:
-        """Add a new active segment. It replaces an empty one of the same name and has its files."""
+        """Add a new active segment. It replaces an empty one of the same name, with its files."""
         if segment.base_offset == self.bases[-1]:
             assert self.active.size == 0
             self.active.close_file()
@@ -80,7 +80,7 @@ class LogSegments:
         self._directory.on_names_changed()
 
     def remove(self, segments: Sequence[Segment], delay_ms: int) -> None:
-        """Remove segments, in that order; at least one is left.
+        """Remove segments in the given order; at least one must remain.
 
         Raises:
             OSError: the device failed.
@@ -90,7 +90,7 @@ class LogSegments:
         self._retire(segments, delay_ms)
 
     def restart(self, successor: Callable[[], Segment], delay_ms: int) -> None:
-        """Remove all segments, newest first; `successor` creates the only one that is left.
+        """Remove all segments, newest first; `successor` creates the only remaining one.
 
         Raises:
             OSError: the device failed.
@@ -99,12 +99,11 @@ class LogSegments:
         self._set([successor()])
 
     def replace(self, old_bases: Sequence[int], size: int, delay_ms: int) -> Segment:
-        """The `.cleaned` files of the first of these segments take the place of all of them.
+        """Replace adjacent segments, none of them active, by the `.cleaned` files of the first.
 
-        `size` is that of the new segment. The old ones are neighbours, and none is active.
-
-        The order of the renames is the same as Apache Kafka's, and makes them one step: after a
-        crash the loader completes them, or takes them back as a whole.
+        `size` is that of the new segment. The order of the renames is the same as Apache Kafka's
+        and makes the replacement atomic: after a crash the loader either completes or undoes all of
+        it.
 
             .cleaned -> .swap         while one file is still `.cleaned`, the loader drops the new
             old -> .deleted           with all files `.swap`, it drops the old and completes
@@ -150,7 +149,7 @@ class LogSegments:
         self.active = segments[-1]
 
     def _retire(self, segments: Sequence[Segment], delay_ms: int) -> None:
-        """Rename the files of segments, and have them removed after the delay."""
+        """Rename the files of segments; they are removed after the delay."""
         paths: list[str] = []
         for segment in segments:
             segment.rename(names.DELETED)

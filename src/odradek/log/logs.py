@@ -1,4 +1,4 @@
-"""What housekeeping needs of `LogManager`."""
+"""The part of `LogManager` that periodic maintenance and the cleaner use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Logs(Protocol):
 
     @property
     def storage(self) -> Storage:
-        """What the logs share."""
+        """The resources that all logs share."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class Logs(Protocol):
 
     @property
     def online_directories(self) -> Sequence[LogDirectory]:
-        """Those whose disk works."""
+        """Log directories whose disk works."""
         ...
 
     def logs_in(self, directory: LogDirectory) -> Collection[PartitionLog]:

@@ -1,8 +1,8 @@
 """Names of files and directories, the same as in Apache Kafka.
 
 A partition's directory is `topic-partition`; one to be deleted `topic-partition.<32 hex>-delete`,
-one that the cluster does not know `...-stray`, one being moved `...-future`. In it, files are named
-by the first offset they may hold, in 20 digits, and their kind.
+one that the cluster does not know `...-stray`, one being moved `...-future`. In it, a file's name
+is the first offset that it may hold, in 20 digits, and its type.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def file_name(offset: int, kind: str) -> str:
 
 
 def offset_of(name: str) -> int | None:
-    """The offset that a file is named by; None for other files."""
+    """The offset in the name of a file; None for other files."""
     digits = name.partition(".")[0]
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
 
@@ -63,7 +63,7 @@ def offset_of(name: str) -> int | None:
 def parse_directory(name: str) -> tuple[TopicPartition, str] | None:
     """Return the partition of a directory, and its suffix (`-delete`, ... or empty).
 
-    None: not the directory of a partition.
+    None if it is not the directory of a partition.
     """
     found = _DIRECTORY.fullmatch(name)
     if found is None:

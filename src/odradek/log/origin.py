@@ -9,10 +9,10 @@ class AppendOrigin(Enum):
     """Decides how much of a payload is checked (`AppendOrigin` in Apache Kafka)."""
 
     CLIENT = auto()
-    """A producer: everything is checked."""
+    """A producer: every check is made."""
     COORDINATOR = auto()
     """A coordinator of this broker: its batches are valid; producers' epochs are checked."""
     REPLICATION = auto()
-    """The leader, whose batches are appended unchanged."""
+    """The leader: its batches are appended unchanged."""
     RAFT_LEADER = auto()
     """The metadata log of this controller: offsets and epochs are in the batches already."""

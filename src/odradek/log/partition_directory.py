@@ -1,4 +1,4 @@
-"""The directory of one partition: its paths, and the handling of disk failures.
+"""The directory of one partition: its paths and the handling of disk failures.
 
 All parts of a log share one `PartitionDirectory`. It tracks whether its names must be synced: code
 that creates, renames or removes a file in it calls `on_names_changed`, and the next flush syncs the
@@ -20,7 +20,7 @@ logger = logging.getLogger("odradek.log")
 
 
 class PartitionDirectory:
-    """See the module. `path` lies in `log_directory`, which is one of `log.dirs`."""
+    """See the module. `path` is inside `log_directory`, which is one of `log.dirs`."""
 
     __slots__ = (
         "_is_created",
@@ -57,24 +57,24 @@ class PartitionDirectory:
         return f"{self.path}/{name}"
 
     def on_created(self) -> None:
-        """The directory was made: neither its name nor those in it are synced."""
+        """The directory was created: neither its name nor the names in it are synced."""
         self._is_created = self._is_synced = False
 
     def on_names_changed(self) -> None:
-        """A file was made, renamed or removed."""
+        """A file was created, renamed or removed."""
         self._is_synced = False
 
     def on_deleted(self) -> None:
-        """The directory is being renamed, and then removed."""
+        """The directory is being renamed, and will be removed."""
         self.is_deleted = True
 
     @property
     def is_synced(self) -> bool:
-        """Whether all names survive a crash, as far as flushes have begun."""
+        """Whether all names are synced, or will be by flushes that have begun."""
         return self._is_created and self._is_synced
 
     def take_unsynced(self) -> Sequence[str]:
-        """The directories to be synced by a flush that begins now; they count as synced then."""
+        """Return the directories that a flush must sync, and count them as synced."""
         paths = []
         if not self._is_synced:
             self._is_synced = True
@@ -85,7 +85,7 @@ class PartitionDirectory:
         return paths
 
     def put_back_unsynced(self, paths: Sequence[str]) -> None:
-        """A flush may not have synced these: the next one does."""
+        """Return directories that a flush may not have synced to the next flush."""
         self._is_synced = self._is_synced and self.path not in paths
         self._is_created = self._is_created and parent_of(self.path) not in paths
 

@@ -124,7 +124,7 @@ class PartitionLog:
         self.flush_state.set_interval(config.flush_messages)
 
     def set_topic_id(self, topic_id: bytes) -> None:
-        """The topic id of the log's directory was written."""
+        """Set the topic id, which was written to the log's directory."""
         self.topic_id = topic_id
         self.partition_directory.on_names_changed()
 
@@ -153,7 +153,7 @@ class PartitionLog:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
     ) -> int:
-        """A guard for the first batch of a transaction (KIP-890); 0 if it needs none.
+        """Return a guard for the first batch of a transaction (KIP-890); 0 if it needs none.
 
         Raises:
             RecordsRefused: INVALID_PRODUCER_EPOCH.
@@ -174,13 +174,14 @@ class PartitionLog:
         with_aborted: bool = False,
         files: FileSystem | None = None,
     ) -> FetchData | None:
-        """Batches from the one that holds `offset` on, below offset `limit`.
+        """Read batches, starting with the one that contains `offset`, below offset `limit`.
 
-        `limit` is the high watermark, the last stable offset or the log end offset. At most
-        `max_bytes`, where the last batch may be cut. With `whole_first` the first batch is complete
-        even if it is larger; without it the result is empty then. None:
+        `limit` is the high watermark, the last stable offset or the log end offset. The result has
+        at most `max_bytes`; the last batch may be incomplete.
 
-        there is nothing to send. A search reads with `files`, which may be `Storage.non_blocking`.
+        With `whole_first` the first batch is complete even if it is larger; without it the result
+        is then empty. Returns None if there is nothing to send. Searches read with `files`, which
+        may be `Storage.non_blocking`.
 
         Raises:
             OffsetOutOfRange: `offset` is before the log's start or after its end.
@@ -240,7 +241,7 @@ class PartitionLog:
             raise self.partition_directory.unreadable(error) from error
 
     def aborted_transactions(self, offset: int, upper: int) -> list[AbortedTransaction]:
-        """Aborted transactions that have records at `offset` or after it, and begin below `upper`.
+        """Aborted transactions with records at or above `offset` that begin below `upper`.
 
         Raises:
             LogDamaged: an index is damaged.
@@ -261,8 +262,8 @@ class PartitionLog:
         meanings.
 
         -1 latest, -2 earliest, -3 the record with the largest timestamp, -4 earliest local, -5
-        latest in tiered storage, -6 earliest that tiered storage lacks. None: no such record. A
-        search reads with `files`.
+        latest in tiered storage, -6 earliest that tiered storage lacks. None: no such record.
+        Searches read with `files`.
 
         Raises:
             LogDamaged: a batch that must be read is damaged.
@@ -297,9 +298,9 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """All in-sync replicas have the log up to this offset; consumers read no further.
+        """All in-sync replicas have the log up to this offset; consumers cannot read beyond it.
 
-        The partition's replica decides it; it is kept between the log's start and its end.
+        The partition sets it; it stays between the log start offset and the log end offset.
         """
         return self._high_watermark
 
@@ -344,11 +345,11 @@ class PartitionLog:
         return self.leader_epochs.latest
 
     def on_leader_epoch(self, epoch: int) -> None:
-        """This replica leads from now on: the epoch begins at the log's end."""
+        """This replica became the leader: the epoch begins at the log end offset."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch here that is not above `epoch`, and where it ends; (-1, -1) if none."""
+        """The largest known epoch not above `epoch`, and its end offset; (-1, -1) if none."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
@@ -362,7 +363,7 @@ class PartitionLog:
         return self.segments.active
 
     def active_producers(self) -> Sequence[ProducerDescription]:
-        """The producers for DescribeProducers."""
+        """The active producers, for DescribeProducers."""
         return self.producers.active_producers()
 
     # -- the beginning of the log ---------------------------------------------------------------
@@ -403,7 +404,7 @@ class PartitionLog:
         """
         self.partition_directory.check_online()
         if self.cleaning.is_under_way:
-            return 0  # the next round finds them
+            return 0  # the next round deletes the segments
         segments, config = self.segments, self.config
         now_ms = self.storage.clock.now_ms()
         mark, end = self._high_watermark, self.log_end_offset
@@ -438,7 +439,7 @@ class PartitionLog:
         return len(segments)
 
     def replace_segments(self, old_bases: Sequence[int], size: int) -> None:
-        """Replace these segments by a cleaned one of that size; see `LogSegments.replace`.
+        """Replace segments by a cleaned one of `size` bytes; see `LogSegments.replace`.
 
         Raises:
             OSError: the device failed.
@@ -455,15 +456,15 @@ class PartitionLog:
     # -- the end of the log ---------------------------------------------------------------------
 
     def truncate_to(self, offset: int, truncated: Truncated = _nobody_waits) -> bool:
-        """Truncate the log to end at `offset` or before; return False if it did already.
+        """Truncate the log to end at or below `offset`; return False if it did already.
 
-        The dropped records cannot be read any more immediately. The files are cut and synced in the
-        background; then `truncated` is called, on the loop's thread. An append before that waits
-        for it.
+        The dropped records cannot be read from now on. The files are truncated and synced in the
+        background; then `truncated` is called on the loop's thread. An append before that waits for
+        it.
 
         Raises:
             LogDamaged: the batches around the offset cannot be read.
-            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+            DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         self.partition_directory.check_online()
         assert offset >= 0
@@ -497,7 +498,7 @@ class PartitionLog:
         """Drop all records; the next one gets `offset`. For `truncated` see `truncate_to`.
 
         Raises:
-            DiskFull, LogDirectoryOffline: the disk is full, or failed, now or before.
+            DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         self.partition_directory.check_online()
         logger.info(
@@ -522,7 +523,7 @@ class PartitionLog:
 
     @property
     def directory(self) -> LogDirectory:
-        """The log directory (one of `log.dirs`) that the partition's directory lies in."""
+        """The log directory (one of `log.dirs`) that contains the partition's directory."""
         return self.partition_directory.log_directory
 
     @property
@@ -537,13 +538,13 @@ class PartitionLog:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the log is being deleted; its directory has another name then."""
+        """Whether the log is being deleted; if so, its directory was renamed."""
         return self.partition_directory.is_deleted
 
     def flush_work(self) -> FlushWork | None:
         """Return the work that makes all current records survive a crash; None if they do already.
 
-        Call `run` of it in any thread, then `complete` or `failed` on the loop's.
+        Call its `run` in any thread, then `complete` or `failed` on the loop's.
 
         Raises:
             DiskFull, LogDirectoryOffline: too many files are open, or the disk failed.
@@ -551,7 +552,7 @@ class PartitionLog:
         return self.flush_state.flush_work(self.log_end_offset)
 
     def last_flush_work(self) -> FlushWork | None:
-        """The same for a log that will be closed; writes data that is only in memory.
+        """Return the last flush of a log that will be closed; write data that is only in memory.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -580,13 +581,13 @@ class PartitionLog:
         self.segments.close_files()
 
     def go_offline(self) -> None:
-        """The log directory has failed: serve nothing any more."""
+        """The log directory has failed: reject all further calls."""
         self._appender.append_nothing_in_place()
         self.segments.active.forget_positions()
         self.segments.close_files()
 
     def on_deleted(self) -> None:
-        """The log is being deleted: serve nothing any more."""
+        """The log is being deleted: reject all further calls."""
         self.partition_directory.on_deleted()
         self.go_offline()
 

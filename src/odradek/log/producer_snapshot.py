@@ -1,12 +1,12 @@
-"""The `.snapshot` files: the producers' state as it was at an offset, the file's name.
+"""The `.snapshot` files: the producers' state at an offset, which is the file's name.
 
     version int16 (1) | CRC-32C of what follows uint32 | count int32, then each:
     producer id int64 | epoch int16 | last sequence int32 | last offset int64
     | offset delta of the last batch int32 | last timestamp int64 | coordinator epoch int32
     | first offset of the open transaction int64 (-1: none)
 
-Only the newest batch of a producer is kept, so a duplicate of an older one is out of order after
-a restart (as with Apache Kafka).
+Only the newest batch of a producer is kept, so after a restart a duplicate of an older batch is
+rejected as out of order (as in Apache Kafka).
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def read_snapshot(path: str, data: bytes) -> list[ProducerStateEntry]:
     """The producers of a snapshot.
 
     Raises:
-        DamagedFile: not a whole snapshot.
+        DamagedFile: the file is not a complete snapshot.
     """
     if len(data) < _HEADER.size + _COUNT.size:
-        raise DamagedFile(f"{path} has {len(data)} bytes: no snapshot of producers")
+        raise DamagedFile(f"{path} has {len(data)} bytes: not a producer snapshot")
     version, crc = _HEADER.unpack_from(data)
     if version != _VERSION:
         raise DamagedFile(f"{path} has version {version}, not {_VERSION}")

@@ -1,17 +1,17 @@
-"""What a log knows of the producers that number their batches, in memory.
+"""The in-memory state of idempotent and transactional producers in one log.
 
-Of each producer id: its epoch, its last five batches, and the first offset of its open
-transaction. From these follow the checks of an append: a batch that was appended before is a
-duplicate and answered with its old offsets; one that does not continue the sequence is out of
-order; one of an older epoch is fenced.
+For each producer id it has the epoch, the last five batches, and the first offset of the open
+transaction. An append is checked against it: a batch that was appended before is a duplicate, and
+the response has its first offsets; a batch that does not continue the sequence is out of order; a
+batch of an older epoch is fenced.
 
 Transactions:
 
-- `ongoing`: begun, without a marker yet.
-- `unreplicated`: ended by a marker that is not below the high watermark yet.
+- `ongoing`: begun, and without a marker.
+- `unreplicated`: ended by a marker that is not yet below the high watermark.
 
-The smallest first offset of both is the first unstable offset; the last stable offset is it or the
-high watermark, whichever is lower.
+The smallest first offset of both groups is the first unstable offset. The last stable offset is the
+lower one of the first unstable offset and the high watermark.
 
 `ProducerAppendInfo` collects what a batch will change; `ProducerState.update` applies it once the
 batch has been written.
@@ -41,7 +41,7 @@ EPOCH_MAX = 2**15 - 1
 
 
 class BatchMetadata(NamedTuple):
-    """One remembered batch of a producer."""
+    """One of the last batches of a producer."""
 
     last_sequence: int
     last_offset: int
@@ -55,17 +55,17 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """The sequence of its first record."""
+        """The sequence number of its first record."""
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
 
 
 _new_batch: Callable[[type[BatchMetadata], tuple[int, int, int, int]], BatchMetadata]
 _new_batch = tuple.__new__
-"""`BatchMetadata(...)` in half the time."""
+"""Creates a `BatchMetadata` in half the time of a call of the class."""
 
 
 class ProducerStateEntry:
-    """What is known of one producer id."""
+    """The state of one producer id."""
 
     __slots__ = (
         "batches",
@@ -89,16 +89,16 @@ class ProducerStateEntry:
         self.producer_id = producer_id
         self.epoch = epoch
         self.batches: list[BatchMetadata] = []
-        """The last `BATCHES_KEPT` of this epoch, oldest first."""
+        """The last `BATCHES_KEPT` batches of this epoch, oldest first."""
         self.next_sequence = NONE
-        """That a batch of this epoch has to begin with; -1 while there is no batch."""
+        """The sequence number that the next batch of this epoch must have; -1 without a batch."""
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.transaction_first_offset = transaction_first_offset
-        """Where the open transaction begins; -1 if none is open."""
+        """First offset of the open transaction; -1 if none is open."""
 
     def copy(self) -> ProducerStateEntry:
-        """Another entry with the same content."""
+        """Return a copy."""
         other = ProducerStateEntry(
             self.producer_id,
             self.epoch,
@@ -111,7 +111,7 @@ class ProducerStateEntry:
         return other
 
     def set_epoch(self, epoch: int) -> None:
-        """A new epoch begins without batches."""
+        """Begin a new epoch, without batches."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches = []
@@ -120,7 +120,7 @@ class ProducerStateEntry:
     def add_batch(
         self, epoch: int, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int
     ) -> None:
-        """A batch was appended."""
+        """Record an appended batch."""
         if epoch != self.epoch:
             self.set_epoch(epoch)
         batches = self.batches
@@ -137,7 +137,7 @@ class ProducerStateEntry:
         self.transaction_first_offset = offset
 
     def end_transaction(self, epoch: int, coordinator_epoch: int, timestamp: int) -> int:
-        """A marker was appended; where the transaction began, -1 if none was open."""
+        """Record a marker; return the first offset of its transaction, -1 if none was open."""
         self.set_epoch(epoch)
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp
@@ -146,7 +146,7 @@ class ProducerStateEntry:
         return first_offset
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The remembered batch with the same epoch and sequences."""
+        """Return the stored batch with the same epoch and sequence numbers."""
         if batch.producer_epoch != self.epoch:
             return None
         first, last = batch.base_sequence, batch.last_sequence
@@ -166,7 +166,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class Verification:
-    """A transaction's first batch waits for the coordinator to confirm it (KIP-890)."""
+    """The first batch of a transaction waits until the coordinator confirms it (KIP-890)."""
 
     __slots__ = ("created_ms", "epoch", "guard", "lowest_sequence", "supports_epoch_bump")
 
@@ -180,7 +180,7 @@ class Verification:
         self.supports_epoch_bump = supports_epoch_bump
 
     def saw(self, sequence: int, epoch: int) -> None:
-        """Another batch of the producer came while it waits."""
+        """Record another batch of the producer that arrived in the meantime."""
         if epoch == self.epoch:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
         elif epoch > self.epoch:
@@ -189,9 +189,10 @@ class Verification:
 
 
 class ProducerAppendInfo:
-    """What one batch does to its producer, once it has been written.
+    """The changes that one batch makes to its producer, applied after the batch was written.
 
-    `known` is the producer's entry, or None; `verification` is what its transaction waits for.
+    `known` is the producer's entry, or None; `verification` is the pending verification of its
+    transaction.
     """
 
     __slots__ = (
@@ -212,22 +213,23 @@ class ProducerAppendInfo:
         transaction_version: int = 0,
     ) -> None:
         self.entry = ProducerStateEntry(producer_id) if known is None else known.copy()
-        """The producer as it is after the batch."""
+        """The state of the producer after the batch."""
         self.started_at = NONE
-        """Where the transaction begins that the batch begins; -1 if it begins none."""
+        """First offset of the transaction that the batch begins; -1 if it begins none."""
         self.is_verified = False
-        """The transaction waits for the coordinator no longer."""
+        """Whether the batch ends the wait for the coordinator."""
         self._verification = verification
         self._origin = origin
         self._transaction_version = transaction_version
 
     def add(self, batch: RecordBatch, first_offset: int) -> CompletedTransaction | None:
-        """A batch that will begin at `first_offset`; what it ends, if it is a marker.
+        """Check a batch that will begin at `first_offset`; return the transaction that it ends, if
+        any.
 
         Raises:
             RecordsRefused: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
                 INVALID_TXN_STATE or TRANSACTION_COORDINATOR_FENCED.
-            InvalidRecords: a control batch that holds something else.
+            InvalidRecords: a control batch contains something other than a marker.
         """
         entry = self.entry
         if batch.is_transactional:
@@ -277,7 +279,7 @@ class ProducerAppendInfo:
             and epoch == current
             and (entry.transaction_first_offset < 0 or epoch == EPOCH_MAX)
         ):
-            return  # the marker of an ended transaction, sent again
+            return  # a repeated marker of an ended transaction
         if self._origin is not AppendOrigin.REPLICATION:
             raise fenced(entry.producer_id, epoch, current)
 
@@ -297,7 +299,7 @@ class ProducerAppendInfo:
         ):
             expected = 0
         elif batch.producer_epoch != entry.epoch:
-            # Without any known epoch the state was lost, or expired: any sequence begins it anew.
+            # Without a known epoch the state is new, lost or expired: accept any sequence number.
             if first != 0 and entry.epoch != NONE:
                 expected = "0 in a new epoch"
         elif first != add_to_sequence(
@@ -328,12 +330,12 @@ class ProducerAppendInfo:
             batch.producer_epoch, marker.coordinator_epoch, batch.max_timestamp
         )
         if first_offset < 0:
-            return None  # nothing was written here: the last stable offset does not care
+            return None  # the producer has no batches here
         return CompletedTransaction(entry.producer_id, first_offset, offset, not marker.committed)
 
 
 def fenced(producer_id: int, epoch: int, current: int) -> RecordsRefused:
-    """What to raise for a producer whose epoch is not the current one any more."""
+    """The error for a producer whose epoch is no longer the current one."""
     return RecordsRefused(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"producer {producer_id} has epoch {epoch}; {current} was seen",
@@ -355,16 +357,16 @@ class ProducerState:
     def __init__(self) -> None:
         self.entries: dict[int, ProducerStateEntry] = {}
         self.ongoing: dict[int, int] = {}
-        """First offset of an open transaction -> producer id."""
+        """First offset of each open transaction -> producer id."""
         self.unreplicated: dict[int, int] = {}
-        """First offset of an ended transaction -> offset of its marker."""
+        """First offset of each ended, unreplicated transaction -> offset of its marker."""
         self.verifications: dict[int, Verification] = {}
         self.first_unstable_offset = NONE
-        """Where the first transaction begins that is open or not replicated; -1 if there is none."""
+        """Lowest first offset of all transactions that are open or not replicated; -1 if none."""
         self._last_guard = 0
 
     def clear(self) -> None:
-        """No producer is known."""
+        """Remove all producers."""
         self.entries.clear()
         self.ongoing.clear()
         self.unreplicated.clear()
@@ -376,10 +378,11 @@ class ProducerState:
     def continued(
         self, producer_id: int, epoch: int, sequence: int, is_transactional: int, guard: int
     ) -> ProducerStateEntry | None:
-        """The producer whose next batch this is without doubt; else `prepare` checks the batch.
+        """Return the producer if the batch certainly continues it; otherwise `prepare` must check
+        the batch.
 
-        That is the next sequence number, in the open transaction if there is one, or the first
-        batch of a transaction, with the guard of its verification.
+        The batch must have the next sequence number, and be part of the open transaction if there
+        is one, or the first of a transaction with its verification guard.
         """
         entry = self.entries.get(producer_id)
         if entry is None or sequence < 0:
@@ -401,9 +404,10 @@ class ProducerState:
     def plain_entry(
         self, producer_id: int, epoch: int, sequence: int, attributes: int
     ) -> ProducerStateEntry | None:
-        """The producer of a replicated batch that begins and ends no transaction, if it is known.
+        """Return the known producer of a replicated batch that neither begins nor ends a
+        transaction.
 
-        Such a batch is only added to it (`ProducerStateEntry.add_batch`).
+        Such a batch is only added to the producer (`ProducerStateEntry.add_batch`).
         """
         entry = self.entries.get(producer_id)
         if (
@@ -419,7 +423,7 @@ class ProducerState:
     def prepare(
         self, producer_id: int, origin: AppendOrigin, transaction_version: int = 0
     ) -> ProducerAppendInfo:
-        """What a batch of the producer will change; `update` with it once it has been written."""
+        """Return the changes that a batch makes; pass them to `update` after the write."""
         return ProducerAppendInfo(
             producer_id,
             self.entries.get(producer_id),
@@ -429,7 +433,7 @@ class ProducerState:
         )
 
     def update(self, info: ProducerAppendInfo, completed: CompletedTransaction | None) -> None:
-        """The batch was written, and has completed a transaction perhaps."""
+        """Apply the changes of a written batch and the transaction that it completed, if any."""
         producer_id = info.entry.producer_id
         self.entries[producer_id] = info.entry
         if info.is_verified:
@@ -440,7 +444,7 @@ class ProducerState:
             self.complete(completed)
 
     def begin_transaction(self, entry: ProducerStateEntry, offset: int) -> None:
-        """The first batch of a transaction was appended at `offset`, which was verified."""
+        """Record that the first, verified batch of a transaction was appended at `offset`."""
         entry.begin_transaction(offset)
         del self.verifications[entry.producer_id]
         self._begin(offset, entry.producer_id)
@@ -451,12 +455,12 @@ class ProducerState:
             self.first_unstable_offset = offset
 
     def complete(self, completed: CompletedTransaction) -> None:
-        """The transaction has its marker."""
+        """Record that the marker of a transaction was appended."""
         del self.ongoing[completed.first_offset]
         self.unreplicated[completed.first_offset] = completed.last_offset
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Markers below it are replicated."""
+        """Forget ended transactions whose marker is below the high watermark."""
         replicated = [
             first for first, marker in self.unreplicated.items() if marker < high_watermark
         ]
@@ -469,7 +473,7 @@ class ProducerState:
         self.first_unstable_offset = min((*self.ongoing, *self.unreplicated), default=NONE)
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """What the last stable offset will be once this transaction has ended."""
+        """Return the last stable offset after the end of this transaction."""
         others = (
             first
             for first, producer_id in self.ongoing.items()
@@ -485,7 +489,7 @@ class ProducerState:
     def start_verification(
         self, now_ms: int, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
     ) -> int:
-        """A guard that the first batch of a transaction has to carry (KIP-890); 0 if it needs none.
+        """Return the guard for the first batch of a transaction (KIP-890); 0 if it needs none.
 
         Raises:
             RecordsRefused: INVALID_PRODUCER_EPOCH.
@@ -505,10 +509,10 @@ class ProducerState:
         verification.saw(sequence, epoch)
         return verification.guard
 
-    # -- life of entries ------------------------------------------------------------------------
+    # -- entries ------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers without an open transaction that have been idle that long."""
+        """Remove producers without an open transaction that have been idle for this long."""
         idle = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -525,7 +529,7 @@ class ProducerState:
             del self.verifications[producer_id]
 
     def active_producers(self) -> list[ProducerDescription]:
-        """What DescribeProducers answers."""
+        """The producers for a DescribeProducers response."""
         return [
             ProducerDescription(
                 entry.producer_id,
@@ -539,7 +543,7 @@ class ProducerState:
         ]
 
     def add_entry(self, entry: ProducerStateEntry) -> None:
-        """A producer from a snapshot."""
+        """Add a producer from a snapshot."""
         self.entries[entry.producer_id] = entry
         if entry.transaction_first_offset >= 0:
             self.ongoing[entry.transaction_first_offset] = entry.producer_id
@@ -548,10 +552,10 @@ class ProducerState:
     def replay(self, batch: RecordBatch) -> tuple[CompletedTransaction, int] | None:
         """Apply the next batch of the log, which was checked when it was appended.
 
-        If it ends a transaction: that, and the last stable offset after it.
+        If it ends a transaction, return the transaction and the last stable offset after it.
 
         Raises:
-            InvalidRecords: a control batch that holds something else.
+            InvalidRecords: a control batch contains something other than a marker.
         """
         info = self.prepare(batch.producer_id, AppendOrigin.REPLICATION)
         completed = info.add(batch, batch.base_offset)

@@ -1,7 +1,8 @@
 """The producers of one log, and their snapshots on disk (`ProducerStateManager` in Apache Kafka).
 
-The state is written to `.snapshot` files: when the log rolls, and when it is closed. After a start,
-or after the log was truncated, it is made from the newest snapshot below and the batches behind it.
+The state is written to a `.snapshot` file when the log rolls and when it is closed. When the log is
+loaded or truncated, the state is rebuilt from the newest snapshot that is not above the log end
+offset and the batches after it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ logger = logging.getLogger("odradek.log")
 
 
 class ProducerStateManager(ProducerState):
-    """See the module. `snapshots` are the offsets of those on disk, ascending."""
+    """See the module. `snapshots` are the offsets of the snapshots on disk, ascending."""
 
     __slots__ = ("_directory", "snapshot_offset", "snapshots")
 
@@ -33,16 +34,16 @@ class ProducerStateManager(ProducerState):
         self._directory = directory
         self.snapshots = snapshots
         self.snapshot_offset = offset
-        """The state as of this offset is on disk, or it is empty."""
+        """The state at this offset is on disk, or is empty."""
 
     # -- snapshots ------------------------------------------------------------------------------
 
     def snapshot_path(self, offset: int) -> str:
-        """The file of the snapshot at an offset."""
+        """The path of the snapshot at an offset."""
         return self._directory.file(names.file_name(offset, names.PRODUCER_SNAPSHOT))
 
     def take_snapshot(self, offset: int) -> None:
-        """Write the producers as they are at `offset`, unless that was done before.
+        """Write a snapshot of the producers at `offset`, unless there is one.
 
         The file is synced when the log is flushed.
 
@@ -64,7 +65,7 @@ class ProducerStateManager(ProducerState):
         self._directory.on_names_changed()
 
     def remove_snapshots(self, offsets: Iterable[int], delay_ms: int) -> None:
-        """Remove the snapshots at these offsets, after the delay for files.
+        """Remove the snapshots at these offsets after `file.delete.delay.ms`.
 
         Raises:
             OSError: the device failed.
@@ -83,7 +84,7 @@ class ProducerStateManager(ProducerState):
         self._directory.on_names_changed()
 
     def drop_snapshots_above(self, offset: int) -> None:
-        """Remove the snapshots above an offset at once, while the log is loaded.
+        """Remove the snapshots above an offset immediately. Used while the log is loaded.
 
         Raises:
             OSError: the device failed.
@@ -95,14 +96,15 @@ class ProducerStateManager(ProducerState):
     # -- loading --------------------------------------------------------------------------------
 
     def restart_at(self, offset: int) -> None:
-        """No producer is known, as of an offset."""
+        """Remove all producers; the state is empty at an offset."""
         self.clear()
         self.snapshot_offset = offset
 
     def load_newest_snapshot(self, floor: int) -> int:
-        """Begin anew with the newest snapshot that can be read; its offset.
+        """Load the newest readable snapshot and return its offset.
 
-        Damaged ones are removed. Without any: no producers, as of `floor`, where the log starts.
+        Damaged snapshots are removed. Without a snapshot the state is empty at `floor`, the log
+        start offset.
 
         Raises:
             OSError: the device failed.
@@ -125,7 +127,7 @@ class ProducerStateManager(ProducerState):
         return floor
 
     def replay_segment(self, segment: Segment, start_offset: int, end_offset: int) -> None:
-        """Apply the batches of a segment from `start_offset` on, below `end_offset`.
+        """Apply the batches of a segment from `start_offset` to `end_offset` (exclusive).
 
         Raises:
             DamagedFile: a batch is damaged.
@@ -147,9 +149,9 @@ class ProducerStateManager(ProducerState):
     def truncate_and_reload(
         self, segments: Sequence[Segment], log_start_offset: int, log_end_offset: int, delay_ms: int
     ) -> None:
-        """The log ends at `log_end_offset` now: find again what the producers were there.
+        """Rebuild the state at `log_end_offset`, where the log was truncated.
 
-        `segments` are all of the log.
+        `segments` are all segments of the log.
 
         Raises:
             DamagedFile: a batch is damaged.

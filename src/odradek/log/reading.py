@@ -1,6 +1,7 @@
-"""Reads that search: all but those of the last batches, which `PartitionLog.read` serves itself.
+"""Reads that search the indexes.
 
-Everything here takes the file system that it reads with as its last argument; see `segment`.
+Reads of the last batches do not: `PartitionLog.read` serves them. Each function takes the file
+system to read with as its last argument; see `segment`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ def read(
     with_aborted: bool,
     files: FileSystem,
 ) -> FetchData | None:
-    """See `PartitionLog.read`; `end_offset` is where the log ends.
+    """See `PartitionLog.read`; `end_offset` is the log end offset.
 
     Raises:
-        ReadWouldBlock: as `files` does.
-        DamagedFile: there is something else than batches.
+        ReadWouldBlock: `files` would have had to wait for the device.
+        DamagedFile: the file contains something other than batches.
         OSError: the device failed.
     """
     for number in range(max(0, segments.floor(offset)), len(segments)):
@@ -36,7 +37,7 @@ def read(
             return None
         first = segment.locate(offset, files)
         if first is None:
-            continue  # compaction has removed what there was of it behind the offset
+            continue  # compaction has removed all records of the segment from the offset on
         end = _end_position(segments, number, limit, end_offset, files)
         if first.position >= end:
             return None
@@ -55,7 +56,7 @@ def read(
 def _end_position(
     segments: LogSegments, number: int, limit: int, end_offset: int, files: FileSystem
 ) -> int:
-    """Where in the segment the offset `limit` begins, or the segment's end."""
+    """Position of the offset `limit` in the segment, or the segment's end."""
     segment = segments[number]
     following = segments.base_after(number)
     if limit >= (end_offset if following is None else following):
@@ -75,7 +76,7 @@ def _upper_offset(
     end_offset: int,
     files: FileSystem,
 ) -> int:
-    """An offset that is not below those of the range."""
+    """Return an upper bound of the offsets in the range."""
     found = segments[number].offset_at(first.position + length, files)
     if found is not None:
         return found
@@ -86,13 +87,14 @@ def _upper_offset(
 def collect_aborted(
     segments: LogSegments, number: int, offset: int, upper: int, files: FileSystem
 ) -> list[AbortedTransaction]:
-    """Aborted transactions with records from `offset` on, which is in segment `number`.
+    """Return aborted transactions with records at or above `offset`, which is in segment `number`.
 
-    Markers come after what they abort, so the indexes from that segment on tell. Once an entry's
-    last stable offset has reached `upper`, no later marker can concern it.
+    A marker comes after the records that it aborts, so only the transaction indexes of that segment
+    and later ones matter. The search ends at an entry whose last stable offset has reached `upper`:
+    no later marker can abort a transaction below `upper`.
 
     Raises:
-        ReadWouldBlock: as `files` does.
+        ReadWouldBlock: `files` would have had to wait for the device.
         DamagedFile: an index is damaged.
         OSError: the device failed.
     """

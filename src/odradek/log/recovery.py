@@ -1,4 +1,4 @@
-"""Recovers a segment after a crash: cuts off a torn end and makes its indexes anew."""
+"""Recovers a segment after a crash: truncates an incomplete end and rebuilds the indexes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from odradek.records.errors import RecordsError
 from odradek.records.legacy import LegacyMessage
 
 _PIECE = 1 << 20
-"""Bytes read at a time; a batch that is larger is read alone."""
+"""Bytes per read; a larger batch is read by itself."""
 _MARKED = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _unpack_header = RECORD_BATCH_HEADER.unpack_from
 
@@ -43,7 +43,7 @@ logger = logging.getLogger("odradek.log")
 
 
 class Recovered(NamedTuple):
-    """What is left of a segment."""
+    """The result of recovering a segment."""
 
     next_offset: int
     cut_bytes: int
@@ -51,7 +51,8 @@ class Recovered(NamedTuple):
 
 _Valid = tuple[int, int, int, int, int, int, int, int, int]
 """Size, base offset, last offset, leader epoch, max timestamp, attributes, producer's id and epoch,
-first sequence of a batch. There are millions: a plain tuple is made in a third of the time."""
+first sequence of a batch. A plain tuple, because there are millions and a named tuple takes three
+times as long to create."""
 
 
 def recover_segment(
@@ -62,10 +63,10 @@ def recover_segment(
     index_interval_bytes: int,
     before_cut: Callable[[], None],
 ) -> Recovered:
-    """Go through all batches; keep those up to the first one that is not whole or not valid.
+    """Read all batches, and truncate at the first one that is incomplete or invalid.
 
-    `producers` is the state at the segment's start and is brought to its end; `leader_epochs`
-    learns of epochs that it did not know. `before_cut` is called before the file is shortened.
+    `producers` is the state at the segment's start and is advanced to its end; unknown epochs are
+    added to `leader_epochs`. `before_cut` is called before the file is truncated.
 
     Raises:
         OSError: the device failed.
@@ -83,7 +84,7 @@ def recover_segment(
     cut = file_size - walker.position
     if cut:
         logger.warning(
-            "%s: cut off %d bytes from byte %d on; the log goes on at offset %d",
+            "%s: truncated %d bytes from byte %d on; the log continues at offset %d",
             path,
             cut,
             walker.position,
@@ -91,17 +92,17 @@ def recover_segment(
         )
         before_cut()
         file_system.truncate(file.descriptor, walker.position)
-        # Else another crash could put what is appended next together with what was cut off.
+        # Otherwise another crash could combine the next appends with the truncated bytes.
         file_system.fdatasync(file.descriptor)
     segment.end_recovery(walker.position, walker.max_timestamp, walker.max_timestamp_offset)
     return Recovered(walker.next_offset, cut)
 
 
 def _out_of_order(walker: _Walker, batch: _Valid, leader_epoch: int) -> DamagedFile:
-    """What to say of a batch that does not follow from the one before it.
+    """Return the error for a batch that cannot follow the previous one, or an empty string.
 
-    Where a log was cut and went on, a crash may bring back batches from behind the cut, of the
-    same sizes and with valid checksums; but they are of an older leader epoch.
+    After a truncation and further appends, a crash may restore truncated batches of the same sizes
+    with valid checksums; they are recognised by their older leader epoch.
     """
     _, base, last, epoch, *_ = batch
     position, next_offset = walker.position, walker.next_offset
@@ -131,7 +132,7 @@ def _replay(segment: Segment, producers: ProducerStateManager, batch: RecordBatc
 
 
 class _Walker:
-    """Reads a file piece by piece and hands out its batches, checksums checked."""
+    """Reads a file in pieces and yields its batches after verifying their checksums."""
 
     __slots__ = (
         "_data",
@@ -163,19 +164,19 @@ class _Walker:
         self.max_timestamp = -1
         self.max_timestamp_offset = segment.base_offset
         self._data = memoryview(b"")
-        self._start = 0  # where `_data` begins in the file
+        self._start = 0  # file position of `_data`
         self.position = 0
-        """Of the batch that is read next, or was read last and not replayed yet."""
+        """Position of the next batch, or of the last one if it was read and not replayed."""
         self.next_offset = segment.base_offset
-        """After the last batch that was replayed."""
+        """The offset after the last replayed batch."""
 
     def replay_all(
         self, producers: ProducerStateManager, leader_epochs: LeaderEpochs, index_interval: int
     ) -> None:
-        """Learn from one batch after the other; `position` tells where the valid ones end.
+        """Replay one batch after the other; afterwards `position` is the end of the valid ones.
 
         Raises:
-            DamagedFile, RecordsError: a batch is damaged, or cannot follow the one before.
+            DamagedFile, RecordsError: a batch is damaged, or cannot follow the previous one.
             OSError: the device failed.
         """
         entries = producers.entries
@@ -199,7 +200,7 @@ class _Walker:
                     and entry.transaction_first_offset < 0
                     and not attributes & _MARKED
                     and first >= 0
-                ):  # as `ProducerStateManager.replay` would
+                ):  # the same as `ProducerStateManager.replay`
                     last_sequence = (first + last - base) & SEQUENCE_MAX
                     entry.add_batch(producer_epoch, last_sequence, last, last - base, timestamp)
                 else:
@@ -219,10 +220,10 @@ class _Walker:
             self.position += size
 
     def batches(self) -> Iterator[_Valid]:
-        """The batches from `position` on, up to the first that is not whole.
+        """Yield the batches from `position` on, up to the first incomplete one.
 
         Raises:
-            DamagedFile: there is none, or its checksum is wrong.
+            DamagedFile: there is no batch, or its checksum is wrong.
             OSError: the device failed.
         """
         end = self._end
@@ -265,11 +266,11 @@ class _Walker:
         return size, last, last, -1, message.max_timestamp, 0, -1, -1, -1
 
     def batch(self) -> RecordBatch:
-        """The batch that was handed out last."""
+        """The batch that was yielded last."""
         return RecordBatch(self._data[self.position - self._start :])
 
     def _have(self, size: int) -> int:
-        """Have that many bytes from `position` on in memory; where in `_data` they begin."""
+        """Ensure that `_data` has this many bytes from `position` on; return their index."""
         length = min(max(_PIECE, size), self._end - self.position)
         self._data = self._reader.read(self.position, length)
         self._start = self.position

@@ -1,4 +1,4 @@
-"""What a log returns."""
+"""Results of log operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.log.transaction_index import AbortedTransaction
 
 
 class AppendInfo:
-    """The offsets of a payload; if it `is_duplicate`, those that it got the first time."""
+    """The offsets of a payload; if `is_duplicate`, the offsets of its first append."""
 
     __slots__ = (
         "base_offset",
@@ -32,7 +32,7 @@ class AppendInfo:
         self.last_offset = last_offset
         self.log_start_offset = log_start_offset
         self.log_append_time_ms = log_append_time_ms
-        """-1 where records keep their own time."""
+        """-1 if records keep their own timestamps (CreateTime)."""
         self.is_duplicate = is_duplicate
 
     def __repr__(self) -> str:
@@ -40,19 +40,19 @@ class AppendInfo:
 
 
 class FetchData(NamedTuple):
-    """What a read gives: a range of a file, and what a consumer of committed records skips."""
+    """The result of a read: a file range, and the aborted transactions in it."""
 
     records: FileRange
     aborted_transactions: Sequence[AbortedTransaction] = ()
 
 
-# `FetchData(...)` in half the time, for the path of every fetch.
+# Creates a `FetchData` in half the time of a call of the class; every fetch needs one.
 new_fetch_data: Callable[[type[FetchData], tuple[FileRange, tuple[()]]], FetchData]
 new_fetch_data = tuple.__new__
 
 
 class TimestampOffset(NamedTuple):
-    """An answer of ListOffsets; -1 where something is unknown."""
+    """A result of ListOffsets; -1 for unknown fields."""
 
     timestamp: int
     offset: int
@@ -60,7 +60,7 @@ class TimestampOffset(NamedTuple):
 
 
 class ProducerDescription(NamedTuple):
-    """One producer in an answer of DescribeProducers."""
+    """One producer in a DescribeProducers response."""
 
     producer_id: int
     producer_epoch: int

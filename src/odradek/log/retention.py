@@ -1,8 +1,9 @@
-"""Which segments are to be deleted, from the oldest on.
+"""Decides which segments retention deletes, oldest first.
 
-Those below the log start offset, those that make the log larger than `retention.bytes`, and those
-whose newest record is older than `retention.ms`. Never at or above the high watermark, and never
-the last segment without a new one after it.
+These are segments below the log start offset, segments that make the log larger than
+`retention.bytes`, and segments whose newest record is older than `retention.ms`. Segments at or
+above the high watermark are never deleted. The last segment is deleted only after a new one was
+created.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from odradek.log.segment import Segment
 def below_log_start(
     segments: LogSegments, log_start_offset: int, high_watermark: int, end_offset: int
 ) -> list[Segment]:
-    """Segments that end before the log starts; never the last one."""
+    """Segments that end at or below the log start offset; never the last one."""
     found = _oldest_while(
         segments, high_watermark, end_offset, lambda _, end: end <= log_start_offset
     )
@@ -26,7 +27,7 @@ def below_log_start(
 def above_size(
     segments: LogSegments, retention_bytes: int, high_watermark: int, end_offset: int
 ) -> list[Segment]:
-    """Segments without which the log still has `retention_bytes`; negative: unlimited."""
+    """The oldest segments that exceed `retention_bytes`; none if it is negative."""
     if retention_bytes < 0:
         return []
     surplus = segments.size - retention_bytes
@@ -42,7 +43,7 @@ def above_size(
 def above_age(
     segments: LogSegments, retention_ms: int, now_ms: int, high_watermark: int, end_offset: int
 ) -> list[Segment]:
-    """Segments whose newest record is older than `retention_ms`; negative: unlimited.
+    """Segments whose newest record is older than `retention_ms`; none if it is negative.
 
     Raises:
         OSError: the device failed.
@@ -63,7 +64,7 @@ def _oldest_while(
     end_offset: int,
     goes: Callable[[Segment, int], bool],
 ) -> list[Segment]:
-    """The oldest segments for which `goes(segment, offset after it)` is true."""
+    """The oldest consecutive segments for which `goes(segment, offset after it)` is true."""
     found = []
     ends = [*segments.bases[1:], end_offset]
     for segment, end in zip(segments, ends, strict=True):

@@ -1,10 +1,11 @@
-"""When the active segment is followed by a new one (`LogSegment.shouldRoll` in Apache Kafka).
+"""Decides when a log rolls to a new segment (`LogSegment.shouldRoll` in Apache Kafka).
 
-A new segment begins when the next batch would make the active one larger than `segment.bytes`,
-when the batch is later than the segment's first one by more than `segment.ms` less a random part of
-`segment.jitter.ms` (by the records' timestamps; by the clock where they have none), when an index
-is full (`segment.index.bytes`), or when the batch's last offset is too far from the base offset for
-an index entry.
+A log rolls before a batch is appended if:
+- the batch would make the active segment larger than `segment.bytes`;
+- the batch is newer than the segment's first batch by more than `segment.ms` minus a random part of
+  `segment.jitter.ms` (by the records' timestamps, or by the clock if they have none);
+- an index is full (`segment.index.bytes`);
+- the batch's last offset is too far from the segment's base offset for an index entry.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from odradek.records.checksum import crc32c
 
 
 class RollPolicy:
-    """The limits of a segment that follow from the topic's settings. Immutable."""
+    """The limits of a segment, from the topic's settings. Immutable."""
 
     __slots__ = (
         "_jitter_max_ms",
@@ -37,9 +38,9 @@ class RollPolicy:
         self.preallocated_bytes = config.segment_bytes if config.preallocate else 0
 
     def age_max_ms(self, name: str) -> int:
-        """How much later than its first batch a segment of that name may take a batch.
+        """Maximum time from the first batch of the segment with this name to its last.
 
-        The jitter is the same for a segment whenever it is asked for.
+        The jitter depends only on the name, so every call returns the same value.
         """
         if self._jitter_max_ms <= 0:
             return self.segment_age_max_ms

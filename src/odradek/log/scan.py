@@ -1,4 +1,4 @@
-"""Goes through the headers of the batches in a `.log` file, reading it in pieces."""
+"""Iterates over the batch headers in a `.log` file, reading the file in pieces."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from odradek.records.errors import CorruptBatch
 from odradek.records.legacy import LegacyMessage
 
 _PIECE = 16_384
-"""Bytes read at a time; a batch that is larger is passed by without reading it."""
+"""Bytes per read; a larger batch is skipped without reading all of it."""
 _HEADER = Struct(">qiibIhiqq")
 _MIN = 17
 
 
 class BatchAt:
-    """A batch's place in a file, and what searches need of its header."""
+    """The position of a batch in a file, and the header fields that searches need."""
 
     __slots__ = ("base_offset", "last_offset", "leader_epoch", "max_timestamp", "position", "size")
 
@@ -53,15 +53,15 @@ class BatchAt:
 def scan_batches(
     file_system: FileSystem, file: OpenFile, position: int, end: int
 ) -> Iterator[BatchAt]:
-    """The batches from `position` to `end`, where the last one ends.
+    """Yield the batches from `position` to `end`, which is the end of the last one.
 
     Raises:
-        DamagedFile: a length or format that no batch has, or half a batch.
+        DamagedFile: a batch is incomplete, or has an invalid length or format.
         OSError: the device failed.
     """
     pread = file_system.pread
     data = b""
-    start = position  # where `data` begins in the file
+    start = position  # file position of `data`
     while end - position >= _MIN:
         inner = position - start
         if inner < 0 or inner + HEADER_SIZE > len(data):
@@ -78,10 +78,10 @@ def scan_batches(
 
 
 def read_header(file_system: FileSystem, file: OpenFile, position: int, end: int) -> BatchAt:
-    """The batch at `position`.
+    """Return the batch at `position`.
 
     Raises:
-        DamagedFile: a length or format that no batch has, or half a batch.
+        DamagedFile: a batch is incomplete, or has an invalid length or format.
         OSError: the device failed.
     """
     data = file_system.pread(file.descriptor, min(HEADER_SIZE, end - position), position)
@@ -119,10 +119,10 @@ def _legacy_at(data: bytes, inner: int, position: int, end: int) -> BatchAt:
 def read_batch(
     file_system: FileSystem, file: OpenFile, place: BatchAt
 ) -> RecordBatch | LegacyMessage:
-    """The whole batch.
+    """Return the complete batch.
 
     Raises:
-        DamagedFile: it is not there, or its checksum is wrong.
+        DamagedFile: there is no such batch, or its checksum is wrong.
         OSError: the device failed.
     """
     data = file_system.pread(file.descriptor, place.size, place.position)

@@ -1,14 +1,14 @@
-"""One segment of a log: a `.log` file of batches, its indexes, and what is known of them.
+"""One segment of a log: a `.log` file of batches and its indexes.
 
-A segment knows its size and opens its file when it is first used; the pool may close it again.
-Only the active (newest) segment grows, by `append` and `append_batches`. Its index entries point to
-batches about every `index.interval.bytes`; a search goes from the entry below the wanted offset or
-time through the headers of the batches behind it.
+A segment opens its file when it is first used; the pool may close it again. Only the active
+(newest) segment grows, by `append` and `append_batches`. Its indexes have an entry about every
+`index.interval.bytes`. A search starts at the index entry below the offset or timestamp and reads
+batch headers from there on.
 
-`positions` and `older_positions` hold where the last batches of the active segment begin, so that a
-consumer at the tail is served without a search.
+`positions` and `older_positions` have the positions of the last batches of the active segment, so
+that reads at the tail of the log need no search.
 
-Searches take the file system that they read with as their last argument: a non-blocking one raises
+Searches take the file system to read with as their last argument: a non-blocking one raises
 `ReadWouldBlock` instead of waiting for the device.
 """
 
@@ -39,15 +39,15 @@ logger = logging.getLogger("odradek.log")
 
 OFFSET_DELTA_MAX = 2**31 - 1
 UNKNOWN = -2
-"""Not read from the files yet."""
+"""The value was not yet read from the files."""
 _POSITIONS_MAX = 32
-"""Batches of which the position is kept: between this and twice as many."""
+"""The positions of at least this many, and at most twice as many, last batches are kept."""
 _NO_POSITIONS: dict[int, int] = {}
-"""Of segments that have not been opened. Never written to."""
+"""Positions of a segment that is not active. Never modified."""
 
 
 class AppendedBatch(NamedTuple):
-    """What `Segment.append_batches` has to know of one of several batches."""
+    """What `Segment.append_batches` needs to know about each batch."""
 
     size: int
     base_offset: int
@@ -56,14 +56,14 @@ class AppendedBatch(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """An open file that is to be cut."""
+    """An open file, and the length to truncate it to."""
 
     file: OpenFile
     length: int
 
 
 class Segment:
-    """See the module. Its fields are written here only."""
+    """See the module. Only this class writes its fields."""
 
     __slots__ = (
         "_index_interval_bytes",
@@ -107,39 +107,39 @@ class Segment:
         self.size = size
         """Bytes of the `.log` file that hold batches."""
         self.created_ms = storage.clock.now_ms() if created_ms is None else created_ms
-        """When it became the active segment; used where records have no timestamps."""
+        """When it became the active segment; used if records have no timestamps."""
         self.suffix = suffix
-        """`.deleted` when it is about to be removed."""
+        """`.deleted` if it will be removed, otherwise empty."""
         self.file: OpenFile | None = None
-        """The open `.log` file; the pool may take it away (`hold_file`)."""
+        """The open `.log` file; the pool may drop it (`hold_file`)."""
         self.is_file_used = False
-        """Whether the file was used since the pool asked last."""
+        """Whether the file was used since the pool last checked."""
         self.offset_index: OffsetIndex | None = None
         self.time_index: TimeIndex | None = None
         self.aborted: list[AbortedTransaction] | None = None if has_aborted else []
-        """The transaction index, once it was read."""
+        """The content of the transaction index; None if it was not read yet."""
         self.bytes_since_index = 0
         self.first_timestamp = UNKNOWN
-        """The max timestamp of the first batch: the segment's age counts from it."""
+        """The max timestamp of the first batch: the segment's age is measured from it."""
         self.max_timestamp = UNKNOWN
         self.max_timestamp_offset = base_offset
-        """The last offset of the first batch that has the max timestamp."""
+        """The last offset of the first batch with the max timestamp."""
         self.positions = self.older_positions = _NO_POSITIONS
-        """Where the last batches that were appended begin, by base offset."""
+        """Base offset -> position, for the batches that were appended last."""
         self._pwrite = storage.file_system.pwrite
         self._policy: RollPolicy | None = None
         self._index_interval_bytes = 0
         self.roll_timestamp = UNKNOWN
-        """A batch with a later timestamp may belong to a new segment: `should_roll` tells."""
+        """A batch with a later timestamp may belong to a new segment: `should_roll` decides."""
         self.last_offset_max = UNKNOWN
-        """A batch that ends at a higher offset belongs to a new segment; `UNKNOWN`: every batch
+        """A batch that ends at a higher offset belongs to a new segment; with `UNKNOWN` every batch
         does, because an index is full."""
 
     @classmethod
     def create(
         cls, storage: Storage, directory: str, base_offset: int, policy: RollPolicy
     ) -> Segment:
-        """Make the files of an empty active segment.
+        """Create the files of an empty active segment.
 
         Raises:
             OSError: the device failed.
@@ -157,14 +157,14 @@ class Segment:
     # -- appending ------------------------------------------------------------------------------
 
     def set_roll_policy(self, policy: RollPolicy) -> None:
-        """This is the active segment; from now on it goes by these limits."""
+        """Set the limits of this segment, which is the active one."""
         if self.positions is _NO_POSITIONS:
             self.forget_positions()
         self._policy = policy
         self._index_interval_bytes = policy.index_interval_bytes
         self.last_offset_max = self.base_offset + OFFSET_DELTA_MAX
         self._note_full_index(policy)
-        self.roll_timestamp = UNKNOWN  # every batch asks `should_roll`
+        self.roll_timestamp = UNKNOWN  # every append calls `should_roll`
         if self.first_timestamp >= 0:
             self.roll_timestamp = self.first_timestamp + policy.age_max_ms(self.path(names.LOG))
 
@@ -180,9 +180,9 @@ class Segment:
             self.load_max_timestamp()
             try:
                 self.load_first_timestamp()
-            except DamagedFile as damage:  # no reason to refuse new records
+            except DamagedFile as damage:  # a damaged segment is no reason to reject appends
                 logger.error("%s", damage)
-                self.first_timestamp = -1  # the segment's age counts from its creation
+                self.first_timestamp = -1  # the segment's age is measured from its creation
             self.set_roll_policy(policy)
         if last_offset > self.last_offset_max:
             return True
@@ -198,7 +198,7 @@ class Segment:
     def append(
         self, records: Buffer, size: int, base_offset: int, last_offset: int, max_timestamp: int
     ) -> None:
-        """Write one batch, which has its final offsets, to the end.
+        """Append one batch, which has its final offsets.
 
         Raises:
             OSError: the device is full, and nothing has changed; or it failed.
@@ -226,7 +226,7 @@ class Segment:
             self.bytes_since_index += size
 
     def append_batches(self, records: Buffer, size: int, batches: Sequence[AppendedBatch]) -> None:
-        """Write several batches, which follow one another in `records`, in one call.
+        """Append several batches, which are consecutive in `records`, in one write.
 
         Raises:
             OSError: the device is full, and nothing has changed; or it failed.
@@ -252,7 +252,7 @@ class Segment:
         self._note_positions(batches)
 
     def _note_positions(self, batches: Sequence[AppendedBatch]) -> None:
-        """Keep where the last of the appended batches begin."""
+        """Keep the positions of the last appended batches."""
         last = batches[-_POSITIONS_MAX:]
         position = self.size - sum(batch.size for batch in last)
         found = {}
@@ -266,13 +266,13 @@ class Segment:
             self.positions.update(found)
 
     def _on_first_batch(self, max_timestamp: int) -> None:
-        """The segment's age counts from its first batch."""
+        """Record the time from which the segment's age is measured."""
         self.first_timestamp = max_timestamp
         assert self._policy is not None
         self.set_roll_policy(self._policy)
 
     def _write_rest(self, file: OpenFile, records: Buffer, position: int) -> None:
-        """A write came back short: write all again, or take back what was written.
+        """Complete a short write: write everything again, or undo the write.
 
         Raises:
             OSError: the device is full and nothing was written, or the device failed.
@@ -283,16 +283,16 @@ class Segment:
         except OSError:
             try:
                 file_system.truncate(file.descriptor, position)
-            except OSError as error:  # half a batch stays behind, whatever the reason
-                raise OSError(errno.EIO, f"half a batch cannot be taken back: {error}") from error
+            except OSError as error:  # a part of the batch remains in the file
+                raise OSError(errno.EIO, f"a torn batch cannot be removed: {error}") from error
             raise
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
-        """A batch at `position` is far enough from the last one with an entry.
+        """Add index entries for the batch at `position`.
 
         Raises:
-            OSError: the device failed. Where it is only full, the entries stay in memory, and
-                are written with the next ones.
+            OSError: the device failed. If it is only full, the entries stay in memory and are
+                written with the next ones.
         """
         offsets, _ = self.indexes()
         offsets.append(last_offset - self.base_offset, position)
@@ -314,16 +314,16 @@ class Segment:
             self.last_offset_max = UNKNOWN
 
     def forget_positions(self) -> None:
-        """Reads of the last batches are to search like all others."""
+        """Forget the positions of the last batches: reads of them use the index."""
         self.positions = {}
         self.older_positions = _NO_POSITIONS
 
     def on_successor(self) -> None:
-        """This is the active segment no longer."""
+        """A newer segment is active now."""
         self.positions = self.older_positions = _NO_POSITIONS
 
     def seal(self) -> None:
-        """Another segment follows: write what is only in memory.
+        """The log has rolled: write the index entries that are only in memory.
 
         Raises:
             OSError: the device failed.
@@ -332,16 +332,16 @@ class Segment:
         if self._policy is not None and self._policy.preallocated_bytes:
             self.trim()
 
-    # -- cutting --------------------------------------------------------------------------------
+    # -- truncation --------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> list[Cut]:
-        """Forget the batch that holds `offset`, all after it, and what the indexes say of them.
+        """Forget the batch that contains `offset`, all later batches, and their index entries.
 
-        The files are cut later, as the result says; until then nothing may be appended.
+        Returns the files to truncate; nothing may be appended before that is done.
 
         Raises:
             OSError: the device failed.
-            DamagedFile: there is something else than batches.
+            DamagedFile: the file contains something other than batches.
         """
         file_system = self.storage.file_system
         at_offset = self.locate(offset)
@@ -381,7 +381,7 @@ class Segment:
         return OpenFile(file_system.open(self.path(kind), CREATE), file_system.close)
 
     def _find_max_timestamp(self) -> None:
-        """The largest timestamp that is left: the index's last, or one behind it."""
+        """Find the largest remaining timestamp in the time index and the batches after it."""
         self.max_timestamp = UNKNOWN
         self.load_max_timestamp()
         for batch in self.batches(self.position_before(self.max_timestamp_offset)):
@@ -392,7 +392,7 @@ class Segment:
     # -- recovery -------------------------------------------------------------------------------
 
     def begin_recovery(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Empty the indexes, on disk too: they are made anew.
+        """Clear the indexes, also on disk, so that recovery can rebuild them.
 
         Raises:
             OSError: the device failed.
@@ -409,7 +409,7 @@ class Segment:
         return offsets, times
 
     def end_recovery(self, size: int, max_timestamp: int, max_timestamp_offset: int) -> None:
-        """So many bytes hold valid batches, and this is their largest timestamp.
+        """Set the size of the valid batches and their largest timestamp.
 
         Raises:
             OSError: the device failed.
@@ -422,7 +422,7 @@ class Segment:
     # -- aborted transactions -------------------------------------------------------------------
 
     def note_aborted(self, entry: AbortedTransaction) -> None:
-        """Write an aborted transaction, whose marker is appended next, into the index.
+        """Write an aborted transaction, whose marker is appended next, to the transaction index.
 
         Raises:
             OSError: the device failed or is full.
@@ -432,13 +432,13 @@ class Segment:
             self.aborted.append(entry)
 
     def note_missing_aborted(self) -> None:
-        """There may be no transaction index; if so, it need not be looked for again."""
+        """Check whether there is a transaction index, so that reads need not check again."""
         path = self.path(names.TRANSACTION_INDEX)
         if self.storage.file_system.status(path) is None:
             self.aborted = []
 
     def take_back_aborted(self, entry: AbortedTransaction) -> None:
-        """The marker could not be appended.
+        """Remove the last entry of the transaction index: its marker could not be appended.
 
         Raises:
             OSError: the device failed.
@@ -463,7 +463,7 @@ class Segment:
         return self.storage.descriptors.open(self, self.path(names.LOG), CREATE)
 
     def opened(self) -> OpenFile:
-        """Its `.log` file, which stays open for a while.
+        """Its `.log` file, which stays open until the pool drops it.
 
         Raises:
             OSError: it cannot be opened.
@@ -472,7 +472,7 @@ class Segment:
         return self.file or self.open_file()
 
     def close_file(self) -> None:
-        """Close the `.log` file when nobody sends from it any more."""
+        """Close the `.log` file as soon as no `FileRange` uses it."""
         self.storage.descriptors.release(self)
 
     def hold_file(self, file: OpenFile | None) -> None:
@@ -486,7 +486,7 @@ class Segment:
         return was_used
 
     def write_indexes(self) -> None:
-        """Put index entries that are only in memory into the files, which exist afterwards.
+        """Write the index entries that are only in memory; the index files exist afterwards.
 
         Raises:
             OSError: the device failed.
@@ -497,7 +497,7 @@ class Segment:
         times.write(file_system, self.path(names.TIME_INDEX))
 
     def finish_indexes(self) -> None:
-        """Add the entry that closed segments have, the largest timestamp, and write all.
+        """Add the time index entry of the largest timestamp, and write both indexes.
 
         Raises:
             OSError: the device failed.
@@ -507,7 +507,7 @@ class Segment:
         self.write_indexes()
 
     def trim(self) -> None:
-        """Give back what was preallocated of the `.log` file and not used.
+        """Free the preallocated, unused space of the `.log` file.
 
         Raises:
             OSError: the device failed.
@@ -529,13 +529,13 @@ class Segment:
         self.suffix = suffix
 
     def status(self) -> FileStatus | None:
-        """What the file system says of the `.log` file."""
+        """The status of the `.log` file."""
         return self.storage.file_system.status(self.path(names.LOG))
 
     # -- indexes ------------------------------------------------------------------------------
 
     def indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Both sparse indexes, as far as they are known in their files or in memory."""
+        """Both sparse indexes."""
         if self.offset_index is None or self.time_index is None:
             self.offset_index = OffsetIndex(self._stored(names.OFFSET_INDEX, OffsetIndex))
             self.time_index = TimeIndex(self._stored(names.TIME_INDEX, TimeIndex))
@@ -546,11 +546,11 @@ class Segment:
         return 0 if status is None else status.size // index.ENTRY.size
 
     def forget_indexes(self) -> None:
-        """Let go of what is known of the indexes, which are as they are in their files."""
+        """Drop the cached state of the indexes, which are complete in their files."""
         self.offset_index = self.time_index = None
 
     def add_time_entry(self) -> None:
-        """Note the largest timestamp so far, if the time index does not have it."""
+        """Add the largest timestamp so far to the time index, unless it is there."""
         _, times = self.indexes()
         last = times.last(self.storage.file_system, self.path(names.TIME_INDEX))
         if self.max_timestamp > (-1 if last is None else last[0]):
@@ -567,7 +567,7 @@ class Segment:
         return self.max_timestamp
 
     def largest_timestamp(self, files: FileSystem | None = None) -> int:
-        """The largest timestamp, or, where no record has one, the time of the last change."""
+        """The largest timestamp; the file's modification time if no record has a timestamp."""
         if self.load_max_timestamp(files) >= 0:
             return self.max_timestamp
         status = self.status()
@@ -581,10 +581,10 @@ class Segment:
         return self.first_timestamp if self.size else -1
 
     def read_aborted(self, files: FileSystem | None = None) -> list[AbortedTransaction]:
-        """The transactions that were aborted here, by the order of their markers.
+        """The aborted transactions whose marker is in this segment, in the order of the markers.
 
         Raises:
-            DamagedFile: the index is not one of this segment.
+            DamagedFile: the index does not belong to this segment.
         """
         if self.aborted is None:
             path = self.path(names.TRANSACTION_INDEX)
@@ -594,10 +594,10 @@ class Segment:
     # -- searching ----------------------------------------------------------------------------
 
     def batches(self, position: int, files: FileSystem | None = None) -> Iterator[BatchAt]:
-        """The headers of the batches from a batch's position to the end of the segment.
+        """Yield the headers of the batches from a batch's position to the end of the segment.
 
         Raises:
-            DamagedFile: there is something else.
+            DamagedFile: the file contains something other than batches.
         """
         file = self.opened()
         try:
@@ -606,19 +606,19 @@ class Segment:
             raise DamagedFile(f"{self.path(names.LOG)}: {error}") from error
 
     def position_before(self, offset: int, files: FileSystem | None = None) -> int:
-        """The position of a batch that lies not after the one that holds `offset`."""
+        """The position of the batch that contains `offset`, or of an earlier one."""
         offsets, _ = self.indexes()
         files = files or self.storage.file_system
         found = offsets.floor(files, self.path(names.OFFSET_INDEX), offset - self.base_offset)
         return 0 if found is None or found[1] >= self.size else found[1]
 
     def position_of(self, base_offset: int) -> int | None:
-        """Where a batch begins, if it is one of the last that were appended."""
+        """The position of a batch, if it is one of the last batches; otherwise None."""
         position = self.positions.get(base_offset)
         return self.older_positions.get(base_offset) if position is None else position
 
     def locate(self, offset: int, files: FileSystem | None = None) -> BatchAt | None:
-        """The first batch that ends at `offset` or after it."""
+        """Return the first batch whose last offset is at or above `offset`."""
         files = files or self.storage.file_system
         batch = self._indexed(offset, files)
         if batch is not None:
@@ -629,9 +629,9 @@ class Segment:
         return None
 
     def _indexed(self, offset: int, files: FileSystem) -> BatchAt | None:
-        """The batch that holds `offset`, if the first index entry from there on is its own.
+        """Return the batch that contains `offset`, if the index has an entry for this batch.
 
-        So it is wherever batches are larger than the interval of the index.
+        The index has an entry for each batch if batches are larger than `index.interval.bytes`.
         """
         path = self.path(names.OFFSET_INDEX)
         offsets, _ = self.indexes()
@@ -645,11 +645,11 @@ class Segment:
         try:
             batch = read_header(files, file, position, self.size)
         except DamagedFile:
-            return None  # the index or the log is wrong: a scan will tell
+            return None  # the index or the log is damaged: the scan finds out
         return batch if batch.base_offset <= offset <= batch.last_offset else None
 
     def offset_at(self, position: int, files: FileSystem | None = None) -> int | None:
-        """The offset of the first index entry at `position` or after it."""
+        """The offset of the first index entry at or after `position`."""
         files = files or self.storage.file_system
         path = self.path(names.OFFSET_INDEX)
         offsets, _ = self.indexes()
@@ -661,7 +661,7 @@ class Segment:
     def locate_timestamp(
         self, timestamp: int, start_offset: int, files: FileSystem | None = None
     ) -> Iterator[BatchAt]:
-        """Batches from where the first record of that time or later, and offset, may be."""
+        """Yield batches that may have the first record at or after a timestamp and an offset."""
         files = files or self.storage.file_system
         _, times = self.indexes()
         found = times.floor(files, self.path(names.TIME_INDEX), timestamp)
@@ -671,9 +671,9 @@ class Segment:
                 yield batch
 
     def next_offset(self) -> int:
-        """The offset after the last batch, by looking from the last index entry on."""
+        """The offset after the last batch, found by reading from the last index entry on."""
         offsets = self.offset_index
-        if offsets is None:  # the other index is not needed: ten thousand logs begin here
+        if offsets is None:  # loads no time index: runs at startup for each log
             offsets = OffsetIndex(self._stored(names.OFFSET_INDEX, OffsetIndex))
         last = offsets.last(self.storage.file_system, self.path(names.OFFSET_INDEX))
         position = 0 if last is None or last[1] >= self.size else last[1]
@@ -687,7 +687,7 @@ class Segment:
 
 
 def create_segment_file(file_system: FileSystem, path: str, preallocated_bytes: int = 0) -> None:
-    """Make an empty `.log` file, as long as it will be if it is to be preallocated."""
+    """Create an empty `.log` file, with its final length if it is preallocated."""
     descriptor = file_system.open(path, CREATE)
     try:
         if preallocated_bytes:

@@ -1,8 +1,8 @@
-"""Reads a file from its front to its end in pieces, as recovery does.
+"""Reads a file from its beginning to its end in pieces; recovery uses it.
 
-What the page cache does not hold is read past it, straight into one buffer. Tens of gigabytes that
-are looked at once would push everything else out of the cache, and to find a page for each 4 KB
-takes the kernel longer than the checksum takes us.
+Data that is not in the page cache is read with direct I/O into one buffer. Through the page cache,
+tens of gigabytes that are read once would evict everything else, and allocating a page for each
+4 KB would take the kernel longer than the checksum takes.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import errno
 from odradek.env.file_system import DIRECT_STEP, FileSystem, aligned_memory
 
 WORTHWHILE_BYTES = 1 << 20
-"""A smaller file is read in the usual way."""
+"""A smaller file is read through the page cache."""
 
 
 class SequentialReader:
-    """See the module. Used by one thread, and closed in the end."""
+    """See the module. For one thread; call `close` at the end."""
 
     __slots__ = ("_buffer", "_descriptor", "_direct", "_file_system")
 
     def __init__(self, file_system: FileSystem, path: str, descriptor: int, size: int) -> None:
-        """`descriptor` is the open file's, and stays the caller's."""
+        """`descriptor` is that of the open file; the caller closes it."""
         self._file_system = file_system
         self._descriptor = descriptor
         self._buffer = memoryview(b"")
@@ -30,14 +30,14 @@ class SequentialReader:
             self._direct = file_system.open_direct(path)
 
     def close(self) -> None:
-        """Let go of what it has opened."""
+        """Close the descriptor that this object opened."""
         if self._direct is not None:
             self._file_system.close(self._direct)
             self._direct = None
 
     def read(self, position: int, length: int) -> memoryview:
-        """At least `length` bytes from `position` on, if the file has them; valid until the next
-        call.
+        """Return at least `length` bytes from `position` on, if the file has them. The result is
+        valid until the next call.
 
         Raises:
             OSError: the device failed.
@@ -48,7 +48,7 @@ class SequentialReader:
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-                self.close()  # the file system wants more than DIRECT_STEP, or none of it
+                self.close()  # the file system needs a larger alignment, or has no direct I/O
         return memoryview(self._file_system.pread(self._descriptor, length, position))
 
     def _read_direct(self, descriptor: int, position: int, length: int) -> memoryview:

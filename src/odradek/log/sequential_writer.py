@@ -1,8 +1,9 @@
-"""Writes a new file from its front to its end in large pieces, as the cleaner does.
+"""Writes a new file from its beginning to its end in large pieces; the cleaner uses it.
 
-The pieces go past the page cache, from one buffer. What is written once and perhaps never read would
-push out what consumers at the tail read; and to find a new page for each 4 KB holds a processor for
-milliseconds at a time, most of all where a virtual machine has to ask its host for the memory.
+The pieces are written with direct I/O from one buffer. Through the page cache, data that may never
+be read would evict what consumers at the tail of the logs read. Allocating a page for each 4 KB can
+also hold a processor for milliseconds, most of all in a virtual machine whose host must provide the
+memory.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ PIECE_BYTES = 256 * DIRECT_STEP
 
 
 class SequentialWriter:
-    """See the module. `finish`, then sync the descriptor; `close` in any case."""
+    """See the module. Call `finish` and then sync the descriptor. Always call `close`."""
 
     __slots__ = ("_buffer", "_descriptor", "_direct", "_file_system", "_filled", "_written")
 
     def __init__(self, file_system: FileSystem, path: str, descriptor: int) -> None:
-        """`descriptor` is that of the empty file, and stays the caller's.
+        """`descriptor` is that of the empty file; the caller closes it.
 
         Raises:
             OSError: the device failed.
         """
         self._file_system = file_system
         self._descriptor = descriptor
-        # Begins at a page, as writes past the cache must.
+        # Aligned to a page, as direct I/O requires.
         self._buffer = aligned_memory(PIECE_BYTES)
         self._direct = file_system.open_direct(path, READ_WRITE)
         self._filled = 0
@@ -42,14 +43,14 @@ class SequentialWriter:
 
     @property
     def size(self) -> int:
-        """Bytes of the file when all are written."""
+        """The size of the file after `finish`."""
         return self._written + self._filled
 
     def add(self, data: Buffer) -> int:
-        """Add to the end. The bytes written now, of what was added since the last time.
+        """Append data; return how many bytes this call wrote to the file.
 
         Raises:
-            OSError: the device failed; the file is of no use then.
+            OSError: the device failed; the file cannot be used.
         """
         before = self._written
         rest = memoryview(data)
@@ -63,7 +64,7 @@ class SequentialWriter:
         return self._written - before
 
     def finish(self) -> int:
-        """Write what is left; how much it was.
+        """Write the rest; return its size in bytes.
 
         Raises:
             OSError: the device failed.
@@ -77,7 +78,7 @@ class SequentialWriter:
         return count
 
     def close(self) -> None:
-        """Let go of what it has opened."""
+        """Close the descriptor that this object opened."""
         if self._direct is not None:
             self._file_system.close(self._direct)
             self._direct = None
@@ -90,7 +91,7 @@ class SequentialWriter:
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-                self.close()  # the file system wants more than DIRECT_STEP, or none of it
+                self.close()  # the file system needs a larger alignment, or has no direct I/O
         if written < PIECE_BYTES:
             rest = self._buffer[written:]
             write_fully(self._file_system, self._descriptor, rest, self._written + written)

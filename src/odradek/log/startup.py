@@ -1,8 +1,8 @@
 """Opens the log directories of a node and loads the logs in them.
 
-The work on one partition depends on no other, so the partitions of a directory that was not shut
-down cleanly are recovered by `num.recovery.threads.per.data.dir` threads. After a clean shutdown
-there is little to do per partition, and one thread does it.
+Partitions are independent, so after an unclean shutdown the partitions of a directory are recovered
+by `num.recovery.threads.per.data.dir` threads. After a clean shutdown there is little to do per
+partition, and one thread does it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _PROGRESS_STEP = 1000
 
 
 def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
-    """Make the directory if need be, lock it, and read its id; offline if its disk does not work.
+    """Create the directory if necessary, lock it, and read its id; offline if its disk has failed.
 
     Raises:
-        DirectoryInUse: another process has it.
+        DirectoryInUse: another process has locked it.
     """
     directory = LogDirectory(path)
     try:
@@ -53,7 +53,7 @@ def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
         if not file_system.lock(lock):
             file_system.close(lock)
             raise DirectoryInUse(
-                f"another process works in {path}: stop it, or choose another directory with "
+                f"another process uses {path}: stop it, or choose another directory with "
                 "--data or log.dirs"
             )
         directory.lock_with(lock)
@@ -76,7 +76,7 @@ def _directory_id(file_system: FileSystem, path: str) -> bytes | None:
 
 
 class DamagedLog(NamedTuple):
-    """A log of which nobody can tell where it ends."""
+    """A log whose end cannot be determined."""
 
     directory: LogDirectory
     path: str
@@ -84,15 +84,15 @@ class DamagedLog(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a log directory was found to hold."""
+    """The content of a log directory."""
 
     logs: list[PartitionLog]
     damaged: dict[TopicPartition, DamagedLog]
     retired: list[str]
-    """Paths of directories that were to be deleted."""
+    """Paths of partition directories whose deletion had begun."""
     was_clean: bool
     broker_epoch: int
-    """Of the clean shutdown; -1 if there was none, or it did not say."""
+    """Broker epoch of the clean shutdown; -1 if there was none, or its marker has no epoch."""
 
 
 def load_directory(
@@ -107,7 +107,7 @@ def load_directory(
     marker = directory.file(names.CLEAN_SHUTDOWN)
     epoch = read_clean_shutdown(file_system, marker)
     if epoch is not None:
-        # A crash from here on is one: the marker must not speak for it.
+        # Remove the marker: a crash from now on must not count as a clean shutdown.
         file_system.remove(marker)
         file_system.sync_directory(directory.path)
     found: list[tuple[TopicPartition, str]] = []
@@ -120,7 +120,7 @@ def load_directory(
         logger.info(
             "%s: %s %d partitions",
             directory.path,
-            "loading" if one.was_clean else "recovering, after no clean shutdown,",
+            "loading" if one.was_clean else "recovering, after an unclean shutdown,",
             len(found),
         )
     loaded = storage.executor.map(one.load, found, 1 if one.was_clean else threads)
@@ -138,13 +138,13 @@ def _sort(
     parsed = names.parse_directory(name)
     if parsed is None:
         if name != names.REMOTE_INDEX_CACHE:
-            logger.warning("%s/%s is no directory of a partition: left alone", directory.path, name)
+            logger.warning("%s/%s is not a partition's directory: ignored", directory.path, name)
     elif parsed[0].topic == names.METADATA_TOPIC:
-        pass  # the quorum's own
+        pass  # the metadata log belongs to the quorum
     elif parsed[1] == names.DELETE_DIRECTORY:
         retired.append(directory.file(name))
     elif parsed[1]:
-        logger.warning("%s/%s is left alone", directory.path, name)
+        logger.warning("%s/%s is ignored", directory.path, name)
     else:
         found.append((parsed[0], name))
 
@@ -160,7 +160,7 @@ def _with_progress(
 
 
 class _Loading:
-    """Loads the logs of one directory, one at a time or several in threads."""
+    """Loads the logs of one directory, in one thread or several."""
 
     def __init__(
         self,
@@ -182,11 +182,11 @@ class _Loading:
         try:
             return read_offsets(self.storage.file_system, path)
         except DamagedFile as error:
-            logger.error("a checkpoint is not usable, all logs start from 0: %s", error)
+            logger.error("a checkpoint cannot be used; it counts as 0 for all logs: %s", error)
             return {}
 
     def load(self, found: tuple[TopicPartition, str]) -> PartitionLog | None:
-        """The log of a directory; None if it is damaged."""
+        """Load the log of a partition's directory; None if the log is damaged."""
         partition, name = found
         try:
             log = open_log(
@@ -219,14 +219,14 @@ def open_log(
     was_clean: bool = False,
     name: str | None = None,
 ) -> PartitionLog:
-    """Load one log from its directory, or make it there.
+    """Load one log from its directory, or create it.
 
-    The topic id of an old log is in its `partition.metadata`; without that, and for a new log,
-    it is `topic_id`. A new log that cannot be made leaves nothing behind. `name` is that of the
-    directory, where it was found.
+    The topic id of an existing log is in its `partition.metadata`; without this file, and for a new
+    log, it is `topic_id`. A new log that cannot be created leaves no files. `name` is the name of
+    an existing directory.
 
     Raises:
-        DamagedFile: nobody can tell where the log ends, although it was closed.
+        DamagedFile: the end of the log cannot be determined, although the log was closed.
         OSError: the device failed.
     """
     file_system = storage.file_system
@@ -255,14 +255,14 @@ def open_log(
         logger.error("the topic id is not known: %s", error)
     log = PartitionLog(place, known_id, config, loaded)
     if not was_clean:
-        place.on_names_changed()  # recovery may have made files
+        place.on_names_changed()  # recovery may have created files
     if known_id is None and topic_id is not None:
         assign_topic_id(log, topic_id)
     return log
 
 
 def assign_topic_id(log: PartitionLog, topic_id: bytes) -> None:
-    """Write the topic of a log that does not know it; synced with the next flush.
+    """Write the topic id of a log that has none; the next flush syncs it.
 
     Raises:
         OSError: the device failed.

@@ -1,12 +1,12 @@
-"""What all logs of a node share: the seams, the open files, and work that is done elsewhere.
+"""What all logs of a node share: injected dependencies, open files, and background work.
 
-Logs are changed on one thread only, the loop's. Two kinds of work leave it:
+Logs are changed only on the loop's thread. Two kinds of work are done elsewhere:
 
-- `background(work, done)`: the executor's `submit`. `work()` touches only what it was given
-  (descriptors, paths, bytes); then `done(error)` is called on the loop's thread.
-- `remove_later(paths, delay_ms)`: files that are to be removed.
+- `background(work, done)`: the executor's `submit`. `work()` uses only its own data (descriptors,
+  paths, bytes); then `done(error)` is called on the loop's thread.
+- `remove_later(paths, delay_ms)`: removes files after a delay.
 
-Without a loop (tests, tools) both happen at once.
+Without a loop (tests, tools) both run immediately.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Storage:
     ) -> None:
         self.file_system = file_system
         self.non_blocking = file_system.non_blocking()
-        """For searches that must not wait for the device: its reads raise `ReadWouldBlock` instead."""
+        """For searches that must not wait for the device: reads raise `ReadWouldBlock` instead."""
         self.clock = clock
         self.random_bytes = random_bytes
         self.executor = executor or InlineExecutor()
@@ -80,18 +80,18 @@ class Storage:
         write_recovery_points: Callable[[LogDirectory], None],
         lower_recovery_points: Callable[[LogDirectory, Done], None],
     ) -> None:
-        """There is a `LogManager` from now on, which does these."""
+        """Set the functions of the `LogManager` that run background work."""
         self.remove_later = remove_later
         self.write_recovery_points = write_recovery_points
         self.lower_recovery_points = lower_recovery_points
 
     def update_settings(self, producer_expiration_ms: int, verify_transactions: bool) -> None:
-        """The broker's settings have changed."""
+        """Apply changed broker settings."""
         self.producer_expiration_ms = producer_expiration_ms
         self.verify_transactions = verify_transactions
 
     def remove_now(self, paths: Sequence[str], _delay_ms: int) -> None:
-        """Remove files without delay; those that are gone are gone."""
+        """Remove files without delay; missing files are ignored."""
         for path in paths:
             try:
                 self.file_system.remove(path)

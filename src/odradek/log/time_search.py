@@ -24,12 +24,12 @@ EARLIEST_PENDING_UPLOAD = -6
 def find_by_time(
     segments: LogSegments, timestamp: int, start_offset: int, files: FileSystem
 ) -> TimestampOffset | None:
-    """The first record with that time or a later one; with `MAX_TIMESTAMP`, the first that has the
-    largest timestamp.
+    """Find the first record with this timestamp or a later one; for `MAX_TIMESTAMP`, the first
+    record with the largest timestamp.
 
     Raises:
-        ReadWouldBlock: as `files` does.
-        DamagedFile: a batch that has to be read is damaged.
+        ReadWouldBlock: `files` would have had to wait for the device.
+        DamagedFile: a batch that must be read is damaged.
         OSError: the device failed.
     """
     if timestamp == MAX_TIMESTAMP:
@@ -46,7 +46,7 @@ def find_by_time(
 def _in_segment(
     segment: Segment, timestamp: int, start_offset: int, files: FileSystem
 ) -> TimestampOffset | None:
-    """The first record of the segment at or after both the time and the offset."""
+    """Return the first record of the segment at or after both the timestamp and the offset."""
     for place in segment.locate_timestamp(timestamp, start_offset, files):
         batch = read_batch(files, segment.opened(), place)
         if not isinstance(batch, RecordBatch):

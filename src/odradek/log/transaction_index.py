@@ -1,10 +1,10 @@
-"""The `.txnindex` of a segment: transactions whose abort marker lies in it.
+"""The `.txnindex` of a segment: the aborted transactions whose marker is in the segment.
 
     version int16 (0) | producer id int64 | first offset int64 | last offset int64
     | last stable offset after it int64
 
-The file is there only if a transaction was aborted. Entries are written as they come; recovery
-makes them anew.
+The file exists only if a transaction was aborted. Entries are written immediately; recovery
+rebuilds them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """All records of the producer in these offsets, marker included, are to be skipped."""
+    """Consumers skip all records of the producer in this range, which includes the marker."""
 
     producer_id: int
     first_offset: int
     last_offset: int
     last_stable_offset: int
-    """The last stable offset of the log once the marker was written."""
+    """The last stable offset of the log after the marker was written."""
 
 
 def read_aborted(file_system: FileSystem, path: str, base_offset: int) -> list[AbortedTransaction]:
-    """The whole index; empty where there is no file.
+    """Read the whole index; empty if there is no file.
 
     Raises:
-        DamagedFile: not entries of this segment.
+        DamagedFile: the file has entries that do not belong to this segment.
         OSError: the device failed.
     """
     try:
@@ -51,7 +51,7 @@ def read_aborted(file_system: FileSystem, path: str, base_offset: int) -> list[A
 
 
 def append_aborted(file_system: FileSystem, path: str, entry: AbortedTransaction) -> None:
-    """Add an entry to the file, which is made if it is not there.
+    """Append an entry to the file, which is created if necessary.
 
     Raises:
         OSError: the device failed.
@@ -66,7 +66,7 @@ def append_aborted(file_system: FileSystem, path: str, entry: AbortedTransaction
 
 
 def length_to(file_system: FileSystem, path: str, offset: int) -> int | None:
-    """Bytes of the entries whose marker is below `offset`; None where there is no file.
+    """Size in bytes of the entries whose marker is below `offset`; None if there is no file.
 
     Raises:
         OSError: the device failed.
@@ -80,7 +80,7 @@ def length_to(file_system: FileSystem, path: str, offset: int) -> int | None:
 
 
 def truncate_aborted(file_system: FileSystem, path: str, offset: int) -> None:
-    """Forget transactions whose marker is at `offset` or after it.
+    """Remove the transactions whose marker is at or above `offset`.
 
     Raises:
         OSError: the device failed.

@@ -1,17 +1,18 @@
-"""What a leader demands of a batch, and what it makes of it (`LogValidator`).
+"""Validates a producer's batch on the leader, and converts it if necessary (`LogValidator`).
 
-Of every batch: one to a payload, format 2, no larger than `max.message.bytes`, the right
-checksum, and from clients a base offset of 0, a record count that fits the offsets, no control
-records, a sequence number where there is a producer id, and no record later than
-`message.timestamp.after.max.ms` allows (by the batch's max timestamp).
+Checks of every batch: one batch per payload, format 2, at most `max.message.bytes`, a correct
+checksum.
 
-Of every record that a client sends: that it is one, has a key where the topic is compacted, and
-a timestamp within `message.timestamp.before.max.ms` and `after.max.ms`. Most batches are plainly
-well (`odradek.records.structure`); the others are gone through one record at a time, so that the
-answer names those at fault. See docs/decisions/log-record-validation.md.
+Additional checks of a client's batch: a base offset of 0, a record count that matches the offsets,
+no control records, a sequence number if there is a producer id, and a max timestamp within
+`message.timestamp.after.max.ms`. Checks of every record of a client: it is well-formed, has a key
+if the topic is compacted, and has a timestamp within `message.timestamp.before.max.ms` and
+`message.timestamp.after.max.ms`. Most batches pass the fast check of `odradek.records.structure`.
+All others are read record by record, so that the response can name the invalid records. See
+docs/decisions/log-record-validation.md.
 
-A batch is changed, with a new checksum, where the topic stamps append time, has another codec,
-or the records contradict the max timestamp or the offsets of their header.
+A batch is changed, and gets a new checksum, if the topic uses append time or another codec, or if
+the records contradict the max timestamp or the offsets in the batch header.
 """
 
 from __future__ import annotations
@@ -50,21 +51,21 @@ from odradek.records.skim import skim_records
 from odradek.records.structure import has_plain_records
 
 DECOMPRESSED_MAX = 16 << 20
-"""A batch may decompress to this, or to `DECOMPRESSED_RATIO` times its size if that is more."""
+"""The maximum decompressed bytes of a batch, unless `DECOMPRESSED_RATIO` times its size is more."""
 DECOMPRESSED_RATIO = 100
 _NEVER = 2**62
 _ERRORS_SHOWN = 3
 
 
 class Accepted(NamedTuple):
-    """A batch that may be appended; its view is up to date with its bytes."""
+    """A batch that may be appended; its `RecordBatch` matches its bytes."""
 
     batch: RecordBatch
     log_append_time_ms: int
 
 
 class _Topic(NamedTuple):
-    """What a batch is checked against."""
+    """The topic settings and limits that a batch is checked against."""
 
     config: TopicConfig
     partition: TopicPartition
@@ -88,10 +89,10 @@ def validate(
     partition: TopicPartition,
     now_ms: int,
 ) -> Accepted:
-    """Check a payload, and bring it into the form that the topic wants.
+    """Check a payload, and convert it to the form that the topic stores.
 
     Raises:
-        RecordsRefused: with Kafka's code for what is wrong.
+        RecordsRefused: the payload is invalid; it has Kafka's error code.
     """
     try:
         topic = _Topic(config, partition, now_ms)
@@ -108,13 +109,13 @@ def validate(
 def _only_batch(topic: _Topic, records: Buffer, origin: AppendOrigin) -> RecordBatch:
     size = _next_batch_size(records)
     if size is None:
-        raise InvalidRecords("the payload holds no whole record batch")
+        raise InvalidRecords("the payload has no complete record batch")
     if records[MAGIC_POSITION] != MAGIC:
         raise InvalidRecords(
-            f"record batches of format {records[MAGIC_POSITION]} are not accepted any more"
+            f"record batches of format {records[MAGIC_POSITION]} are no longer supported"
         )
     if _next_batch_size(memoryview(records)[size:]) is not None:
-        raise InvalidRecords("the payload holds more than one record batch")
+        raise InvalidRecords("the payload has more than one record batch")
     batch = RecordBatch(records)
     if origin is AppendOrigin.CLIENT and batch.base_offset != 0:
         raise InvalidRecords(f"the base offset of a batch has to be 0, not {batch.base_offset}")
@@ -124,7 +125,7 @@ def _only_batch(topic: _Topic, records: Buffer, origin: AppendOrigin) -> RecordB
 
 
 def _next_batch_size(records: Buffer) -> int | None:
-    """The size of the batch at the start; None if it is not whole."""
+    """The size of the first batch; None if it is incomplete."""
     if len(records) < LOG_OVERHEAD:
         return None
     size: int = SIZE.unpack_from(records, LENGTH_POSITION)[0] + LOG_OVERHEAD
@@ -173,7 +174,7 @@ def _accept(topic: _Topic, batch: RecordBatch, origin: AppendOrigin) -> Accepted
         _check_time_type(topic, batch)
     in_offset_order = True
     max_timestamp = batch.max_timestamp
-    if is_client and not _is_plainly_well(topic, batch):
+    if is_client and not _passes_fast_check(topic, batch):
         in_offset_order, max_timestamp = _walk(topic, batch)
     if not in_offset_order and source == target != Codec.NONE:
         raise InvalidRecords("the offsets of compressed records have to be 0, 1, 2 and so on")
@@ -189,7 +190,7 @@ def _accept(topic: _Topic, batch: RecordBatch, origin: AppendOrigin) -> Accepted
 
 
 def attributes_in_place(compression_type: str) -> frozenset[int]:
-    """Of the batches that the topic stores as they come, whether in a transaction or not."""
+    """Attributes of the batches that the topic stores unchanged, transactional or not."""
     codecs = Codec if compression_type == "producer" else (codec_named(compression_type),)
     return frozenset(codec | flag for codec in codecs for flag in (0, TRANSACTIONAL_FLAG))
 
@@ -207,12 +208,12 @@ def _check_time_type(topic: _Topic, batch: RecordBatch) -> None:
     ):
         raise RecordsRefused(
             ErrorCode.INVALID_TIMESTAMP,
-            "producers must not mark a batch as stamped with its append time",
+            "producers must not set the timestamp type LogAppendTime",
             ((0, "the timestamp type is LogAppendTime"),),
         )
 
 
-def _is_plainly_well(topic: _Topic, batch: RecordBatch) -> bool:
+def _passes_fast_check(topic: _Topic, batch: RecordBatch) -> bool:
     config = topic.config
     return (
         config.message_timestamp_before_max_ms >= _NEVER
@@ -229,11 +230,11 @@ def _is_plainly_well(topic: _Topic, batch: RecordBatch) -> bool:
 
 
 def _walk(topic: _Topic, batch: RecordBatch) -> tuple[bool, int]:
-    """Go through the records: whether their offsets have no gaps, and the largest timestamp."""
+    """Check each record; return whether the offsets have no gaps, and the largest timestamp."""
     config = topic.config
     earliest, latest = topic.earliest, topic.latest
     keyless: list[int] = []
-    untimely: list[tuple[int, int]] = []
+    out_of_range: list[tuple[int, int]] = []
     in_order = True
     max_timestamp = NO_TIMESTAMP
     for index, record in enumerate(skim_records(batch, decompressed_max(batch))):
@@ -247,33 +248,33 @@ def _walk(topic: _Topic, batch: RecordBatch) -> tuple[bool, int]:
             and timestamp != NO_TIMESTAMP
             and not earliest <= timestamp <= latest
         ):
-            untimely.append((index, timestamp))
-    if untimely:
-        raise _late(topic, untimely, keyless)
+            out_of_range.append((index, timestamp))
+    if out_of_range:
+        raise _late(topic, out_of_range, keyless)
     if keyless:
         errors = tuple((index, _NO_KEY) for index in keyless)
         shown = ", ".join(str(index) for index in keyless[:_ERRORS_SHOWN])
         raise RecordsRefused(
             ErrorCode.INVALID_RECORD,
-            f"{len(keyless)} records have no key, which {topic.partition}, being compacted, "
-            f"needs; the first: {shown}",
+            f"{len(keyless)} records have no key, but {topic.partition} is compacted; "
+            f"the first: {shown}",
             errors,
         )
     return in_order, max_timestamp
 
 
-_NO_KEY = "a compacted topic needs a key"
+_NO_KEY = "records of a compacted topic must have a key"
 
 
 def _late(
     topic: _Topic,
-    untimely: list[tuple[int, int]],
+    out_of_range: list[tuple[int, int]],
     keyless: list[int] | None = None,
 ) -> RecordsRefused:
     earliest, latest = topic.earliest, topic.latest
     errors = [
         (index, f"timestamp {timestamp} is not within [{earliest}, {latest}]")
-        for index, timestamp in untimely
+        for index, timestamp in out_of_range
     ]
     errors += [(index, _NO_KEY) for index in keyless or ()]
     return RecordsRefused(
@@ -284,12 +285,12 @@ def _late(
 
 
 def decompressed_max(batch: RecordBatch) -> int:
-    """How many bytes the records of a batch may take in memory."""
+    """The maximum size of a batch's decompressed records, in bytes."""
     return max(DECOMPRESSED_MAX, batch.size * DECOMPRESSED_RATIO)
 
 
 def _rebuilt(topic: _Topic, batch: RecordBatch, target: int, in_order: bool) -> RecordBatch:
-    """The same records in another codec; with offsets without gaps if they had any."""
+    """Return the records in another codec, with offsets without gaps."""
     config = topic.config
     codec = Codec(target)
     level = {
@@ -324,7 +325,7 @@ def _renumbered(batch: RecordBatch, codec: Codec, level: int | None) -> RecordBa
 
 
 def _restamped(batch: RecordBatch, attributes: int, max_timestamp: int) -> RecordBatch:
-    """The batch with other attributes and time, in place where its bytes may be written."""
+    """Return the batch with other attributes and max timestamp; in place if it is writable."""
     data = memoryview(bytearray(batch.data)) if batch.data.readonly else batch.data
     ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, attributes)
     TIMESTAMP.pack_into(data, MAX_TIMESTAMP_POSITION, max_timestamp)

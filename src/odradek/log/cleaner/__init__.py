@@ -14,7 +14,7 @@ In the worker:
 - `round`: one round over one log. Uses `offset_map` and `walk` (keys), `batch_filter` and
   `transactions` (the rules), `grouping`, `source` and `target` (files).
 
-Both: `work`, the messages between them.
+Used by both: `work`, the messages between them.
 
 Files: the worker writes `.cleaned` files and syncs them; the node renames them to `.swap` and then
 into their place. See `LogSegments.replace` for the state after a crash.

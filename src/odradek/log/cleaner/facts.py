@@ -48,7 +48,7 @@ def facts_of(log: PartitionLog) -> LogFacts:
 def work_item(
     log: PartitionLog, cleanable: Cleanable, config: BrokerConfig, number: int, rate: float
 ) -> WorkItem:
-    """The work of one round over a log."""
+    """Return the work item for one round over a log."""
     end_offset = cleanable.end_offset
     producers = []
     for entry in log.producers.entries.values():

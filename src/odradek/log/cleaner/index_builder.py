@@ -6,7 +6,7 @@ from odradek.log.index import OffsetIndex, TimeIndex
 
 
 class IndexBuilder:
-    """Gets the batches of a segment one after the other."""
+    """Receives the batches of a segment in order and builds its index entries."""
 
     __slots__ = (
         "_base_offset",
@@ -32,7 +32,7 @@ class IndexBuilder:
         """The content of the `.timeindex`, complete after `finish`."""
 
     def add(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """A batch that lies at `position`."""
+        """Add a batch at `position`."""
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
@@ -44,7 +44,7 @@ class IndexBuilder:
         self._bytes_since_entry += size
 
     def finish(self) -> None:
-        """Note the largest timestamp, if it is not noted."""
+        """Add the entry of the largest timestamp, if it is missing."""
         if self._max_timestamp > self._last_timestamp:
             relative = self._max_timestamp_offset - self._base_offset
             self.time_entries += TimeIndex.ENTRY.pack(self._max_timestamp, relative)

@@ -70,7 +70,7 @@ class Job:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """The worker is told to give it up."""
+        """Send the worker a stop command."""
         self.is_stopped = True
 
     @property
@@ -86,7 +86,7 @@ class Job:
 
 
 class Slot:
-    """Room for one worker."""
+    """A place for one worker; at most `log.cleaner.threads` of them exist."""
 
     __slots__ = ("child", "idle_since_ms", "job")
 
@@ -96,19 +96,19 @@ class Slot:
         self.idle_since_ms = 0
 
     def start(self, child: Child) -> None:
-        """There is a worker."""
+        """A worker was started."""
         self.child = child
 
     def end(self) -> None:
-        """There is no worker any more."""
+        """The worker has ended."""
         self.child = None
 
     def begin(self, job: Job) -> None:
-        """The worker is given work."""
+        """The worker was sent a work item."""
         self.job = job
 
     def finish(self) -> None:
-        """The worker has no work any more."""
+        """The worker has completed its work item."""
         self.job = None
 
     def idle_from(self, now_ms: int) -> None:
@@ -117,7 +117,7 @@ class Slot:
 
 
 class LogCleaner:
-    """See the module. Made by `LogManager`; `start_child` makes a worker."""
+    """See the module. Created by `LogManager`; `start_child` starts a worker process."""
 
     def __init__(self, manager: Logs, start_child: StartChild) -> None:
         self._manager = manager
@@ -134,7 +134,8 @@ class LogCleaner:
         self._files: dict[str, CheckpointFile] = {}
         self.statistics = CleanerStatistics(manager.storage.clock.now_ms())
 
-    # -- life ---------------------------------------------------------------------------------
+    # -- start and stop
+    # ---------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Read the checkpoints; the logs are loaded.
@@ -173,7 +174,7 @@ class LogCleaner:
         return counts
 
     def tick(self) -> int:
-        """Do what is due; milliseconds until the next call."""
+        """Do what is due; return the milliseconds until the next call."""
         now_ms = self._manager.storage.clock.monotonic_ms()
         self._fit_slots()
         heard = False
@@ -203,7 +204,7 @@ class LogCleaner:
                     slot.child.kill()
                 self._slots.remove(slot)
 
-    # -- looking ------------------------------------------------------------------------------
+    # -- examining ------------------------------------------------------------------------------
 
     def _go_on_looking(self, now_ms: int) -> None:
         if self._look is None:
@@ -277,7 +278,7 @@ class LogCleaner:
         return None
 
     def _flush(self, log: PartitionLog) -> None:
-        """Begin a flush: the log has its turn in a later round.
+        """Begin a flush; the log is cleaned in a later round.
 
         Records that a crash might take must not replace others that would have survived it.
         """
@@ -310,7 +311,7 @@ class LogCleaner:
         child.send(encode_item(item))
 
     def _serve(self, slot: Slot, now_ms: int) -> bool:
-        """Take in what a worker says; whether it said something."""
+        """Process the messages of a worker; return whether there were any."""
         child = slot.child
         if child is None:
             return False
@@ -426,7 +427,7 @@ class LogCleaner:
                 log.partition_directory.fail("remove files of", error)
 
     def _share(self) -> float:
-        """The rate of each busy worker."""
+        """Divide `log.cleaner.io.max.bytes.per.second` among the busy workers."""
         busy = sum(1 for slot in self._slots if slot.job is not None)
         return self._manager.config.log_cleaner_io_max_bytes_per_second / max(1, busy)
 

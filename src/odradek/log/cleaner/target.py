@@ -31,7 +31,7 @@ class CleanedSegment:
         index_interval_bytes: int,
         on_write: OnBytes,
     ) -> None:
-        """Make the file.
+        """Create the file.
 
         Raises:
             OSError: the device failed.

@@ -132,10 +132,10 @@ class _Shape(NamedTuple):
 
 
 def _same_shape(data: bytes, start: int, shape: _Shape, count: int) -> int:
-    """How many of the next `count` records have the shape of the one at `start`.
+    """Count the records among the next `count` that have the shape of the one at `start`.
 
-    Equal bytes in the column of a length are equal lengths; varints are equally long if the same
-    of their bytes say that another one follows.
+    Equal bytes in the column of a length are equal lengths; varints are equally long if their
+    continuation bits are equal.
     """
     size, timestamp_at, key_at, tail = shape
     end = start + (count + 1) * size
@@ -162,7 +162,7 @@ def _unusual_key(data: bytes, position: i64) -> tuple[bytes | None, i64]:
 
 
 class Survivors(NamedTuple):
-    """The records of a batch that are kept: where they start and end in the bytes."""
+    """Start and end positions of the records of a batch that are kept."""
 
     spans: list[tuple[int, int]]
     have_tombstone: bool
@@ -176,7 +176,7 @@ def survivors(
     base_offset: int,
     drop_tombstones: bool,
 ) -> Survivors:
-    """Which of the records of a batch are kept: the last of each key, and no others.
+    """Find the records of a batch that are kept: the last of each key, and no others.
 
     `base_of(key)` is the base offset of the last batch with the key. The whole batch must be in the
     range of the map.
