@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 import pytest
+from compat.lab.toolchain import RequiredMissing, check_required
 from hypothesis import HealthCheck, settings
 from tests.support.run_seed import VARIABLE, run_seed
 
@@ -38,6 +39,10 @@ FIRST = (
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Before tests are collected and workers are started, which have to take the same seed."""
+    try:
+        check_required()
+    except RequiredMissing as reason:
+        raise pytest.UsageError(str(reason)) from None
     seed = run_seed()
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(seed)

@@ -13,9 +13,9 @@ import os
 import shutil
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
@@ -33,6 +33,8 @@ PROGRAMS = {
 """The toolchain that each program belongs to, and how to name it to people."""
 
 REQUIRE_VARIABLE = "ODRADEK_REQUIRE"
+REQUIRABLE = (JAVA, GO, NODE, "compiled")
+"""What it may name; "compiled" is the compiled wheel, which `make test-compiled` installs."""
 
 
 class Missing(Exception):
@@ -51,6 +53,21 @@ def absent(toolchain: str, reason: str) -> Missing | RequiredMissing:
     return Missing(reason)
 
 
+def check_required() -> None:
+    """See that all programs of the toolchains that ODRADEK_REQUIRE names are installed.
+
+    Raises:
+        RequiredMissing: one is not, or a toolchain of this name does not exist.
+    """
+    required = [name for name in os.environ.get(REQUIRE_VARIABLE, "").split(",") if name]
+    for name in required:
+        if name not in REQUIRABLE:
+            raise RequiredMissing(f"{REQUIRE_VARIABLE} has {name}: only {', '.join(REQUIRABLE)}")
+    for program, (toolchain, _) in PROGRAMS.items():
+        if toolchain in required:
+            require(program)
+
+
 def require(program: str) -> Path:
     """The path of a program.
 
@@ -67,34 +84,69 @@ def require(program: str) -> Path:
 
 PORTS = range(20_000, 30_000)
 """Below the ports that systems give to outgoing connections."""
-_reserved: dict[int, IO[str]] = {}
-"""Ports of this process, with their locks. They are released when the process ends."""
-_next_port = itertools.cycle(PORTS)
+
+
+class PortLocks:
+    """Reservations of ports among all processes of a user.
+
+    Each port is a byte of one file, and the process that has locked it may use the port. The system
+    releases the locks of a process that ends.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._held: set[int] = set()  # a process may lock the same byte again
+        self._descriptor: int | None = None
+        self._next = itertools.cycle(PORTS)
+
+    def reserve(self) -> int:
+        """Lock a port that no process is bound to.
+
+        Raises:
+            RuntimeError: all are in use.
+        """
+        with self._guard:
+            descriptor = self._opened()
+            for port in itertools.islice(self._next, len(PORTS)):
+                if port not in self._held and self._lock(descriptor, port):
+                    self._held.add(port)
+                    return port
+        raise RuntimeError(f"no free port from {PORTS.start} to {PORTS.stop}")
+
+    def _opened(self) -> int:
+        """The file. It stays open: closing any descriptor of it would release all locks."""
+        if self._descriptor is None:
+            path = Path(tempfile.gettempdir()) / f"odradek-ports-{os.getuid()}.lock"
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            for _ in range(os.getpid() * 97 % len(PORTS)):  # other processes begin elsewhere
+                next(self._next)
+        return self._descriptor
+
+    @staticmethod
+    def _lock(descriptor: int, port: int) -> bool:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, port)
+                return False
+        return True
+
+
+_port_locks = PortLocks()
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses, reserved for this process.
+    """A port of loopback that nobody uses, reserved for this process until it ends.
 
     No other process of this user gets it from this function, although the socket is not bound yet.
     """
-    directory = Path(tempfile.gettempdir()) / f"odradek-ports-{os.getuid()}"
-    directory.mkdir(exist_ok=True)
-    if not _reserved:  # processes begin at different places, so that most locks are free
-        for _ in range(os.getpid() * 97 % len(PORTS)):
-            next(_next_port)
-    for port in itertools.islice(_next_port, len(PORTS)):
-        lock = (directory / str(port)).open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-        except OSError:
-            lock.close()
-            continue
-        _reserved[port] = lock
-        return port
-    raise RuntimeError(f"no free port from {PORTS.start} to {PORTS.stop}")
+    return _port_locks.reserve()
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from compat.lab.toolchain import free_port
 
 COMMAND = [sys.executable, "-m", "odradek"]
 OF_APACHE_KAFKA = """
@@ -70,11 +71,6 @@ def refused(*words):
     return finished.stderr, finished.returncode
 
 
-def two_free_ports():
-    with socket.create_server(("", 0)) as one, socket.create_server(("", 0)) as other:
-        return one.getsockname()[1], other.getsockname()[1]
-
-
 def address_of(lines):
     return next(found[1] for line in lines if (found := re.search(r"listening +(\S+)", line)))
 
@@ -117,7 +113,7 @@ def test_without_creation_on_demand_the_banner_creates_the_topic(tmp_path):
     ],
 )
 def test_a_configuration_of_apache_kafka_as_it_is(tmp_path, quorum):
-    port, controller_port = two_free_ports()
+    port, controller_port = free_port(), free_port()
     file = tmp_path / "server.properties"
     ports = {"port": port, "controller_port": controller_port}
     text = OF_APACHE_KAFKA.format(quorum=quorum.format(**ports), data=tmp_path / "data", **ports)
@@ -128,7 +124,7 @@ def test_a_configuration_of_apache_kafka_as_it_is(tmp_path, quorum):
         with socket.create_connection(("localhost", controller_port)):
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
-    moved, _ = two_free_ports()
+    moved = free_port()
     with serving("--config", file, "--port", moved) as (_, lines):
         assert address_of(lines) == f"localhost:{moved}"
         words = [*COMMAND, "-b", f"localhost:{moved}", "produce", "greetings", "hello"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
+from compat.lab.toolchain import free_port
 from tests.client.fake_broker import NODE_ID, Disconnect
 
 from odradek.client import cluster as cluster_module
@@ -44,11 +43,6 @@ LIST_OFFSETS = ListOffsetsRequest.API_KEY
 def cluster(fake):
     with Cluster(fake.address, timeout_ms=3000) as cluster:
         yield cluster
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def test_the_first_address_that_answers_is_taken(fake):
