@@ -1,8 +1,7 @@
-"""What members of classic groups that consume topics say to their leader, and hear from it
-(`ConsumerProtocol`).
+"""Subscriptions and assignments of consumers in classic groups (`ConsumerProtocol`).
 
-An int16 version, then the message in that version; versions above ours are read as ours, since
-they only add fields at the end.
+The format is an int16 version and the message in that version. Newer versions are read as the
+newest known one, because they only add fields at the end.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _VERSION = Struct(">h")
 
 
 class MalformedSubscription(ValueError):
-    """Bytes that are not what a consumer says."""
+    """Bytes that are not a valid subscription or assignment."""
 
 
 def read_subscription(metadata: bytes) -> tuple[ConsumerProtocolSubscription, int]:
-    """The subscription of a member, and the version that it is written in.
+    """Return the subscription of a member, and its version.
 
     Raises:
-        MalformedSubscription: these are other bytes.
+        MalformedSubscription: the bytes are invalid.
     """
     version = _read_version(metadata)
     known = min(version, ConsumerProtocolSubscription.VERSION_MAX)
@@ -41,18 +40,18 @@ def read_subscription(metadata: bytes) -> tuple[ConsumerProtocolSubscription, in
 
 def _read_version(text: bytes) -> int:
     if len(text) < _VERSION.size:
-        raise MalformedSubscription("there is no version")
+        raise MalformedSubscription("there is not a version")
     (version,) = _VERSION.unpack_from(text)
     if version < 0:
-        raise MalformedSubscription(f"{version} is no version")
+        raise MalformedSubscription(f"{version} is not a version")
     return int(version)
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """What a leader has assigned to a member.
+    """Return the assignment of a member.
 
     Raises:
-        MalformedSubscription: these are other bytes.
+        MalformedSubscription: the bytes are invalid.
     """
     known = min(_read_version(assignment), ConsumerProtocolAssignment.VERSION_MAX)
     try:
@@ -63,10 +62,10 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(partitions: Mapping[str, list[int]], like: bytes) -> bytes:
-    """An assignment by topic, in the version of the member's subscription, `like`.
+    """Encode an assignment by topic, in the version of `like`, the member's subscription.
 
     Raises:
-        MalformedSubscription: `like` is none.
+        MalformedSubscription: `like` is invalid.
     """
     version = min(_read_version(like), ConsumerProtocolAssignment.VERSION_MAX)
     message = ConsumerProtocolAssignment(
@@ -80,7 +79,7 @@ def write_assignment(partitions: Mapping[str, list[int]], like: bytes) -> bytes:
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     """The topics of all subscriptions; None if one of them cannot be read.
 
-    All versions begin with what version 0 holds: no more of them is looked at.
+    All versions begin with the fields of version 0; only these are read.
     """
     topics: set[str] = set()
     for each in metadata:

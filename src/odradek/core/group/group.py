@@ -1,4 +1,4 @@
-"""What groups of all kinds have in common."""
+"""The common interface of all group types."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupType(Enum):
-    """The kinds of groups, named as in ListGroups."""
+    """The group types, named as in ListGroups."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Requester(NamedTuple):
-    """The client behind a request, as far as a group cares."""
+    """The client that sent a request."""
 
     client_id: str
     host: str
-    """As Kafka shows addresses of clients: with a slash before them."""
+    """The client's address as Kafka shows it, with a leading slash."""
     api_version: int
 
 
 class Committer(NamedTuple):
-    """Who commits offsets, as the request says."""
+    """The member identity in an OffsetCommit request."""
 
     member_id: str
     group_instance_id: str | None
@@ -46,11 +46,11 @@ class Committer(NamedTuple):
 ValidatePartition = Callable[[str, bytes, int], None]
 """(topic, topic id, partition): raises if a commit of it is stale."""
 ExpiryBase = Callable[["CommittedOffset"], int]
-"""From when the retention of an offset counts."""
+"""Returns the time from which the retention of an offset counts."""
 
 
 class Group(ABC):
-    """One group. Methods that refuse raise `ApiError`."""
+    """One group. The `validate_*` methods raise `ApiError` if the operation is not allowed."""
 
     group_id: str
     type: GroupType
@@ -61,7 +61,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """The state as it is shown."""
+        """The state's name."""
 
     @property
     @abstractmethod
@@ -75,32 +75,32 @@ class Group(ABC):
 
     @abstractmethod
     def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
-        """Refuse those who may not commit; else what each partition has to pass, if anything."""
+        """Check that a client may commit; return a check for each partition, if one is needed."""
 
     @abstractmethod
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Refuse those who may not see offsets."""
+        """Check that a client may fetch offsets."""
 
     @abstractmethod
     def validate_offset_delete(self) -> None:
-        """Refuse while offsets may not be deleted."""
+        """Check that offsets may be deleted."""
 
     @abstractmethod
     def validate_delete(self) -> None:
-        """Refuse while the group may not be deleted."""
+        """Check that the group may be deleted."""
 
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads the topic, so that its offsets are in use."""
+        """Whether a member subscribes to the topic, so that its offsets are in use."""
 
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that forget the group."""
+        """The records that delete the group."""
 
     @abstractmethod
     def cancel_timers(self, timers: TimerTable) -> None:
-        """Forget what was scheduled for the group."""
+        """Cancel the timers of the group."""
 
     @abstractmethod
     def offset_expiry_base(self) -> ExpiryBase | None:
-        """From when offsets expire; None while none do."""
+        """The time from which the retention of offsets counts; None if they do not expire."""

@@ -1,11 +1,11 @@
-"""The order in which Java's hash tables yield their keys.
+"""The iteration order of Java's hash tables.
 
-Where Apache Kafka lets that order decide (between equal votes, which partition a member gives
-up, which member is the first), the same decision takes the same order. Keys come by bucket; within
-a bucket they come in the order in which they were added, except that `compute` and
-`computeIfAbsent` add at the head. A table that grows keeps the order within its buckets. All of
-this is exact while no bucket has eight keys or more: then Java grows the table earlier, or makes a
-tree of the bucket.
+Some of Apache Kafka's decisions depend on this order (equal votes, which partition a member must
+revoke, which member is the first). To make the same decisions, Odradek uses the same order. Keys
+come by bucket; within a bucket they are in the order in which they were added, except that
+`compute` and `computeIfAbsent` add at the head. A table that grows keeps the order within its
+buckets. The order is exact if no bucket has eight or more keys; with more keys Java grows the table
+earlier, or converts the bucket to a tree.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _UUID_WORDS = Struct(">IIII")
 
 
 class JavaHashTable(Generic[KeyT]):
-    """The keys of a `HashMap` or `HashSet`, in its order."""
+    """The keys of a `HashMap` or `HashSet` in iteration order."""
 
     __slots__ = ("_appended", "_capacity", "_hash_of", "_prepended")
 
     def __init__(
         self, hash_of: Callable[[KeyT], int], initial_capacity: int = DEFAULT_CAPACITY
     ) -> None:
-        """`initial_capacity` is what Java's constructor is given."""
+        """`initial_capacity` is the argument of Java's constructor."""
         self._hash_of = hash_of
         self._capacity = _table_size(initial_capacity)
         self._prepended: dict[KeyT, None] = {}
-        """The last one comes first."""
+        """Keys that were added at the head of their bucket; the last one is the first."""
         self._appended: dict[KeyT, None] = {}
 
     def __len__(self) -> int:
@@ -57,9 +57,9 @@ class JavaHashTable(Generic[KeyT]):
             self._grow_if_full()
 
     def compute(self, key: KeyT, *, is_kept: bool = True) -> None:
-        """`HashMap.compute` and `HashMap.computeIfAbsent`: the function gives a value, or null.
+        """`HashMap.compute` and `HashMap.computeIfAbsent`: the function returns a value or null.
 
-        They grow the table before they look for the key.
+        They grow the table before they search for the key.
         """
         self._grow_if_full()
         if not is_kept:
@@ -78,12 +78,12 @@ class JavaHashTable(Generic[KeyT]):
 
 
 def _table_size(initial_capacity: int) -> int:
-    """The buckets of a table: a power of two."""
+    """The number of buckets of a table, a power of two."""
     return 1 << (initial_capacity - 1).bit_length() if initial_capacity > 1 else 1
 
 
 def grown_capacity(count: int) -> int:
-    """Buckets of a table of the default capacity that grew with its keys."""
+    """Number of buckets of a table with the default capacity that grew with its keys."""
     capacity = DEFAULT_CAPACITY
     while count > capacity * 3 // 4:
         capacity *= 2
@@ -91,42 +91,42 @@ def grown_capacity(count: int) -> int:
 
 
 def roomy_capacity(count: int) -> int:
-    """The initial capacity `(int) (count / 0.75f) + 1`, by which Java makes room for keys."""
+    """The initial capacity `(int) (count / 0.75f) + 1`, which Java uses for `count` keys."""
     return count * 4 // 3 + 1
 
 
 def copied_capacity(count: int) -> int:
-    """Buckets of a `HashSet` that was made from a collection."""
+    """Number of buckets of a `HashSet` that was created from a collection."""
     return _table_size(max(roomy_capacity(count), DEFAULT_CAPACITY))
 
 
 def hash_order(keys: Iterable[KeyT], hash_of: Callable[[KeyT], int], capacity: int) -> list[KeyT]:
-    """Distinct keys by bucket; those of one bucket stay as they come."""
+    """Sort distinct keys by bucket; keys of the same bucket keep their order."""
     return sorted(keys, key=lambda key: hash_bucket(hash_of(key), capacity))
 
 
 def hash_bucket(value: int, capacity: int) -> int:
-    """The bucket of a key of this hash code."""
+    """The bucket of a hash code."""
     value &= 0xFFFFFFFF
     return (value ^ (value >> 16)) & (capacity - 1)
 
 
 def java_hash_order(keys: Iterable[str]) -> list[str]:
-    """Strings in the order of a `HashMap` into which they were put one by one."""
+    """Strings in the order of a `HashMap` to which they were added one by one."""
     distinct = list(dict.fromkeys(keys))
     return hash_order(distinct, java_hash, grown_capacity(len(distinct)))
 
 
 def java_set_order(keys: Iterable[str]) -> list[str]:
-    """Strings in the order of a `HashSet` that was made from their sorted list."""
+    """Strings in the order of a `HashSet` that was created from their sorted list."""
     distinct = sorted(set(keys))
     return hash_order(distinct, java_hash, copied_capacity(len(distinct)))
 
 
 def timeline_order(keys: Iterable[str], capacity: int) -> list[str]:
-    """Strings in the order of Kafka's `TimelineHashMap`, into which they were put one by one.
+    """Strings in the order of Kafka's `TimelineHashMap`, to which they were added one by one.
 
-    A slot is the upper bits of a product (Fibonacci hashing); within a slot the last one comes
+    The slot is the upper bits of a product (Fibonacci hashing); within a slot the last key is the
     first.
     """
     shift = 65 - capacity.bit_length()
@@ -140,7 +140,8 @@ def timeline_order(keys: Iterable[str], capacity: int) -> list[str]:
 
 
 def timeline_capacity(capacity: int, size: int) -> int:
-    """The slots of a `TimelineHashMap` of so many keys after a put, also of a key that it has."""
+    """Number of slots of a `TimelineHashMap` with this many keys after a put, even of an
+    existing key."""
     return capacity * 2 if (size + 1) * 3 > capacity * 4 else capacity
 
 

@@ -20,11 +20,11 @@ from odradek.wire.generated.describe_groups_response import DescribedGroup
 from odradek.wire.generated.list_groups_response import ListedGroup
 
 NOT_FOUND_VERSION = 6
-"""From here on DescribeGroups says that a group does not exist, not only that it is dead."""
+"""From this version on, DescribeGroups returns GROUP_ID_NOT_FOUND instead of a dead group."""
 
 
 class Listing:
-    """Looks at groups of all kinds, and deletes those without members."""
+    """Lists and describes groups of all types, and deletes groups without members."""
 
     def __init__(self, state: GroupState, deletion: Deletion) -> None:
         self._state = state
@@ -33,7 +33,7 @@ class Listing:
     def list_groups(
         self, states_filter: Iterable[str], types_filter: Iterable[str]
     ) -> list[ListedGroup]:
-        """The groups in one of the states and of one of the types; no filter lets all pass."""
+        """The groups with one of the states and one of the types; an empty filter accepts all."""
         states = {each.strip().lower() for each in states_filter}
         types = {each.lower() for each in types_filter}
         return [
@@ -49,7 +49,7 @@ class Listing:
         ]
 
     def describe(self, group_ids: Iterable[str], api_version: int) -> list[DescribedGroup]:
-        """Classic groups as they are; others do not exist for this API."""
+        """Describe classic groups; groups of other types do not exist for this API."""
         return [self._describe(group_id, api_version) for group_id in group_ids]
 
     def _describe(self, group_id: str, api_version: int) -> DescribedGroup:
@@ -76,7 +76,7 @@ class Listing:
     def describe_consumer_groups(
         self, group_ids: Iterable[str], default_assignor: str
     ) -> list[DescribedConsumerGroup]:
-        """Consumer groups as they are; others do not exist for this API."""
+        """Describe consumer groups; groups of other types do not exist for this API."""
         found = []
         for group_id in group_ids:
             group = self._state.groups.get(group_id)
@@ -95,7 +95,7 @@ class Listing:
         return found
 
     def delete(self, group_ids: Collection[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
-        """Forget groups without members, and their offsets."""
+        """Delete groups without members, and their offsets."""
         records: list[CoordinatorRecord] = []
         results = []
         for group_id in group_ids:

@@ -1,4 +1,4 @@
-"""The machine of one partition of `__consumer_offsets`."""
+"""The state machine of one partition of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ Replay = Callable[[int, int, Any, Any], None]
 
 class GroupMachine:
     """See the package. `commit`, `fetch`, `deletion` and `listing` are its parts for offsets and
-    administration; what members of groups ask comes in here, because it depends on the group's
-    type who decides.
+    administration; requests of group members are dispatched here by the type of the group.
     """
 
     def __init__(self, state: GroupState) -> None:
@@ -87,7 +86,7 @@ class GroupMachine:
     def join(
         self, request: JoinGroupRequest, requester: Requester, ticket: Any
     ) -> CoordinatorResult[None]:
-        """JoinGroup; the answer goes to `ticket`.
+        """JoinGroup; the response is sent to `ticket`.
 
         Raises:
             ApiError: the member cannot be in a consumer group.
@@ -104,10 +103,10 @@ class GroupMachine:
         return self._join.join(request, requester, ticket, group.tombstones())
 
     def sync(self, request: SyncGroupRequest, ticket: Any) -> CoordinatorResult[None]:
-        """SyncGroup; the answer goes to `ticket`.
+        """SyncGroup; the response is sent to `ticket`.
 
         Raises:
-            ApiError: the member of a consumer group has to join again.
+            ApiError: the member of a consumer group must rejoin.
         """
         group = self.state.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and group.members:
@@ -131,8 +130,7 @@ class GroupMachine:
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
         """LeaveGroup.
 
-        Raises:
-            ApiError: UNKNOWN_MEMBER_ID: there is no such group.
+        Raises: ApiError: UNKNOWN_MEMBER_ID: the group does not exist.
         """
         group = self.state.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -145,10 +143,10 @@ class GroupMachine:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
         return group
 
-    # -- what the runtime tells ---------------------------------------------------------------
+    # -- events of the runtime ----------------------------------------------------------------
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """See `CoordinatorMachine`. Members of the last generation have to send heartbeats."""
+        """See `CoordinatorMachine`. Starts the session timeouts of the members."""
         self.state.update_image(image)
         self._quick.forget()
         for group in list(self.state.groups.values()):
@@ -176,7 +174,7 @@ class GroupMachine:
         self._consumer.on_metadata(delta, image)
 
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
-        """Topics are gone: (id, name) of each."""
+        """Topics were deleted; `topics` has (id, name) of each."""
         return self.deletion.on_topics_deleted(deleted)
 
     # -- replay -------------------------------------------------------------------------------
@@ -218,13 +216,13 @@ class GroupMachine:
             self.offsets.commit_pending(producer_id, group_id, key.topic, key.partition, committed)
 
     def _make_room(self, group_id: str) -> None:
-        """A commit makes a group that only stores offsets, if there is none."""
+        """Create a group that only stores offsets, if the group of a commit does not exist."""
         if group_id not in self.state.groups:
             group = ClassicGroup(group_id, self.state.clock.now_ms())
             self.journal.put(self.state.groups, group_id, group)
 
     def _place(self, group_id: str, topic: str) -> PartitionOffsets:
-        """Where commits of a group and topic go; the group is there then."""
+        """Return where offsets of a group and topic are stored; create the group if necessary."""
         self._make_room(group_id)
         return self.offsets.place(group_id, topic)
 
@@ -242,7 +240,7 @@ class GroupMachine:
                 metadata=value.metadata,
                 commit_timestamp=value.commit_timestamp,
             )
-        # The fields of the two kinds of keys have the same names.
+        # Both key types have the same field names.
         self._replay_offset_commit(offset, producer_id, key, converted)  # type: ignore[arg-type]
 
     def _replay_group_metadata(
@@ -267,7 +265,7 @@ class GroupMachine:
         return self.listing.describe_consumer_groups(group_ids, assignor)
 
     def count_by_state(self) -> dict[tuple[GroupType, str], int]:
-        """How many groups of which type are in which state."""
+        """Number of groups by type and state."""
         counts = dict.fromkeys(((GroupType.CLASSIC, each.value) for each in ClassicState), 0)
         counts |= dict.fromkeys(((GroupType.CONSUMER, each) for each in CONSUMER_STATES), 0)
         for group in self.state.groups.values():

@@ -1,5 +1,4 @@
-"""The records of `__consumer_offsets`: their types, and how classic groups and offsets are
-written."""
+"""The records of `__consumer_offsets`: their types, and those of classic groups and offsets."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from odradek.wire.names import snake_case
 
 OFFSET_COMMIT_VERSION = 4
 OFFSET_COMMIT_EXPIRING_VERSION = 1
-"""The only version with an expiry of its own, for commits that come with a retention time."""
+"""The only version with an expiry time, for commits with their own retention time."""
 GROUP_METADATA_VERSION = 3
 
 TYPES = {
@@ -30,7 +29,7 @@ TYPES = {
     8: "ConsumerGroupCurrentMemberAssignment",
     16: "ConsumerGroupRegularExpression",
 }
-"""What this machine understands. Records of other kinds of groups are left alone in the log."""
+"""The supported record types. Records of other group types are ignored and stay in the log."""
 
 
 def _messages() -> KeyMessages:
@@ -45,13 +44,13 @@ def _messages() -> KeyMessages:
 
 
 MESSAGES = _messages()
-"""Key and value classes by type of record."""
+"""Key and value classes by record type."""
 
 
 def offset_commit(
     group_id: str, topic: str, partition: int, value: OffsetCommitValue
 ) -> CoordinatorRecord:
-    """An offset is committed."""
+    """The record of a committed offset."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     version = OFFSET_COMMIT_VERSION
     if value.expire_timestamp != -1:
@@ -60,7 +59,7 @@ def offset_commit(
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """An offset is forgotten."""
+    """The tombstone of an offset."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     return CoordinatorRecord(key, None)
 
@@ -75,7 +74,7 @@ def group_metadata(
     state_timestamp_ms: int = -1,
     members: Iterable[MemberMetadata] = (),
 ) -> CoordinatorRecord:
-    """A classic group as it is now."""
+    """The record of a classic group."""
     value = GroupMetadataValue(
         protocol_type=protocol_type,
         protocol=protocol,
@@ -88,5 +87,5 @@ def group_metadata(
 
 
 def group_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """A classic group is forgotten."""
+    """The tombstone of a classic group."""
     return CoordinatorRecord(GroupMetadataKey(group=group_id), None)

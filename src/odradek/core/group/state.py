@@ -1,4 +1,4 @@
-"""What the parts of one group machine share."""
+"""The state that all parts of a group machine share."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 
 Note = Callable[[str, str], None]
-"""(group id, what happened and why): for the log and for people."""
+"""Called with a group id and a message for the operator's log."""
 
 
 def no_note(group_id: str, text: str) -> None:
-    """Where nobody listens."""
+    """Ignores the message."""
 
 
 class GroupState:
-    """The groups of one partition, and the means of its machine."""
+    """The groups of one partition, and the dependencies of the machine."""
 
     __slots__ = (
         "clock", "config", "effects", "groups", "image", "journal", "note", "random_bytes",
@@ -47,21 +47,20 @@ class GroupState:
         self.groups: dict[str, Group] = {}
         self.image: MetadataImage = EMPTY_IMAGE
         self.rebalances = dict.fromkeys(GroupType, 0)
-        """How many rebalances there were since this machine was made."""
+        """Number of rebalances since this machine was created."""
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Use these settings from now on."""
+        """Apply changed settings."""
         self.config = config
 
     def update_image(self, image: MetadataImage) -> None:
-        """The newest metadata."""
+        """Set the newest metadata image."""
         self.image = image
 
     def group(self, group_id: str) -> Group:
-        """The group.
+        """Return the group.
 
-        Raises:
-            ApiError: GROUP_ID_NOT_FOUND.
+        Raises: ApiError: GROUP_ID_NOT_FOUND.
         """
         group = self.groups.get(group_id)
         if group is None:

@@ -1,11 +1,11 @@
-"""Classic groups: members agree on a protocol, and a leader among them assigns.
+"""Classic groups: members agree on a protocol, and the group leader computes the assignment.
 
               first member joins            all have joined, or time is up
     Empty ──────────────────> PreparingRebalance ──────────> CompletingRebalance
       ^                          │        ^  ^                    │      │
-      └──── nobody joined ───────┘        │  └── someone joins ───┘      │ the leader's assignment
+      └──── no members joined ───┘        │  └── member joins ────┘      │ the leader's assignment
                                           │      or leaves               v is stored
-                                          └── joins, leaves, is lost ── Stable
+                                          └── member joins, leaves ──── Stable
     any ──> Dead: deleted, or coordinated elsewhere
 
 `group` is the state, `rebalance` moves it from state to state; `join`, `sync` and `presence`

@@ -1,4 +1,4 @@
-"""Refusals of JoinGroup."""
+"""Error responses of JoinGroup."""
 
 from __future__ import annotations
 
@@ -7,5 +7,8 @@ from odradek.wire.generated.join_group_response import JoinGroupResponse
 
 
 def join_failed(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """`member_id` is the one to come back with; empty to start again."""
+    """Return an error response.
+
+    `member_id`: the id to use in the next request; empty for a new id.
+    """
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)

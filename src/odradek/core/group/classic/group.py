@@ -31,7 +31,10 @@ from odradek.wire.generated.sync_group_response import SyncGroupResponse
 
 
 class ClassicState(Enum):
-    """Where a group is in its circle; see the package. Values are shown to people."""
+    """The states of a classic group.
+
+    See the package. DescribeGroups and ListGroups show the values.
+    """
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -53,11 +56,11 @@ PREVIOUS_STATES = {
     _STABLE: frozenset((_COMPLETING,)),
     _DEAD: frozenset(ClassicState),
 }
-"""The legal moves, by where they lead."""
+"""New state -> the states from which the transition is legal."""
 
 
 class ClassicGroup(Group):
-    """One group. Its members change at once, not by replay; see the package."""
+    """One group. Its members change immediately, not by replay of records; see the package."""
 
     type = GroupType.CLASSIC
 
@@ -68,28 +71,28 @@ class ClassicGroup(Group):
         self.state_timestamp_ms: int | None = now_ms
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
-        """What the members of this generation speak."""
+        """The protocol that this generation has selected."""
         self.generation_id = 0
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
         """Member id by group instance id."""
         self.pending_join: dict[str, None] = {}
-        """Member ids that were given out and have not joined yet (KIP-394)."""
+        """Member ids that were assigned and have not joined yet (KIP-394)."""
         self.pending_sync: dict[str, None] = {}
         """Members of this generation that have not sent their SyncGroup."""
         self.awaiting_join = 0
-        """Members with an unanswered JoinGroup."""
+        """Number of members whose JoinGroup has no response yet."""
         self.protocol_support: dict[str, int] = {}
-        """How many members speak a protocol."""
+        """Number of members that support each protocol."""
         self.subscribed_topics: frozenset[str] | None = None
-        """What the members read; None if they do not say it in a form known here."""
+        """The topics that the members subscribe to; None if their metadata cannot be decoded."""
         self.has_new_member = False
-        """Someone joined during the initial delay, which is then prolonged."""
+        """Whether a member joined during the initial delay, which is then extended."""
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
-        """The group that a record describes: stable if it has members."""
+        """Create the group from its record: Stable if it has members."""
         group = cls(group_id, now_ms, _STABLE if value.members else _EMPTY)
         timestamp = value.current_state_timestamp
         group.state_timestamp_ms = None if timestamp == -1 else timestamp
@@ -119,7 +122,7 @@ class ClassicGroup(Group):
         group.refresh_subscribed_topics()
         return group
 
-    # -- as every group -----------------------------------------------------------------------
+    # -- methods of `Group` -------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
@@ -138,7 +141,7 @@ class ClassicGroup(Group):
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members consume topics, so that their metadata can be read."""
+        """Whether the members are consumers, so that their metadata can be decoded."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
@@ -147,7 +150,7 @@ class ClassicGroup(Group):
         return self.protocol_type is None and self.is_empty and not self.pending_join
 
     def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
-        """See `Group`. Outside of the group one may commit while it is empty."""
+        """See `Group`. A client that is not a member may commit while the group is empty."""
         member_id, instance_id, generation, is_transactional, _ = committer
         state = self.state
         if state is _DEAD:
@@ -161,12 +164,12 @@ class ClassicGroup(Group):
         elif not is_transactional and state is not _EMPTY:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not is_transactional and state is _COMPLETING:
-            # The member has its generation, but not its assignment.
+            # The member has the generation, but no assignment yet.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         return None
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """See `Group`. Reading needs no member."""
+        """See `Group`. Any client may fetch offsets."""
         if self.state is _DEAD:
             raise self._dead()
 
@@ -189,7 +192,7 @@ class ClassicGroup(Group):
         return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """See `Group`. Consumers whose subscriptions are not known may read anything."""
+        """See `Group`. Consumers with unknown subscriptions count as subscribed to every topic."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -199,14 +202,16 @@ class ClassicGroup(Group):
         return [group_metadata_tombstone(self.group_id)]
 
     def cancel_timers(self, timers: TimerTable) -> None:
-        """See `Group`. Those of a classic group find out by themselves that it is gone."""
+        """See `Group`.
+
+        The timers of a classic group check themselves whether the group still exists.
+        """
 
     def offset_expiry_base(self) -> ExpiryBase | None:
         """See `Group`.
 
-        Without members: since the group became empty (KIP-211). With members that consume: since
-        the commit, for topics that they no longer read. Offsets of a simple group: since the
-        commit.
+        If the group has no members: since it became empty (KIP-211). If its members are consumers:
+        since the commit, for topics without a subscriber. In a simple group: since the commit.
         """
         if self.protocol_type is None:
             return since_commit
@@ -225,18 +230,18 @@ class ClassicGroup(Group):
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may begin here."""
+        """Whether a rebalance may begin in this state."""
         return self.state in PREVIOUS_STATES[_PREPARING]
 
     def move_to(self, state: ClassicState, now_ms: int) -> None:
-        """Go to a state that the table of moves allows."""
+        """Change the state; the transition must be legal."""
         assert self.state in PREVIOUS_STATES[state], f"{self} cannot become {state.value}"
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now_ms
 
     def begin_generation(self, now_ms: int) -> None:
-        """All who will have joined: choose the protocol, or become empty."""
+        """Begin a generation with the members that have joined, or become empty."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.refresh_subscribed_topics()
@@ -244,7 +249,7 @@ class ClassicGroup(Group):
         self.pending_sync.clear()
 
     def refresh_subscribed_topics(self) -> None:
-        """Read what the members read out of their metadata."""
+        """Decode the subscribed topics from the members' metadata."""
         self.subscribed_topics = None
         if not self.uses_consumer_protocol:
             return
@@ -257,7 +262,7 @@ class ClassicGroup(Group):
     # -- protocols ----------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a member that speaks these can be in the group."""
+        """Whether a member with these protocols can be in the group."""
         if self.state is _EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         count = len(self.members)
@@ -266,9 +271,9 @@ class ClassicGroup(Group):
         )
 
     def select_protocol(self) -> str:
-        """The protocol that most members like best of those that all speak.
+        """Select the protocol with the most votes among those that all members support.
 
-        Between equals Kafka takes the first in the order of a Java `HashMap`.
+        Equal votes are decided as in Apache Kafka, by the order of a Java `HashMap`.
         """
         assert self.members, "members choose"
         count = len(self.members)
@@ -281,18 +286,18 @@ class ClassicGroup(Group):
         return next(name for name in java_hash_order(votes) if votes[name] == most)
 
     def _count_protocols(self, member: ClassicMember, step: int) -> None:
-        for name in set(member.protocol_names):  # one that is named twice counts once
+        for name in set(member.protocol_names):  # a protocol that is listed twice counts once
             self.protocol_support[name] = self.protocol_support.get(name, 0) + step
 
     # -- members ------------------------------------------------------------------------------
 
     def is_leader(self, member_id: str) -> bool:
-        """Whether the member assigns."""
+        """Whether the member is the group leader."""
         return self.leader_id == member_id
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long members may take to join again: as long as the slowest asked for."""
+        """The time that members have to rejoin: the largest rebalance timeout of all members."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     @property
@@ -301,7 +306,7 @@ class ClassicGroup(Group):
         return len(self.members) == self.awaiting_join and not self.pending_join
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> None:
-        """Refuse who is not a member, or whose instance id someone else has taken over.
+        """Check that the member exists and still owns its instance id.
 
         Raises:
             ApiError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
@@ -316,7 +321,7 @@ class ClassicGroup(Group):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def add(self, member: ClassicMember, ticket: Any = None) -> None:
-        """A member joins; `ticket` is its JoinGroup. The first one leads."""
+        """Add a member; `ticket` is that of its JoinGroup. The first member becomes the leader."""
         self._enter(member)
         if self.leader_id is None:
             self.leader_id = member.member_id
@@ -335,7 +340,10 @@ class ClassicGroup(Group):
         self._count_protocols(member, 1)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, or a pending one. If it was the leader, another member becomes it."""
+        """Remove a member or a pending member.
+
+        If it was the leader, another member becomes leader.
+        """
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
@@ -355,7 +363,7 @@ class ClassicGroup(Group):
         session_timeout_ms: int,
         ticket: Any,
     ) -> None:
-        """A member joins again, or (no ticket) gets back what it said before."""
+        """Update a member that rejoins; without a ticket, restore its previous values."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -366,7 +374,7 @@ class ClassicGroup(Group):
     def replace_static(
         self, group_instance_id: str, old_id: str, new_id: str, effects: Effects
     ) -> ClassicMember:
-        """The instance returns with a new member id; requests of the old id are fenced."""
+        """Give a static member a new member id; requests with the old id are fenced."""
         old = self.members.pop(old_id)
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self.answer_join(old, join_failed(fenced, old_id), effects)
@@ -389,7 +397,7 @@ class ClassicGroup(Group):
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Let a member lead that has joined; False if there is none."""
+        """Make a joined member the leader; return False if no member has joined."""
         if self.leader_id is None:
             return False
         leader = self.members[self.leader_id]
@@ -401,17 +409,17 @@ class ClassicGroup(Group):
                 return True
         return False
 
-    # -- answers ------------------------------------------------------------------------------
+    # -- responses ----------------------------------------------------------------------------
 
     def set_join_ticket(self, member: ClassicMember, ticket: Any) -> None:
-        """Set the ticket of a member's JoinGroup; None: there is none."""
+        """Set the ticket of a member's JoinGroup; None if no JoinGroup is waiting."""
         self.awaiting_join += (ticket is not None) - (member.join_ticket is not None)
         member.join_ticket = ticket
 
     def answer_join(
         self, member: ClassicMember, response: JoinGroupResponse, effects: Effects
     ) -> bool:
-        """Answer the member's JoinGroup, if it waits for that."""
+        """Send the JoinGroup response, if the member waits for one."""
         ticket = member.join_ticket
         if ticket is None:
             return False
@@ -422,7 +430,7 @@ class ClassicGroup(Group):
     def answer_sync(
         self, member: ClassicMember, response: SyncGroupResponse, effects: Effects
     ) -> bool:
-        """Answer the member's SyncGroup, if it waits for that."""
+        """Send the SyncGroup response, if the member waits for one."""
         ticket = member.sync_ticket
         if ticket is None:
             return False
@@ -442,7 +450,7 @@ class ClassicGroup(Group):
         )
 
     def joined_members(self) -> list[JoinGroupResponseMember]:
-        """All members with what they say under the chosen protocol."""
+        """All members with their metadata for the selected protocol."""
         assert self.state not in (_DEAD, _PREPARING), f"{self} has no protocol"
         return [
             JoinGroupResponseMember(
@@ -456,7 +464,7 @@ class ClassicGroup(Group):
     # -- records ------------------------------------------------------------------------------
 
     def record(self, assignment: Mapping[str, bytes]) -> CoordinatorRecord:
-        """The group with this assignment by member id."""
+        """The record of the group with an assignment (by member id)."""
         return group_metadata(
             self.group_id,
             protocol_type=self.protocol_type or "",
@@ -481,9 +489,9 @@ class ClassicGroup(Group):
 
     @property
     def assignment(self) -> dict[str, bytes]:
-        """What each member has."""
+        """The current assignment, by member id."""
         return {each.member_id: each.assignment for each in self.members.values()}
 
     def cancel_session(self, member_id: str, timers: TimerTable) -> None:
-        """The member is removed: its session timer ends."""
+        """Cancel the session timer of a removed member."""
         timers.cancel(keys.session(self.group_id, member_id))

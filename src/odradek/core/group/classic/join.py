@@ -1,7 +1,7 @@
-"""JoinGroup: who may become a member, and when its answer comes.
+"""JoinGroup: decides whether a client becomes a member, and when the response is sent.
 
-Some answers are given at once: refusals, the member id to come back with, or the generation
-that the member is in already. All others wait until all members have joined.
+Some responses are sent immediately: errors, a new member id to retry with, or the current
+generation of an unchanged member. All others are sent when all members have joined.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from odradek.wire.generated.join_group_request import JoinGroupRequest
 KNOWN_MEMBER_ID_VERSION = 4
 """From this version on, a new member joins a second time, with its new member id (KIP-394)."""
 SKIP_ASSIGNMENT_VERSION = 9
-"""From this version on, a returning static leader can be told to skip the assignment (KIP-814)."""
+"""From this version on, the response can tell a returning static leader to skip the assignment
+(KIP-814)."""
 NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
 """How long a first JoinGroup may wait before its member is removed (as in Apache Kafka)."""
 
 
 class Joining:
-    """One JoinGroup: the request, who sent it, and the ticket of its answer."""
+    """One JoinGroup: the request, its sender, and the ticket of its response."""
 
     __slots__ = ("protocols", "reason", "request", "requester", "ticket")
 
@@ -73,9 +74,10 @@ class Join:
         ticket: Any,
         tombstones: Sequence[CoordinatorRecord] = (),
     ) -> Result:
-        """See the module. The answer goes to `ticket`.
+        """See the module. The response is sent to `ticket`.
 
-        `tombstones`: of an empty group of another type, in whose place a new one comes.
+        `tombstones`: records that delete an empty group of another type, which the new group
+        replaces.
         """
         joining = Joining(request, requester, ticket)
         group_id = request.group_id
@@ -97,7 +99,7 @@ class Join:
         else:
             result = self._join_existing(group, joining)
         if is_new_group and result is NOTHING:
-            # The group exists from here on, also for the next coordinator.
+            # Write the group, so that the next coordinator knows it too.
             timestamp_ms = group.state_timestamp_ms or -1
             record = group_metadata(group_id, state_timestamp_ms=timestamp_ms)
             return CoordinatorResult(
@@ -112,12 +114,12 @@ class Join:
         self._state.effects.answer(joining.ticket, join_failed(error, member_id))
 
     def _on_group_stored(self, joining: Joining, error: ApiError | None) -> None:
-        """The journal has removed the new group again if it could not be written."""
+        """Send an error if the record could not be written; the journal has removed the group."""
         if error is not None:
             self._refuse(joining, error.code)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """During a rebalance those who joined first stay (the limit may have been lowered)."""
+        """Whether the group has room; in a rebalance, for the members that rejoin first."""
         limit = self._state.config.group_max_size
         if group.state in (EMPTY, DEAD):
             return True
@@ -177,14 +179,14 @@ class Join:
         if group.state is PREPARING and group.previous_state is EMPTY:
             group.has_new_member = True
         group.add(member, joining.ticket)
-        # It cannot send heartbeats while its JoinGroup waits, and we cannot see whether it is
-        # still there: it gets a time of its own, after which it has to ask again.
+        # A new member sends no heartbeats while its JoinGroup waits, so a lost client cannot be
+        # detected. It gets a fixed timeout, after which it must join again.
         self._rebalance.expect_heartbeat(group, member, NEW_MEMBER_TIMEOUT_MS)
         return self._rebalance.prepare_or_complete(
             group, f"{member_id} joins; its reason: {joining.reason}"
         )
 
-    # -- members that come again --------------------------------------------------------------
+    # -- members that rejoin ------------------------------------------------------------------
 
     def _join_existing(self, group: ClassicGroup, joining: Joining) -> Result:
         request = joining.request
@@ -197,7 +199,7 @@ class Join:
             return NOTHING
         if member_id in group.pending_join:
             if request.group_instance_id is not None:
-                # Only dynamic members are sent away with an id.
+                # Only dynamic members have pending ids.
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._add(group, joining, member_id)
         try:
@@ -208,7 +210,7 @@ class Join:
         return self._rejoin(group, joining, group.members[member_id])
 
     def _rejoin(self, group: ClassicGroup, joining: Joining, member: ClassicMember) -> Result:
-        """A rebalance unless nothing has changed for anyone."""
+        """Begin a rebalance, unless the member has not changed and needs none."""
         member_id = member.member_id
         is_leader = group.is_leader(member_id)
         is_unchanged = joining.protocols == member.protocols
@@ -216,7 +218,7 @@ class Join:
             self._refuse(joining, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
             return NOTHING
         if group.state is COMPLETING and is_unchanged:
-            # It may not have got the answer to its first request.
+            # The response to the first request may have been lost.
             response = group.join_response(member_id, with_members=is_leader)
             self._state.effects.answer(joining.ticket, response)
             return NOTHING
@@ -224,10 +226,10 @@ class Join:
             response = group.join_response(member_id, with_members=False)
             self._state.effects.answer(joining.ticket, response)
             return NOTHING
-        # The client may have timed out on an earlier request; its answer is not read any more.
+        # If an earlier request waits, the client has timed out and ignores its response.
         abandoned = join_failed(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
         group.answer_join(member, abandoned, self._state.effects)
-        # In a stable group a leader joins again to compute a new assignment.
+        # In a stable group the leader rejoins to compute a new assignment.
         group.update(
             member,
             joining.protocols,
@@ -241,12 +243,12 @@ class Join:
             f"{who} {member_id} joins again in {group.state.value}; its reason: {joining.reason}",
         )
 
-    # -- static members that come back --------------------------------------------------------
+    # -- static members that return -----------------------------------------------------------
 
     def _replace_static(
         self, group: ClassicGroup, joining: Joining, old_id: str, new_id: str
     ) -> Result:
-        """An instance comes back and takes its own place (KIP-345)."""
+        """A static member returns and replaces its previous member id (KIP-345)."""
         request = joining.request
         instance_id = request.group_instance_id
         assert instance_id is not None
@@ -274,7 +276,7 @@ class Join:
                 group, f"static member {instance_id} changes the protocol: {joining.reason}"
             )
         if group.state is COMPLETING:
-            # The leader may be assigning to the old member id right now.
+            # The leader's assignment may still have the old member id.
             return self._rebalance.prepare(
                 group, f"static member {instance_id} came back: {joining.reason}"
             )
@@ -295,20 +297,20 @@ class Join:
                 self._refuse(replaced.joining, error.code)
             return
         if group.state in (DEAD, PREPARING):
-            return  # answered when that is over
+            return  # the response is sent when the rebalance has ended
         is_leader = group.is_leader(member.member_id)
         if replaced.joining.requester.api_version >= SKIP_ASSIGNMENT_VERSION:
             response = group.join_response(member.member_id, with_members=is_leader)
             response.skip_assignment = is_leader
         else:
-            # With the old leader's id the member does not compute an assignment.
+            # Name the old leader, so that this member does not compute an assignment.
             response = group.join_response(member.member_id, with_members=False)
             response.leader = replaced.old_leader or ""
         group.answer_join(member, response, effects)
 
 
 class ReplacedStatic:
-    """A static member that took over, and what was there before."""
+    """A static member that has a new member id, and its previous values."""
 
     __slots__ = ("before", "joining", "member", "old_id", "old_leader")
 
@@ -327,7 +329,7 @@ class ReplacedStatic:
         self.before = before
 
     def undo(self, group: ClassicGroup, state: GroupState) -> None:
-        """It could not be written: the old member is back. The JoinGroup is to be answered."""
+        """Restore the old member, because the record could not be written."""
         protocols, rebalance_timeout_ms, session_timeout_ms = self.before
         member = self.member
         group.update(member, protocols, rebalance_timeout_ms, session_timeout_ms, None)

@@ -8,7 +8,7 @@ from typing import Any
 from odradek.wire.generated.describe_groups_response import DescribedGroupMember
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) of the protocols that a member can speak, the one it likes best first."""
+"""(name, metadata) of the protocols that a member supports, in order of preference."""
 
 NO_ASSIGNMENT = b""
 
@@ -44,42 +44,42 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.join_ticket: Any = None
-        """Its unanswered JoinGroup; set by the group only, which counts them."""
+        """Its JoinGroup without a response; set only by the group, which counts them."""
         self.sync_ticket: Any = None
-        """Its unanswered SyncGroup."""
+        """Its SyncGroup without a response."""
         self.is_new = False
-        """It waits in its first JoinGroup: it is dropped if that takes too long."""
+        """Whether it waits in its first JoinGroup, for at most `NEW_MEMBER_TIMEOUT_MS`."""
 
     @property
     def is_static(self) -> bool:
-        """Whether the member comes back under its instance id (KIP-345)."""
+        """Whether the member has an instance id (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def is_excused(self) -> bool:
-        """Whether it need not send heartbeats now: it waits for us."""
+        """Whether no heartbeats are expected, because the member waits for a response."""
         if self.is_new:
             return False
         return self.join_ticket is not None or self.sync_ticket is not None
 
     @property
     def protocol_names(self) -> list[str]:
-        """What it can speak."""
+        """Names of the supported protocols."""
         return [name for name, _ in self.protocols]
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it says under a protocol, which must be one of its own."""
+        """Its metadata for a protocol, which it must support."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
-        raise AssertionError(f"{self.member_id} does not speak {protocol}")
+        raise AssertionError(f"{self.member_id} does not support {protocol}")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that it likes best."""
+        """The candidate that it prefers."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, protocol: str | None) -> DescribedGroupMember:
-        """As DescribeGroups shows it; metadata only for a given protocol."""
+        """The member for DescribeGroups; without a protocol, without metadata."""
         return DescribedGroupMember(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,

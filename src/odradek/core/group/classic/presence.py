@@ -30,10 +30,10 @@ class Presence:
     def heartbeat(
         self, group: ClassicGroup, request: HeartbeatRequest
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """Process a heartbeat; the response says whether to join again.
+        """Process a heartbeat; return whether the member must rejoin.
 
         Raises:
-            ApiError: the member is not one, or lives in another generation.
+            ApiError: the member is unknown, or is in another generation.
         """
         state = group.state
         if state is DEAD:
@@ -51,7 +51,7 @@ class Presence:
     def leave(
         self, group: ClassicGroup, request: LeaveGroupRequest
     ) -> CoordinatorResult[LeaveGroupResponse]:
-        """Members go, of their own will or by an administrator's."""
+        """Remove members that leave, or that an administrator removes."""
         if group.state is DEAD:
             response = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return CoordinatorResult(NO_RECORDS, response)
@@ -79,7 +79,7 @@ class Presence:
         )
 
     def _leave_one(self, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
-        """An empty member id stands for the member with the instance id."""
+        """Remove one member. If the member id is empty, the instance id identifies it."""
         member_id = identity.member_id
         instance_id = identity.group_instance_id
         if not member_id:

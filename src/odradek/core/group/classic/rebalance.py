@@ -1,4 +1,4 @@
-"""Drives classic groups around their circle: begin, wait for members, next generation, sync."""
+"""Runs rebalances of classic groups: begin, wait for members, new generation, sync."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Rebalance:
         self._state = state
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """The classic group of that name, if there is one."""
+        """Return the classic group with this id, if there is one."""
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
-    # -- who is there -------------------------------------------------------------------------
+    # -- sessions -----------------------------------------------------------------------------
 
     def expect_heartbeat(
         self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
     ) -> None:
-        """The member has shown itself: it may be silent for its session timeout again."""
+        """Restart the session timeout of a member."""
         self._state.timers.schedule(
             keys.session(group.group_id, member.member_id),
             member.session_timeout_ms if timeout_ms is None else timeout_ms,
@@ -46,7 +46,7 @@ class Rebalance:
         )
 
     def expire_session(self, group_id: str, member_id: str) -> Result:
-        """The member has not shown itself in time."""
+        """Remove a member that sent no heartbeat within its session timeout."""
         group = self.find(group_id)
         if group is None or group.state is DEAD:
             return NOTHING
@@ -68,7 +68,7 @@ class Rebalance:
         return NOTHING
 
     def dismiss(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member; its waiting JoinGroup is answered with UNKNOWN_MEMBER_ID."""
+        """Remove a member; if its JoinGroup waits, it gets UNKNOWN_MEMBER_ID."""
         response = join_failed(ErrorCode.UNKNOWN_MEMBER_ID)
         group.answer_join(member, response, self._state.effects)
         group.remove(member.member_id)
@@ -76,13 +76,17 @@ class Rebalance:
     # -- begin --------------------------------------------------------------------------------
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str) -> Result:
-        """Something has changed: begin a rebalance, or see whether the one under way is done."""
+        """Begin a rebalance after a change, or complete the current one if all members have
+        joined."""
         if group.can_rebalance:
             return self.prepare(group, reason)
         return self.complete_if_all_joined(group)
 
     def prepare(self, group: ClassicGroup, reason: str) -> Result:
-        """Begin a rebalance. A new group waits a while for more members first (KIP-134)."""
+        """Begin a rebalance.
+
+        A new group first waits `group.initial.rebalance.delay.ms` for more members (KIP-134).
+        """
         state = self._state
         if group.state is COMPLETING:
             self.reset_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -114,7 +118,7 @@ class Rebalance:
         )
 
     def end_initial_delay(self, group_id: str, delay_ms: int, remaining_ms: int) -> Result:
-        """Wait on while members keep coming, but no longer than the rebalance timeout."""
+        """Extend the delay while members join, but not beyond the rebalance timeout."""
         group = self.find(group_id)
         if group is None:
             return NOTHING
@@ -153,7 +157,7 @@ class Rebalance:
     def complete_join(self, group: ClassicGroup) -> Result:
         """Remove the members that have not joined, and begin the next generation with the others.
 
-        Static members may be absent: they stay until their session ends.
+        Absent static members stay until their session expires.
         """
         timers = self._state.timers
         timers.cancel(keys.join(group.group_id))
@@ -171,7 +175,7 @@ class Rebalance:
         if group.state is DEAD:
             return NOTHING
         if not group.elect_joined_leader() and group.members:
-            self._state.note(group.group_id, "nobody has joined; waiting for sessions to end")
+            self._state.note(group.group_id, "no member has joined; waiting for sessions to expire")
             self._schedule_join_end(group)
             return NOTHING
         group.begin_generation(self._state.clock.now_ms())
@@ -200,15 +204,15 @@ class Rebalance:
             group.generation_id,
         )
 
-    # -- members fetch their assignment -------------------------------------------------------
+    # -- sync phase ---------------------------------------------------------------------------
 
     def forget_pending_sync(self, group: ClassicGroup) -> None:
-        """The sync phase is over."""
+        """End the sync phase."""
         group.pending_sync.clear()
         self._state.timers.cancel(keys.sync(group.group_id))
 
     def on_synced(self, group: ClassicGroup, member_id: str) -> None:
-        """The member has asked for its assignment."""
+        """Record that the member has sent SyncGroup."""
         group.pending_sync.pop(member_id, None)
         if not group.pending_sync:
             self._state.timers.cancel(keys.sync(group.group_id))
@@ -224,17 +228,17 @@ class Rebalance:
         for member_id in missing:
             group.remove(member_id)
             group.cancel_session(member_id, self._state.timers)
-        return self.prepare(group, f"did not ask for an assignment: {', '.join(missing)}")
+        return self.prepare(group, f"did not send SyncGroup in time: {', '.join(missing)}")
 
     def reset_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """The generation fails: members that wait for its assignment have to join again."""
-        assert group.state is COMPLETING, f"{group} has no assignment under way"
+        """Drop the assignment: members that wait for it must rejoin."""
+        assert group.state is COMPLETING, f"{group} is not waiting for an assignment"
         for member in group.members.values():
             member.assignment = NO_ASSIGNMENT
         self.hand_out(group, error)
 
     def hand_out(self, group: ClassicGroup, error: ErrorCode = ErrorCode.NONE) -> None:
-        """Respond to all members that wait for their assignment."""
+        """Send the assignment to all members that wait for it."""
         failed = error is not ErrorCode.NONE
         for member in group.members.values():
             response = SyncGroupResponse(
@@ -244,13 +248,13 @@ class Rebalance:
                 assignment=member.assignment,
             )
             if group.answer_sync(member, response, self._state.effects):
-                # Its session may have ended while it waited, and was not minded.
+                # Its session timeout did not count while it waited; restart it.
                 self.expect_heartbeat(group, member)
 
     # -- the end ------------------------------------------------------------------------------
 
     def unload(self, group: ClassicGroup) -> None:
-        """Another broker coordinates the group now: answer what waits with NOT_COORDINATOR."""
+        """Another broker coordinates the group now: waiting requests get NOT_COORDINATOR."""
         group.move_to(DEAD, self._state.clock.now_ms())
         error = ErrorCode.NOT_COORDINATOR
         effects = self._state.effects

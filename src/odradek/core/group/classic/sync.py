@@ -26,7 +26,10 @@ class Sync:
         self._rebalance = rebalance
 
     def sync(self, group: ClassicGroup, request: SyncGroupRequest, ticket: Any) -> Result:
-        """The answer goes to `ticket`, when the leader's assignment is stored."""
+        """Process SyncGroup.
+
+        The response is sent to `ticket` when the leader's assignment is stored.
+        """
         member_id = request.member_id
         try:
             self._validate(group, request)
@@ -45,7 +48,7 @@ class Sync:
         assert group.state is COMPLETING, f"{group} has members"
         member = group.members[member_id]
         if member.sync_ticket is not None:
-            # The client repeats its request; it does not read the first answer any more.
+            # The client has sent its request again; it ignores the response to the first one.
             self._state.effects.answer(
                 member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
             )
@@ -69,7 +72,7 @@ class Sync:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def _store(self, group: ClassicGroup, request: SyncGroupRequest) -> Result:
-        """Write the leader's assignment; members that it left out get an empty one."""
+        """Write the leader's assignment; members without an entry get an empty one."""
         given = {each.member_id: each.assignment for each in request.assignments}
         assignment = {each: given.get(each, NO_ASSIGNMENT) for each in group.members}
         missing = [each for each in group.members if each not in given]
@@ -89,12 +92,12 @@ class Sync:
         assignment: dict[str, bytes],
         error: ApiError | None,
     ) -> None:
-        """Hand the assignment out, unless another rebalance has begun meanwhile."""
+        """Send the assignment to the members, unless another rebalance has begun."""
         if group.state is not COMPLETING or group.generation_id != generation_id:
             return
         if error is not None:
             self._rebalance.reset_assignment(group, error.code)
-            # Members are there, so that this writes nothing.
+            # The group has members, so this writes no records.
             self._rebalance.prepare_or_complete(
                 group, f"the assignment could not be stored: {error.code.name}"
             )
@@ -107,5 +110,5 @@ class Sync:
 
 
 def _differs(claimed: str | None, actual: str | None) -> bool:
-    """Older clients do not claim anything."""
+    """Whether the protocol type or name differs; older clients send none."""
     return claimed is not None and actual is not None and claimed != actual

@@ -1,8 +1,8 @@
-"""Members of a consumer group that use the classic protocol, beside members that do not.
+"""Members of a consumer group that use the classic protocol.
 
-JoinGroup is a full heartbeat that is answered at once, with the member epoch as generation.
-SyncGroup returns the assignment. Heartbeat asks the member to join again when there is a new
-target, when partitions have to be revoked, or when partitions of its target have become free.
+JoinGroup has the effect of a full heartbeat; its response is immediate, with the member epoch as
+generation. SyncGroup returns the assignment. Heartbeat makes the member rejoin when there is a new
+target, when it must revoke partitions, or when partitions of its target have become free.
 """
 
 from __future__ import annotations
@@ -54,10 +54,12 @@ class ClassicMembers(Decider):
     def join(
         self, group: ConsumerGroup, request: JoinGroupRequest, requester: Requester, ticket: Any
     ) -> Result:
-        """The group has members. The answer goes to `ticket`.
+        """Process JoinGroup of a group with members.
+
+        The response is sent to `ticket`.
 
         Raises:
-            ApiError: the member is refused.
+            ApiError: the member cannot join.
         """
         is_unknown = not request.member_id
         member_id = request.member_id or uuids.to_text(uuids.make(self._state.random_bytes(16)))
@@ -101,7 +103,7 @@ class ClassicMembers(Decider):
         is_downgrade: bool,
         log: list[CoordinatorRecord],
     ) -> ConsumerMember:
-        """The member after its next step; with it the group may become a classic one."""
+        """Return the member after its next step; the group may become a classic group."""
         change = self._joining.take(group, before, after, log)
         owned = self._owned(subscription)
         is_outdated = group.assignment_epoch < change.group_epoch
@@ -157,10 +159,12 @@ class ClassicMembers(Decider):
     # -- SyncGroup --------------------------------------------------------------------------------
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, ticket: Any) -> Result:
-        """The answer goes to `ticket`, when everything in it is committed.
+        """Process SyncGroup.
+
+        The response is sent to `ticket` when all its content is committed.
 
         Raises:
-            ApiError: the member is not one, is of another epoch, or has to join again.
+            ApiError: the member is unknown, has another epoch, or must rejoin.
         """
         member = _member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -210,15 +214,15 @@ class ClassicMembers(Decider):
         self._progress.expect_heartbeat(group_id, member.member_id, timeout_ms)
         self._state.effects.answer(ticket, response)
 
-    # -- Heartbeat and LeaveGroup -------------------------------------------------------------------
+    # -- Heartbeat and LeaveGroup -----------------------------------------------------------------
 
     def heartbeat(
         self, group: ConsumerGroup, request: HeartbeatRequest
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """Process a heartbeat; the response says whether to join again.
+        """Process a heartbeat; return whether the member must rejoin.
 
         Raises:
-            ApiError: the member is not one, or of another epoch.
+            ApiError: the member is unknown, or has another epoch.
         """
         member = _member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
@@ -242,7 +246,7 @@ class ClassicMembers(Decider):
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest
     ) -> CoordinatorResult[LeaveGroupResponse]:
-        """Members of both protocols go, of their own will or by an administrator's."""
+        """Remove members of both protocols that leave, or that an administrator removes."""
         gone: dict[str, ConsumerMember] = {}
         response = LeaveGroupResponse()
         for identity in request.members:
@@ -263,7 +267,7 @@ class ClassicMembers(Decider):
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """All protocols of a member come with the same one."""
+    """Return the subscription, which is the same in all protocols of a member."""
     try:
         subscription, _ = read_subscription(request.protocols[0].metadata)
     except MalformedSubscription as error:
@@ -315,7 +319,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 
 
 def _leaver(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-    """An empty member id stands for the member with the instance id."""
+    """Return the member that leaves. If the member id is empty, the instance id identifies it."""
     if identity.group_instance_id is None:
         return group.member(identity.member_id)
     if identity.member_id:

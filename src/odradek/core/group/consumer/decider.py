@@ -1,4 +1,4 @@
-"""What decisions on members' requests are put together of, in either protocol."""
+"""The parts that process members' requests, in both protocols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.core.group.state import GroupState
 
 
 class Decider:
-    """Holds the parts; see the package."""
+    """Has the parts as fields; see the package."""
 
     def __init__(
         self,

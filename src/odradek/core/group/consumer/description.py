@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a group as it is."""
+"""ConsumerGroupDescribe: the current state of a group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONSUMER_MEMBER = 1
 
 
 def describe(group: ConsumerGroup, default_assignor: str, topics: TopicsImage) -> DescribedGroup:
-    """State, epochs, and each member's current and target assignment."""
+    """Return the state, the epochs, and each member's current and target assignment."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -31,7 +31,7 @@ def describe(group: ConsumerGroup, default_assignor: str, topics: TopicsImage) -
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -> Member:
-    """What a member has to give up is still its own."""
+    """Describe a member. Its assignment includes the partitions that it must revoke."""
     held: dict[bytes, list[int]] = {}
     for part in (member.assigned, member.pending_revocation):
         for topic_id, partitions in part.items():
@@ -55,7 +55,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -
 def _assignment(
     partitions: Iterable[tuple[bytes, Iterable[int]]], topics: TopicsImage
 ) -> Assignment:
-    """Topics that are gone are left out."""
+    """Describe an assignment without deleted topics."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(

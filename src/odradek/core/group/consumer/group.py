@@ -44,17 +44,17 @@ from odradek.core.group.offsets.store import since_commit
 from odradek.model.errors import ApiError, ErrorCode
 
 MEMBER_EPOCH_VERSION = 9
-"""From here on OffsetCommit can carry a member epoch."""
+"""From this version on, OffsetCommit can have a member epoch."""
 NO_OWNER = -1
 
 STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
 
 
 class ConsumerGroup(Group):
-    """One group. Members and targets change by replay; see the package.
+    """One group. Members and targets change only by replay of records; see the package.
 
-    A group that is only looked at, such as one that is being made of a classic group, has a
-    journal of its own that nobody plays back.
+    A temporary group, for example one that is being converted from a classic group, has a separate
+    journal that is not used.
     """
 
     type = GroupType.CONSUMER
@@ -63,34 +63,35 @@ class ConsumerGroup(Group):
         self.group_id = group_id
         self._journal = journal
         self.group_epoch = 1
-        """Increases whenever the assignment has to be computed again."""
+        """Increases whenever the assignment must be computed again."""
         self.metadata_hash = 0
-        """Of the subscribed topics: ids, partitions, racks."""
+        """Hash of the subscribed topics: ids, partitions, racks."""
         self.assignment_epoch = 1
-        """The group epoch of which the targets are."""
+        """The group epoch of the targets."""
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self.member_slots = TIMELINE_CAPACITY_MIN
-        """Of Apache Kafka's table of members, which decides about their order and never shrinks."""
+        """Slots of Apache Kafka's member table, which determines the order of members and never
+        shrinks."""
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
         self.targets: dict[str, Assignment] = {}
         self.topic_counts: dict[str, TopicCount] = {}
         self.regex_counts: dict[str, int] = {}
-        """How many members subscribe to a pattern."""
+        """Number of members that subscribe to each pattern."""
         self.resolved_regexes: dict[str, ResolvedRegex] = {}
         self.assignor_counts: dict[str, int] = {}
-        """How many members ask for an assignor."""
+        """Number of members that request each assignor."""
         self.classic_member_count = 0
         self.classic_protocol_counts: dict[str, int] = {}
-        """How many of the classic members speak a protocol."""
+        """Number of classic members that support each protocol."""
         self.has_partition_metadata = False
-        """There is a record of before Kafka 4.1, to be removed."""
+        """Whether there is a record from before Kafka 4.1, which must be removed."""
         self._owner_epochs: dict[bytes, dict[int, int]] = {}
         self._metadata_deadline_ms = 0
         self._metadata_deadline_epoch = 0
 
-    # -- as every group -----------------------------------------------------------------------
+    # -- methods of `Group` ---------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
@@ -116,14 +117,14 @@ class ConsumerGroup(Group):
     def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
         """See `Group`.
 
-        A member commits in its epoch, or in an earlier one partitions that it has held since
-        then. From outside one may commit while there are no members.
+        A member may commit in its current epoch. In an earlier epoch it may commit partitions that
+        it has owned since then. Other clients may commit while the group has no members.
         """
         member_id, instance_id, epoch, is_transactional, api_version = committer
         if epoch < 0 and not self.members:
             return None
         if is_transactional and epoch == -1 and not member_id and instance_id is None:
-            return None  # TxnOffsetCommit need not say who commits
+            return None  # TxnOffsetCommit may have no member id
         member = self.member(member_id)
         if (
             not is_transactional
@@ -175,16 +176,15 @@ class ConsumerGroup(Group):
             keys.cancel_all(timers, self.group_id, member_id)
 
     def offset_expiry_base(self) -> ExpiryBase | None:
-        """See `Group`. Offsets of topics without subscribers expire from their commit on."""
+        """See `Group`. The retention of a topic without subscribers counts from the commit."""
         return since_commit
 
-    # -- looking ------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------
 
     def member(self, member_id: str) -> ConsumerMember:
-        """A member.
+        """Return a member.
 
-        Raises:
-            ApiError: UNKNOWN_MEMBER_ID.
+        Raises: ApiError: UNKNOWN_MEMBER_ID.
         """
         member = self.members.get(member_id)
         if member is None:
@@ -195,16 +195,16 @@ class ConsumerGroup(Group):
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member of an instance id, if there is one."""
+        """Return the member with an instance id, if there is one."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def target(self, member_id: str) -> Assignment:
-        """What a member shall have."""
+        """The target assignment of a member."""
         return self.targets.get(member_id, NO_ASSIGNMENT)
 
     def target_of(self, member: ConsumerMember) -> Assignment:
-        """The same; a static member that comes back takes over from its former self."""
+        """The target of a member; a returning static member has that of its previous member id."""
         if member.instance_id is None:
             return self.target(member.member_id)
         former = self.static_members.get(member.instance_id)
@@ -215,16 +215,16 @@ class ConsumerGroup(Group):
         return self._owner_epochs.get(topic_id, {}).get(partition, NO_OWNER)
 
     def subscribed_topics(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that a member wants; a pattern that is not resolved matches nothing."""
+        """The topics that a member subscribes to; an unresolved pattern matches nothing."""
         if not member.topic_regex:
             return member.topic_names
         return member.topic_names | self.resolved_regexes.get(member.topic_regex, UNRESOLVED).topics
 
     def subscribed_topics_in_order(self, member: ConsumerMember) -> list[str]:
-        """The same in the order of Apache Kafka's sets.
+        """The subscribed topics in the order of Apache Kafka's sets.
 
-        With a pattern that is its `UnionSet`: first the larger one of names and matches, then what
-        only the other one has.
+        With a pattern this is the order of its `UnionSet`: first the larger set of names and
+        matches, then the rest of the other one.
         """
         names = java_set_order(member.topic_names)
         if not member.topic_regex:
@@ -245,14 +245,14 @@ class ConsumerGroup(Group):
         )
 
     def has_only_classic_members(self, without: Iterable[ConsumerMember]) -> bool:
-        """Whether all members speak the classic protocol, not counting those of `without`."""
+        """Whether all members except those in `without` use the classic protocol."""
         excluded = list(without)
         classic = sum(each.uses_classic_protocol for each in excluded)
         remaining = len(self.members) - len(excluded)
         return self.classic_member_count - classic == remaining
 
     def supports_classic(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a classic member that speaks these can be in the group."""
+        """Whether a classic member with these protocols can be in the group."""
         if protocol_type != CONSUMER_PROTOCOL_TYPE:
             return False
         if not self.members:
@@ -262,12 +262,12 @@ class ConsumerGroup(Group):
             for name in protocols
         )
 
-    # -- what members would make of the counts --------------------------------------------------
+    # -- counts after a change of members -------------------------------------------------------
 
     def topic_counts_with(
         self, before: ConsumerMember | None, after: ConsumerMember | None
     ) -> dict[str, TopicCount]:
-        """The counts if one member became another (None: comes or goes)."""
+        """The counts after a member was replaced (None: it is added or removed)."""
         counts = dict(self.topic_counts)
         if before is not None:
             adjust_all(counts, before.topic_names, names=-1)
@@ -283,7 +283,7 @@ class ConsumerGroup(Group):
     def topic_counts_without(
         self, members: Iterable[ConsumerMember], regexes: Iterable[str]
     ) -> dict[str, TopicCount]:
-        """The counts without some members and patterns."""
+        """The counts after members and patterns were removed."""
         counts = dict(self.topic_counts)
         for member in members:
             adjust_all(counts, member.topic_names, names=-1)
@@ -294,7 +294,7 @@ class ConsumerGroup(Group):
     def regex_counts_with(
         self, before: ConsumerMember | None, after: ConsumerMember | None
     ) -> dict[str, int]:
-        """The counts of patterns if one member became another."""
+        """The counts of patterns after a member was replaced."""
         counts = dict(self.regex_counts)
         for member, step in ((before, -1), (after, 1)):
             if member is not None and member.topic_regex:
@@ -302,14 +302,17 @@ class ConsumerGroup(Group):
         return counts
 
     def preferred_assignor(self) -> str | None:
-        """The assignor that most members ask for; between equals Kafka's tables decide."""
+        """The assignor that most members request.
+
+        Kafka's table order decides between equal counts.
+        """
         counts = self.assignor_counts
         return max(self._assignors_in_order(), key=counts.__getitem__, default=None)
 
     def preferred_assignor_with(self, before: ConsumerMember, after: ConsumerMember) -> str | None:
-        """The same if one member became another.
+        """The preferred assignor after a member was replaced.
 
-        Apache Kafka copies its table of counts and changes the copy.
+        Like Apache Kafka, this copies the table of counts and changes the copy.
         """
         counts = dict(self.assignor_counts)
         table = JavaHashTable(
@@ -329,7 +332,7 @@ class ConsumerGroup(Group):
     # -- metadata -------------------------------------------------------------------------------
 
     def refresh_metadata_at(self, deadline_ms: int, group_epoch: int) -> None:
-        """Look at the metadata of the topics again then, or when that epoch was taken back."""
+        """Set when to check the topics' metadata again, and the group epoch of this check."""
         self._metadata_deadline_ms = deadline_ms
         self._metadata_deadline_epoch = group_epoch
 
@@ -338,7 +341,7 @@ class ConsumerGroup(Group):
         self.refresh_metadata_at(0, 0)
 
     def has_stale_metadata(self, now_ms: int) -> bool:
-        """Whether it is time to look."""
+        """Whether the topics' metadata must be checked."""
         return (
             now_ms >= self._metadata_deadline_ms or self.group_epoch < self._metadata_deadline_epoch
         )
@@ -346,29 +349,29 @@ class ConsumerGroup(Group):
     # -- replay ---------------------------------------------------------------------------------
 
     def set_epoch(self, group_epoch: int, metadata_hash: int) -> None:
-        """The group is in another epoch."""
+        """Set the group epoch."""
         self._journal.assign(self, "group_epoch", group_epoch)
         self._journal.assign(self, "metadata_hash", metadata_hash)
 
     def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
-        """The targets are those of another epoch; -1: there are none."""
+        """Set the epoch of the targets; -1 if there are none."""
         self._journal.assign(self, "assignment_epoch", epoch)
         self._journal.assign(self, "assignment_timestamp_ms", timestamp_ms)
 
     def set_has_partition_metadata(self, has: bool) -> None:
-        """There is a record of before Kafka 4.1, or no longer."""
+        """Set whether there is a record from before Kafka 4.1."""
         self._journal.assign(self, "has_partition_metadata", has)
 
     def set_target(self, member_id: str, target: Assignment) -> None:
-        """The target assignment of a member changes."""
+        """Set the target assignment of a member."""
         self._journal.put(self.targets, member_id, target)
 
     def remove_target(self, member_id: str) -> None:
-        """The target assignment of a member is removed."""
+        """Remove the target assignment of a member."""
         self._journal.remove(self.targets, member_id)
 
     def update_member(self, member: ConsumerMember) -> None:
-        """A member is new, or has changed."""
+        """Add or replace a member."""
         slots = timeline_capacity(self.member_slots, len(self.members))
         if slots != self.member_slots:
             self._journal.assign(self, "member_slots", slots)
@@ -401,7 +404,7 @@ class ConsumerGroup(Group):
             self._journal.remove(self.static_members, member.instance_id)
 
     def set_resolved_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """The topics of a pattern; None: no member subscribes to it."""
+        """Set the topics of a pattern; None if no member subscribes to it."""
         before = self._journal.remove(self.resolved_regexes, regex)
         if before is not None:
             self._count_topics(before.topics, regexes=-1)
@@ -445,12 +448,12 @@ class ConsumerGroup(Group):
                 self._journal.put(self._owner_epochs, topic_id, owners)
             for partition in partitions:
                 other = owners.get(partition)
-                if self._journal.recording:  # a compacted log may lack the record that let go
+                if self._journal.recording:  # a compacted log may lack the record of the revocation
                     assert other is None or other < epoch, f"{partition} has an owner in {other}"
                 self._journal.put(owners, partition, epoch)
 
     def _release(self, held: HeldPartitions, epoch: int) -> None:
-        """An owner of the partition in another epoch keeps it."""
+        """Remove the owner of a partition, unless it owns the partition in another epoch."""
         for topic_id, partitions in held.items():
             owners = self._owner_epochs.get(topic_id)
             if owners is None:
@@ -471,7 +474,7 @@ def _adjust(counts: MutableMapping[str, int], name: str, step: int) -> None:
 
 
 def _stale(member: ConsumerMember, why: str) -> ApiError:
-    """Classic members know of generations only."""
+    """The error for a stale epoch; classic members get one about generations."""
     code = ErrorCode.STALE_MEMBER_EPOCH
     if member.uses_classic_protocol:
         code = ErrorCode.ILLEGAL_GENERATION

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member joins, sends heartbeats, follows its target and leaves."""
+"""ConsumerGroupHeartbeat: members join, keep their session, reconcile and leave."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from odradek.wire.generated.consumer_group_heartbeat_response import (
 )
 
 MEMBER_ID_VERSION = 1
-"""From here on members bring an id of their own making."""
+"""From this version on, members generate their own member id."""
 
 Result = CoordinatorResult[ConsumerGroupHeartbeatResponse]
 
 
 class Heartbeat(Decider):
-    """Decides on heartbeats of members of the new protocol; see the package for the four steps."""
+    """Processes heartbeats of the consumer protocol; see the package for the four steps."""
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> Result:
-        """See the module. The request makes sense: `validate` has looked.
+        """See the module. The request must have passed `validate`.
 
         Raises:
-            ApiError: the request is refused; nothing has changed.
+            ApiError: the request is rejected; nothing has changed.
         """
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leaving.leave(request)
@@ -92,7 +92,7 @@ class Heartbeat(Decider):
         return member
 
     def _expect_heartbeats(self, group: ConsumerGroup, member_id: str) -> None:
-        """Of this member; of all others too if the group was a classic one until now."""
+        """Start the session timeout of this member; of all members if the group was converted."""
         group_id = group.group_id
         if self._state.groups.get(group_id) is not group:
             for member in group.members.values():
@@ -105,7 +105,7 @@ class Heartbeat(Decider):
 def validate(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
 ) -> None:
-    """Check what is invalid in any group; `assignors` are the available ones.
+    """Check the request without its group; `assignors` are the available ones.
 
     Raises:
         ApiError: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
@@ -147,7 +147,7 @@ def _validate_join(request: ConsumerGroupHeartbeatRequest) -> None:
 def _wish(
     before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, requester: Requester
 ) -> ConsumerMember:
-    """The member with what it says; what it leaves out stays as it was."""
+    """Return the member with the fields of the request; omitted fields keep their value."""
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -169,7 +169,7 @@ def _or(said: str | None, before: str | None) -> str | None:
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the member sends all fields: it joins, or may have missed a response."""
+    """Whether the request has all fields: the member joins, or may have missed a response."""
     if request.member_epoch == JOIN_EPOCH:
         return True
     subscribes = (

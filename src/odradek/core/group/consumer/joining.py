@@ -1,6 +1,6 @@
 """Finds or creates members, and applies their subscription changes to the group.
 
-Members of both protocols are handled here, with a heartbeat or with JoinGroup.
+It is used for both protocols: by ConsumerGroupHeartbeat and by JoinGroup.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 
 METADATA_REFRESH_MS = 2**31 - 1
-"""When to hash topics again although no change was reported."""
+"""Interval after which topics are hashed again even if no change was reported."""
 
 
 class Change(NamedTuple):
-    """What a changed subscription of a member changes."""
+    """The effects of a member's changed subscription."""
 
     group_epoch: int
     is_homogeneous: bool
-    """Whether all members want the same topics now."""
+    """Whether all members now subscribe to the same topics."""
     has_subscription_changed: bool
-    """Whether this member wants other topics than before."""
+    """Whether the topics of this member have changed."""
 
 
 class Joining:
-    """Looks members up, and takes note of what they want."""
+    """Finds or creates members, and records their subscriptions."""
 
     def __init__(self, state: GroupState, topics: Topics, patterns: Patterns) -> None:
         self._state = state
         self._topics = topics
         self._patterns = patterns
 
-    # -- who is it ------------------------------------------------------------------------------
+    # -- members --------------------------------------------------------------------------------
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """Refuse another member of a full group.
+        """Check that the group is not full.
 
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED.
@@ -68,7 +68,8 @@ class Joining:
         is_classic: bool,
         log: list[CoordinatorRecord],
     ) -> ConsumerMember:
-        """The member as it is; `is_new`: made, or in the place of its former self, if need be.
+        """Return the member. If `is_new`, create it, or replace the previous member of its
+        instance.
 
         Raises:
             ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or UNRELEASED_INSTANCE_ID.
@@ -98,7 +99,7 @@ class Joining:
         member: ConsumerMember,
         log: list[CoordinatorRecord],
     ) -> None:
-        """The instance continues with another member id. Timers of the former id have no effect."""
+        """Replace the member id of an instance. Timers of the previous id have no effect."""
         group_id = group.group_id
         self._state.note(group_id, f"{member.member_id} takes the place of {former.member_id}")
         target = group.target(former.member_id)
@@ -107,7 +108,7 @@ class Joining:
         log.append(records.target_assignment(group_id, member.member_id, target))
         log.append(records.current_assignment(group_id, member))
 
-    # -- what does it want ------------------------------------------------------------------------
+    # -- subscriptions --------------------------------------------------------------------------
 
     def take(
         self,
@@ -116,7 +117,7 @@ class Joining:
         after: ConsumerMember,
         log: list[CoordinatorRecord],
     ) -> Change:
-        """`before` becomes `after`; records go to `log`.
+        """Replace `before` by `after`; append the records to `log`.
 
         Raises:
             ApiError: INVALID_REGULAR_EXPRESSION.
@@ -126,7 +127,7 @@ class Joining:
         have_names_changed = after.topic_names != before.topic_names
         regex = self._patterns.update(group, before, after, log)
         has_changed = have_names_changed or regex is not RegexChange.NONE
-        # Until a new pattern is resolved, there is nothing new to assign.
+        # A new pattern changes no assignment before it is resolved.
         counts = (
             has_changed
             if after.uses_classic_protocol
@@ -147,7 +148,10 @@ class Joining:
         counts: bool,
         log: list[CoordinatorRecord],
     ) -> tuple[int, bool]:
-        """Check the subscribed topics; a new group epoch if they or a subscription have changed."""
+        """Check the subscribed topics.
+
+        Bump the group epoch if they or a subscription have changed.
+        """
         topics = group.topic_counts_with(before, after)
         metadata_hash = self._topics.group_hash(topics)
         group_epoch = group.group_epoch
@@ -169,7 +173,7 @@ class Joining:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Iterable[OwnedTopic] | None) -> None:
-    """Fence a member of another epoch. The previous epoch is accepted if its response may be lost.
+    """Fence a member with another epoch. The previous epoch is valid if a response may be lost.
 
     Raises:
         ApiError: FENCED_MEMBER_EPOCH.
@@ -186,7 +190,10 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Iterable[OwnedTopic] 
 
 
 def _has_all(member: ConsumerMember, owned: Iterable[OwnedTopic] | None) -> bool:
-    """Whether what the member says it owns is assigned to it; not if it does not say."""
+    """Whether all partitions that the member reports are assigned to it.
+
+    False if it reports none.
+    """
     if owned is None:
         return False
     for topic in owned:

@@ -1,4 +1,4 @@
-"""Members go: of their own will, by an administrator's, or because they were lost."""
+"""Removes members: they leave, are removed by an administrator, or are fenced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ResponseT = TypeVar("ResponseT")
 
 
 class Leaving:
-    """Decides on departures."""
+    """Processes departures."""
 
     def __init__(self, state: GroupState, topics: Topics, migration: Migration) -> None:
         self._state = state
@@ -33,7 +33,7 @@ class Leaving:
     def leave(
         self, request: ConsumerGroupHeartbeatRequest
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """A member says with its last heartbeat that it goes; a static one may come back.
+        """Process the last heartbeat of a member that leaves; a static one may return.
 
         Raises:
             ApiError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
@@ -47,7 +47,7 @@ class Leaving:
         else:
             member = static_owner(group, request.instance_id, request.member_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
-                self._state.note(group.group_id, f"{member.member_id} leaves for a while")
+                self._state.note(group.group_id, f"{member.member_id} leaves temporarily")
                 record = records.current_assignment(group.group_id, _away(member))
                 return CoordinatorResult((record,), response)
         self._state.note(group.group_id, f"{member.member_id} leaves")
@@ -58,14 +58,14 @@ class Leaving:
     ) -> CoordinatorResult[ResponseT]:
         """Remove members; their partitions are assigned to others.
 
-        If only members of the classic protocol stay behind, the group becomes a classic one.
+        If all remaining members use the classic protocol, the group becomes a classic group.
         """
         if not members:
             return CoordinatorResult(NO_RECORDS, response)
         log: list[CoordinatorRecord] = []
         if self._migration.can_downgrade_without(group, members):
             self._migration.downgrade(
-                group, log, without=members, reason="the last member of the new protocol is gone"
+                group, log, without=members, reason="the last consumer protocol member left"
             )
             return CoordinatorResult(log, response, replay=False)
         for member in members:
@@ -82,7 +82,7 @@ class Leaving:
 
 
 def static_owner(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """The member of an instance id, which has to be the one that says so.
+    """Return the member with an instance id; its member id must be the one in the request.
 
     Raises:
         ApiError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
@@ -100,7 +100,7 @@ def static_owner(group: ConsumerGroup, instance_id: str, member_id: str) -> Cons
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """A static member that leaves for a while; its instance may return and keep the partitions."""
+    """A static member that leaves temporarily; its instance may return and keep the partitions."""
     assigned = {
         topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()
     }
@@ -110,7 +110,7 @@ def _away(member: ConsumerMember) -> ConsumerMember:
 
 
 def _abandoned_regexes(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> list[str]:
-    """Patterns to which only these members subscribe."""
+    """The patterns to which only these members subscribe."""
     counts: dict[str, int] = {}
     for member in members:
         if member.topic_regex:

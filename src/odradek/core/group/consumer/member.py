@@ -1,4 +1,4 @@
-"""A member of a consumer group. Immutable: a change makes a new one."""
+"""A member of a consumer group. Immutable: a change creates a new object."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ STATIC_LEAVE_EPOCH = -2
 """In a heartbeat: a static member leaves temporarily."""
 
 Assignment = Mapping[bytes, AbstractSet[int]]
-"""Partitions by topic id. No topic is without partitions.
+"""Partitions by topic id. Every topic has at least one partition.
 
 In a target, topics and partitions are in the order of its record: Apache Kafka's assignors depend
 on it (see `java_order`).
 """
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
-"""By topic id and partition: the epoch in which the member got it."""
+"""Topic id and partition -> the epoch in which the partition was assigned to the member."""
 
 NO_ASSIGNMENT: Assignment = {}
 NOTHING_HELD: HeldPartitions = {}
 
 
 class MemberState(IntEnum):
-    """Where a member is on its way to the target; numbered as in its record."""
+    """The state of a member's reconciliation; the numbers are those in its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -47,7 +47,7 @@ class MemberState(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> MemberState:
-        """A newer coordinator may have written others."""
+        """Return the state of a number; a newer coordinator may have written unknown ones."""
         try:
             return cls(number)
         except ValueError:
@@ -71,9 +71,9 @@ class ConsumerMember(NamedTuple):
     server_assignor: str | None = None
     assigned: HeldPartitions = NOTHING_HELD
     pending_revocation: HeldPartitions = NOTHING_HELD
-    """What it has to give up before it may go on."""
+    """Partitions that it must revoke before it can advance to the next epoch."""
     classic: ClassicMemberMetadata | None = None
-    """What it said in JoinGroup, if it speaks the classic protocol."""
+    """Its JoinGroup data, if it uses the classic protocol."""
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Whether it has reached the target."""
@@ -86,16 +86,16 @@ class ConsumerMember(NamedTuple):
 
     @property
     def classic_protocols(self) -> list[ClassicProtocol]:
-        """The protocols that it speaks as a classic member."""
+        """The protocols that it supports as a classic member."""
         assert self.classic is not None
         return self.classic.supported_protocols
 
     def moved_to(self, member_epoch: int) -> ConsumerMember:
-        """The same member in another epoch, which remembers the one before."""
+        """The member in another epoch, with the current epoch as the previous one."""
         return self._replace(member_epoch=member_epoch, previous_member_epoch=self.member_epoch)
 
     def epoch_of(self, topic_id: bytes, partition: int) -> int | None:
-        """In which epoch it got a partition that it holds or has to give up."""
+        """The epoch in which a partition that it owns, or must revoke, was assigned to it."""
         for held in (self.assigned, self.pending_revocation):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -103,7 +103,7 @@ class ConsumerMember(NamedTuple):
         return None
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
-        """After the record of what it wants."""
+        """The member after its subscription record."""
         return self._replace(
             instance_id=value.instance_id,
             rack_id=value.rack_id,
@@ -119,7 +119,7 @@ class ConsumerMember(NamedTuple):
     def with_current_assignment(
         self, value: ConsumerGroupCurrentMemberAssignmentValue
     ) -> ConsumerMember:
-        """After the record of what it has."""
+        """The member after its current assignment record."""
         return self._replace(
             member_epoch=value.member_epoch,
             previous_member_epoch=value.previous_member_epoch,
@@ -130,7 +130,7 @@ class ConsumerMember(NamedTuple):
 
 
 def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
-    """Records of before Kafka 4.2 do not tell the epochs of partitions."""
+    """Records from before Kafka 4.2 have no epochs of partitions."""
     held: dict[bytes, Mapping[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
@@ -141,12 +141,12 @@ def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
 
 
 def ordered_set(partitions: Iterable[int]) -> AbstractSet[int]:
-    """A set that keeps the order in which its members come."""
+    """A set that keeps the insertion order."""
     return dict.fromkeys(partitions).keys()
 
 
 def with_epoch(assignment: Assignment, epoch: int) -> HeldPartitions:
-    """All partitions as if the member had got them in one epoch."""
+    """Give all partitions the same assignment epoch."""
     return {
         topic_id: dict.fromkeys(sorted(partitions), epoch)
         for topic_id, partitions in assignment.items()

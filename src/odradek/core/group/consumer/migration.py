@@ -1,8 +1,9 @@
-"""Groups change their protocol while members stay (KIP-848, `group.consumer.migration.policy`).
+"""Converts groups between protocols online (KIP-848, `group.consumer.migration.policy`).
 
-A classic group of consumers becomes a consumer group when a member of the new protocol joins;
-its members go on with JoinGroup and SyncGroup, to a coordinator that assigns (`classic_members`).
-It becomes a classic group again when the last member of the new protocol has gone.
+A classic group of consumers becomes a consumer group when a member of the new protocol joins; its
+members continue to use JoinGroup and SyncGroup, but the coordinator computes the assignment
+(`classic_members`). It becomes a classic group again when the last member of the new protocol has
+left.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _DOWNGRADE = frozenset(("downgrade", "bidirectional"))
 
 
 class Migration:
-    """Finds consumer groups, and makes them of classic ones and back."""
+    """Finds consumer groups, and converts them from and to classic groups."""
 
     def __init__(self, state: GroupState, topics: Topics, rebalance: Rebalance) -> None:
         self._state = state
@@ -53,10 +54,9 @@ class Migration:
         self._rebalance = rebalance
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """The group.
+        """Return the group.
 
-        Raises:
-            ApiError: GROUP_ID_NOT_FOUND: there is none, or it is of another type.
+        Raises: ApiError: GROUP_ID_NOT_FOUND: the group does not exist, or has another type.
         """
         group = self._state.group(group_id)
         if not isinstance(group, ConsumerGroup):
@@ -64,12 +64,12 @@ class Migration:
         return group
 
     def group_to_join(self, group_id: str, log: list[CoordinatorRecord]) -> ConsumerGroup:
-        """The group that a member joins: made, or made of a classic group, if need be.
+        """Return the group that a member joins; create it, or convert a classic group, if
+        necessary.
 
-        Only replaying `log` puts a new one in its place.
+        A new group replaces the old one only when `log` is replayed.
 
-        Raises:
-            ApiError: GROUP_ID_NOT_FOUND: there is a classic group that has to stay one.
+        Raises: ApiError: GROUP_ID_NOT_FOUND: there is a classic group that cannot be converted.
         """
         group = self._state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -81,7 +81,8 @@ class Migration:
             group.cancel_timers(self._state.timers)
         return ConsumerGroup(group_id, self._state.journal)
 
-    # -- up -------------------------------------------------------------------------------------
+    # -- upgrade
+    # -------------------------------------------------------------------------------------
 
     def _upgrade(self, classic: ClassicGroup, log: list[CoordinatorRecord]) -> ConsumerGroup:
         self._check_upgrade(classic)
@@ -101,21 +102,24 @@ class Migration:
         if config.group_consumer_migration_policy.lower() not in _UPGRADE:
             why = "group.consumer.migration.policy does not allow it"
         elif not classic.uses_consumer_protocol:
-            why = "its members are no consumers"
+            why = "its members are not consumers"
         elif len(classic.members) > config.group_consumer_max_size:
             why = "it has more members than group.consumer.max.size"
         if why is not None:
             raise _not_found(f"Group {classic.group_id} stays a classic group: {why}.")
 
     def _converted(self, classic: ClassicGroup) -> ConsumerGroup:
-        """The consumer group, not yet among the groups. Its members have what they had."""
+        """Return the converted group, which is not yet registered.
+
+        Members keep their partitions.
+        """
         group = ConsumerGroup(classic.group_id, Journal())
         epoch = classic.generation_id
         group.set_epoch(epoch, 0)
         group.set_assignment_epoch(epoch, 0)
         protocol = classic.protocol_name
         if protocol is None or classic.protocol_support.get(protocol) != len(classic.members):
-            protocol = classic.select_protocol()  # it is still gathering its members
+            protocol = classic.select_protocol()  # the join phase has not ended
         owned: set[tuple[bytes, int]] = set()
         for old in classic.members.values():
             try:
@@ -144,7 +148,7 @@ class Migration:
         if old.assignment != NO_ASSIGNMENT:
             message = read_assignment(old.assignment)
             if message.user_data:
-                raise MalformedSubscription("what its own assignor has noted would be lost")
+                raise MalformedSubscription("the user data of its assignor would be lost")
             by_name = self._state.image.topics.by_name
             assignment = {
                 by_name[each.topic].id: ordered_set(each.partitions)
@@ -172,12 +176,13 @@ class Migration:
         )
         return member, assignment
 
-    # -- down -----------------------------------------------------------------------------------
+    # -- downgrade
+    # -----------------------------------------------------------------------------------
 
     def can_downgrade_without(
         self, group: ConsumerGroup, members: Collection[ConsumerMember]
     ) -> bool:
-        """Whether the group is to become a classic one when these members are gone."""
+        """Whether the group becomes a classic group when these members have left."""
         remaining = len(group.members) - len(members)
         return (
             remaining > 0
@@ -186,7 +191,8 @@ class Migration:
         )
 
     def can_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
-        """Whether it is when a static member comes back that speaks the classic protocol."""
+        """Whether the group becomes classic when a static member returns with the classic
+        protocol."""
         return (
             replaced is not None
             and not replaced.uses_classic_protocol
@@ -197,7 +203,7 @@ class Migration:
     def _may_downgrade(self, group: ConsumerGroup, member_count: int) -> bool:
         config = self._state.config
         if config.group_consumer_migration_policy.lower() not in _DOWNGRADE:
-            self._state.note(group.group_id, "group.consumer.migration.policy keeps it as it is")
+            self._state.note(group.group_id, "group.consumer.migration.policy does not allow it")
             return False
         return member_count <= config.group_max_size
 
@@ -210,10 +216,10 @@ class Migration:
         joining: ConsumerMember | None = None,
         reason: str | None = None,
     ) -> None:
-        """Put a classic group in the place of the group, at once; `log` must not be replayed.
+        """Replace the group by a classic group immediately; `log` must not be replayed.
 
-        `joining`: takes the place of the static member of its instance, whose records are
-        replaced in `log` already. `reason`: of a rebalance, if there is to be one.
+        `joining`: a member that replaces the static member of its instance; `log` already has its
+        records. `reason`: the reason for a rebalance, if one is needed.
         """
         state = self._state
         replaced = None if joining is None else group.static_member(joining.instance_id)
@@ -225,7 +231,8 @@ class Migration:
         classic = ClassicGroup(group.group_id, state.clock.now_ms(), ClassicState.STABLE)
         classic.protocol_type = CONSUMER_PROTOCOL_TYPE
         classic.generation_id = group.group_epoch
-        for member_id in timeline_order(group.members, group.member_slots):  # the first one leads
+        # The first member becomes the leader.
+        for member_id in timeline_order(group.members, group.member_slots):
             member = group.members[member_id]
             if member_id not in gone and member is not replaced:
                 self._add_classic(classic, member, group.target(member_id))
@@ -244,7 +251,7 @@ class Migration:
     def _add_classic(
         self, classic: ClassicGroup, member: ConsumerMember, target: Assignment
     ) -> None:
-        assert member.classic is not None, "only members that speak it stay in a classic group"
+        assert member.classic is not None, "only members of the classic protocol remain"
         by_id = self._state.image.topics.by_id
         protocols = tuple((each.name, bytes(each.metadata)) for each in member.classic_protocols)
         by_name = {
@@ -268,7 +275,7 @@ class Migration:
 
 
 def _records(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """Everything about a group, in Kafka's order."""
+    """All records of a group, in Kafka's order."""
     group_id = group.group_id
     members = group.members.values()
     return [

@@ -1,9 +1,8 @@
-"""Members that subscribe to topics by a regular expression.
+"""Resolves the regular expressions of members' subscriptions.
 
-Patterns are matched against all topics in a thread, all patterns of a group at once, so that
-its members rebalance once. Until then a new pattern matches nothing. They are matched again when
-there are new topics (not more often than every ten seconds) and every
-`group.consumer.regex.refresh.interval.ms`.
+All patterns of a group are matched against all topics together, in a thread, so that there is only
+one rebalance. Until then a new pattern matches nothing. They are matched again when there are new
+topics (not more often than every ten seconds) and every `group.consumer.regex.refresh.interval.ms`.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 
 REFRESH_MIN_MS = 10_000
-"""Least time between two matchings of a group's patterns."""
+"""Minimum time between two resolutions of a group's patterns."""
 
 Matches = dict[str, frozenset[str]]
-"""Topics by pattern."""
+"""The matching topics of each pattern."""
 
 
 class RegexChange(Enum):
-    """What has become of a member's pattern."""
+    """How a member's pattern has changed."""
 
     NONE = "the same"
     UPDATED = "another one, whose topics are not known yet"
@@ -42,7 +41,7 @@ class RegexChange(Enum):
 
 
 class Patterns:
-    """Takes note of patterns and has them matched."""
+    """Records members' patterns and resolves them."""
 
     def __init__(self, state: GroupState, topics: Topics) -> None:
         self._state = state
@@ -55,7 +54,7 @@ class Patterns:
         after: ConsumerMember,
         log: list[CoordinatorRecord],
     ) -> RegexChange:
-        """The member's pattern may be another one, and those of the group may be outdated.
+        """Process a member's pattern; resolve the group's patterns if they are outdated.
 
         Raises:
             ApiError: INVALID_REGULAR_EXPRESSION.
@@ -93,7 +92,7 @@ class Patterns:
         return RegexChange.UPDATED
 
     def _is_time(self, group: ConsumerGroup, regexes: Collection[str]) -> bool:
-        """Whether to match them now."""
+        """Whether the group's patterns must be resolved now."""
         last = next(iter(group.resolved_regexes.values()), None)
         if last is None:
             return True
@@ -120,7 +119,7 @@ class Patterns:
     def _on_resolved(
         self, group_id: str, version: int, timestamp_ms: int, outcome: Any
     ) -> CoordinatorResult[None]:
-        """The patterns are matched: another epoch if that brings or takes topics."""
+        """Store resolved patterns; bump the group epoch if the matching topics have changed."""
         if isinstance(outcome, BaseException):
             self._state.note(group_id, f"patterns could not be matched: {outcome!r}")
             return CoordinatorResult(NO_RECORDS, None)
@@ -151,14 +150,14 @@ class Patterns:
 
 
 def match_all(regexes: Collection[str], topics: Collection[str]) -> Matches:
-    """The topics that each pattern matches as a whole. Runs in a thread."""
+    """Return the topics that each pattern matches completely. Runs in a thread."""
     return {regex: _matching(regex, topics) for regex in regexes}
 
 
 def _matching(regex: str, topics: Collection[str]) -> frozenset[str]:
-    """A pattern that cannot be matched matches nothing.
+    """Return the matching topics; none if the pattern is invalid or too costly.
 
-    It may be one that another coordinator let pass, or one that was built to take long.
+    Another coordinator may have accepted an invalid pattern.
     """
     try:
         matcher = Regex(regex)

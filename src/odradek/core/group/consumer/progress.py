@@ -1,4 +1,4 @@
-"""Timers of consumer groups' members: those that send no heartbeats, or do not follow their target
+"""Timers of consumer groups' members. Members that send no heartbeats, or do not revoke partitions
 in time, are fenced.
 
 A timer's operation checks by itself whether the member still exists.
@@ -19,13 +19,13 @@ from odradek.core.group.consumer.topics import Topics
 from odradek.core.group.state import GroupState
 
 RETRY_MS = 500
-"""When to try again if a departure could not be written."""
+"""Retry delay if the removal of a member could not be written."""
 
 Result = CoordinatorResult[None]
 
 
 class Progress:
-    """Steps and deadlines of members."""
+    """The steps and timeouts of members."""
 
     def __init__(self, state: GroupState, topics: Topics, leaving: Leaving) -> None:
         self._state = state
@@ -41,10 +41,9 @@ class Progress:
         owned: Owned,
         log: list[CoordinatorRecord],
     ) -> ConsumerMember:
-        """The member after its next step to the target; a record goes to `log`.
+        """Return the member after its next step to the target; append a record to `log`.
 
-        Raises:
-            ApiError: FENCED_MEMBER_EPOCH: the member has to begin again.
+        Raises: ApiError: FENCED_MEMBER_EPOCH: the member must rejoin.
         """
         target_epoch, assignment = target
         if not has_subscription_changed and member.is_reconciled_to(target_epoch):
@@ -59,10 +58,10 @@ class Progress:
                 self._expect_revocation(group.group_id, after)
         return after
 
-    # -- deadlines ------------------------------------------------------------------------------
+    # -- timeouts -------------------------------------------------------------------------------
 
     def on_loaded(self, group: ConsumerGroup) -> None:
-        """Members have to send heartbeats to this coordinator now."""
+        """Start the session timeouts of all members."""
         for member in group.members.values():
             self.expect_heartbeat(group.group_id, member.member_id)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -71,9 +70,9 @@ class Progress:
     def expect_heartbeat(
         self, group_id: str, member_id: str, timeout_ms: int | None = None
     ) -> None:
-        """The member has shown itself: it may be silent for its session timeout again.
+        """Restart the session timeout of a member.
 
-        Members of the classic protocol bring a timeout of their own.
+        Members of the classic protocol have their own session timeout.
         """
         if timeout_ms is None:
             timeout_ms = session_timeout_ms(self._state, group_id)
@@ -88,7 +87,7 @@ class Progress:
         )
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """A member that has to give up partitions has its rebalance timeout for that."""
+        """Start the rebalance timeout of a member that must revoke partitions."""
         key = keys.rebalance(group_id, member.member_id)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._state.timers.cancel(key)
@@ -104,7 +103,7 @@ class Progress:
         )
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
-        """A classic member must join again within its rebalance timeout."""
+        """Start the rebalance timeout of a classic member that must rejoin."""
         key = keys.join(group_id, member.member_id)
         if key not in self._state.timers:
             self._state.timers.schedule(
@@ -118,28 +117,28 @@ class Progress:
             )
 
     def expect_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """A classic member has joined; it has its rebalance timeout to ask what it got."""
+        """Start the rebalance timeout of a classic member that must send SyncGroup."""
         self._state.timers.schedule(
             keys.sync(group_id, member_id),
             timeout_ms,
             self.dismiss,
             group_id,
             member_id,
-            "did not ask for its assignment in time",
+            "did not send SyncGroup in time",
             retry_ms=RETRY_MS,
         )
 
     def end_revocation(self, group_id: str, member_id: str, member_epoch: int) -> Result:
-        """The rebalance timeout has passed: a member that is still in its epoch is given up."""
+        """The rebalance timeout has passed: fence the member if it is still in the same epoch."""
         group = self._state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             member = group.members.get(member_id)
             if member is not None and member.member_epoch == member_epoch:
-                return self.dismiss(group_id, member_id, "did not give up its partitions in time")
+                return self.dismiss(group_id, member_id, "did not revoke its partitions in time")
         return NOTHING
 
     def dismiss(self, group_id: str, member_id: str, why: str) -> Result:
-        """A member is given up, if it is still there."""
+        """Fence a member, if it still exists."""
         group = self._state.groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
         if member is None:

@@ -1,4 +1,4 @@
-"""The parts of the consumer protocol, put together."""
+"""Creates and connects the parts of the consumer protocol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from odradek.core.metadata.image import MetadataImage
 
 
 class ConsumerProtocol:
-    """For the machine: `heartbeat` and `classic_members` decide, `replay` takes records."""
+    """The consumer protocol for the machine: requests go to `heartbeat` and `classic_members`,
+    records to `replay`."""
 
     def __init__(self, state: GroupState, rebalance: Rebalance) -> None:
         self._state = state
@@ -36,16 +37,16 @@ class ConsumerProtocol:
         self.replay = Replay(state)
 
     def on_loaded(self) -> None:
-        """The log is replayed; members have to send heartbeats."""
+        """The log was replayed: start the members' session timeouts."""
         self._topics.on_loaded()
         for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup):
                 self._progress.on_loaded(group)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Groups that read a topic that has changed look at it with their next heartbeat."""
+        """Groups that subscribe to a changed topic check it at the next heartbeat."""
         groups = [each for each in self._state.groups.values() if isinstance(each, ConsumerGroup)]
-        if not groups:  # as in most partitions: do not look at thousands of topics in each
+        if not groups:  # true for most partitions: avoids a loop over thousands of topics
             self._topics.forget()
             return
         changed = self._topics.on_metadata(delta, image)

@@ -1,4 +1,4 @@
-"""A member's next step from what it has to its target (`CurrentAssignmentBuilder`)."""
+"""A member's next step to its target assignment (`CurrentAssignmentBuilder`)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Epochs = dict[bytes, dict[int, int]]
 
 
 class OwnedTopic(Protocol):
-    """Partitions of a topic that a member says it owns."""
+    """Partitions of a topic that a member reports as owned."""
 
     topic_id: bytes
     partitions: list[int]
 
 
 Owned = Iterable[OwnedTopic] | None
-"""None: the member did not say."""
+"""None: the member reported nothing."""
 
 
 class Reconciliation:
@@ -44,7 +44,7 @@ class Reconciliation:
         subscribed_ids: Collection[bytes],
         owned: Owned,
     ) -> None:
-        """`subscribed_ids`: the topics that exist of those that the member wants."""
+        """`subscribed_ids`: the ids of the subscribed topics that exist."""
         self._group = group
         self._member = member
         self._target = target
@@ -53,10 +53,9 @@ class Reconciliation:
         self._owned = owned
 
     def step(self, has_subscription_changed: bool) -> ConsumerMember:
-        """The member after the step; the same if there is nothing to do.
+        """Return the member after the step; the same object if there is nothing to do.
 
-        Raises:
-            ApiError: FENCED_MEMBER_EPOCH: the member has to begin again.
+        Raises: ApiError: FENCED_MEMBER_EPOCH: the member must rejoin.
         """
         member = self._member
         if member.state is STABLE:
@@ -69,7 +68,7 @@ class Reconciliation:
             return self._next(member.member_epoch)
         if member.state is UNRELEASED:
             return self._next(member.member_epoch)
-        # A newer coordinator knew a state that we do not: from the beginning.
+        # A newer coordinator wrote an unknown state: the member must start again.
         if self._owned is None or any(True for _ in self._owned):
             raise ApiError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
@@ -88,7 +87,7 @@ class Reconciliation:
         )
 
     def _drop_unsubscribed(self) -> ConsumerMember:
-        """Take from the member what it no longer wants, without waiting for a new target."""
+        """Remove unsubscribed topics from the assignment, without waiting for a new target."""
         member = self._member
         gone = [each for each in member.assigned if each not in self._subscribed_ids]
         if not gone:
@@ -104,7 +103,7 @@ class Reconciliation:
         return member.moved_to(member.member_epoch)._replace(assigned=kept)
 
     def _next(self, member_epoch: int) -> ConsumerMember:
-        """Give up what is not in the target; if that is done, take what is free."""
+        """Revoke partitions that are not in the target; if there are none, add the free ones."""
         member = self._member
         assigned: Epochs = {}
         revoked: Epochs = {}

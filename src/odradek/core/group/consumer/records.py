@@ -46,13 +46,13 @@ from odradek.wire.generated.consumer_group_target_assignment_metadata_value impo
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group has another epoch."""
+    """The record of the group epoch."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
 def member_metadata(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What a member wants."""
+    """The record of a member's subscription."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -69,7 +69,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def target_assignment(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
-    """A member's target assignment; the order of topics and partitions is kept."""
+    """The record of a member's target assignment; keeps the order of topics and partitions."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TopicPartition(topic_id=topic_id, partitions=list(partitions))
@@ -81,7 +81,7 @@ def target_assignment(group_id: str, member_id: str, assignment: Assignment) -> 
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """The targets of all members are those of a group epoch."""
+    """The record of the group epoch of all targets."""
     value = ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=timestamp_ms
     )
@@ -89,7 +89,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRec
 
 
 def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """What a member has."""
+    """The record of a member's current assignment."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -115,7 +115,7 @@ def _topics(held: HeldPartitions) -> list[TopicPartitions]:
 def resolved_regex(
     group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int
 ) -> CoordinatorRecord:
-    """The topics that match a pattern, as of a version of the metadata."""
+    """The record of the topics that match a pattern, at a version of the metadata."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(topics), version=version, timestamp=timestamp_ms
     )
@@ -123,50 +123,50 @@ def resolved_regex(
     return CoordinatorRecord(key, value)
 
 
-# -- what is forgotten --------------------------------------------------------------------------
+# -- tombstones ---------------------------------------------------------------------------------
 
 
 def group_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """The group is gone; everything else of it has to be gone before."""
+    """Deletes the group; all its other records must be deleted before."""
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), None)
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """A record of versions before Kafka 4.1, which is not needed."""
+    """Deletes a record of versions before Kafka 4.1, which is not needed."""
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """There are no targets."""
+    """Deletes the epoch of the targets."""
     return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
 
 
 def current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """The member has nothing."""
+    """Deletes a member's current assignment."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     return CoordinatorRecord(key, None)
 
 
 def target_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """The member has no target."""
+    """Deletes a member's target."""
     key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     return CoordinatorRecord(key, None)
 
 
 def member_metadata_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """The member is gone; its assignment and target have to be gone before."""
+    """Deletes a member; its assignment and target must be deleted before."""
     key = ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
     return CoordinatorRecord(key, None)
 
 
 def resolved_regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
-    """No member subscribes to the pattern."""
+    """Deletes a pattern to which no member subscribes."""
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
     return CoordinatorRecord(key, None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Everything of a member, in the order in which it has to go."""
+    """The tombstones of a member, in the required order."""
     return [
         current_assignment_tombstone(group_id, member_id),
         target_assignment_tombstone(group_id, member_id),
@@ -177,7 +177,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 def group_tombstones(
     group_id: str, member_ids: Iterable[str], regexes: Iterable[str]
 ) -> list[CoordinatorRecord]:
-    """Everything of a group, in the order in which it has to go."""
+    """The tombstones of a group, in the required order."""
     member_ids = list(member_ids)
     return [
         *(current_assignment_tombstone(group_id, each) for each in member_ids),

@@ -1,4 +1,4 @@
-"""Records of consumer groups take effect here, when they are written and when a log is loaded."""
+"""Applies records of consumer groups, when they are written and when a log is loaded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_TARGETS_EPOCH = -1
 
 
 class Replay:
-    """A method for each type of record; a value of None forgets. `by_kind` finds them."""
+    """One method per record type; a value of None is a tombstone. `by_kind` finds the method."""
 
     def __init__(self, state: GroupState) -> None:
         self._state = state
@@ -65,17 +65,20 @@ class Replay:
         }
 
     def _known(self, group_id: str) -> ConsumerGroup | None:
-        """The group; tombstones of one that is gone, or classic again, mean nothing."""
+        """Return the group; None for tombstones of a group that was deleted or is classic again."""
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def _known_or_new(self, group_id: str) -> ConsumerGroup:
-        """A classic group that only holds offsets has no records and makes room."""
+        """Return the group.
+
+        Create it if necessary, also in place of a classic group without members.
+        """
         group = self._state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
         assert group is None or (isinstance(group, ClassicGroup) and group.is_simple), (
-            f"{group} is in the place of a consumer group"
+            f"{group} exists instead of a consumer group"
         )
         made = ConsumerGroup(group_id, self._state.journal)
         self._state.journal.put(self._state.groups, group_id, made)
@@ -89,7 +92,7 @@ class Replay:
             return
         group = self._known(key.group_id)
         if group is not None:
-            assert not group.members, f"{group} is forgotten before its members"
+            assert not group.members, f"{group} is deleted before its members"
             self._state.journal.remove(self._state.groups, key.group_id)
 
     def _partition_metadata(self, key: ConsumerGroupPartitionMetadataKey, value: object) -> None:

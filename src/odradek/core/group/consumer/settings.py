@@ -1,4 +1,4 @@
-"""Settings of one consumer group: its own, or else the broker's."""
+"""Settings of one consumer group; the broker's are the defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.model.config_resource import ResourceType
 
 
 def session_timeout_ms(state: GroupState, group_id: str) -> int:
-    """A member is gone after this long without a heartbeat."""
+    """A member is fenced after this time without a heartbeat."""
     own = _own(state, group_id)
     if own is None:
         return state.config.group_consumer_session_timeout_ms
@@ -24,7 +24,7 @@ def heartbeat_interval_ms(state: GroupState, group_id: str) -> int:
 
 
 def assignment_interval_ms(state: GroupState, group_id: str) -> int:
-    """The least time between two assignments."""
+    """The minimum time between two assignments."""
     own = _own(state, group_id)
     if own is None:
         return state.config.group_consumer_assignment_interval_ms

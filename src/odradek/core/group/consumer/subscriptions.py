@@ -1,4 +1,4 @@
-"""Who subscribes to what: counts by topic and by pattern, and whether all want the same."""
+"""Counts subscribers by topic and by pattern."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class TopicCount(NamedTuple):
-    """How often a topic is subscribed to: by members' names, and by patterns that match it."""
+    """Number of subscriptions of a topic: by name, and by patterns that match it."""
 
     names: int = 0
     regexes: int = 0
@@ -18,7 +18,7 @@ class ResolvedRegex(NamedTuple):
 
     topics: frozenset[str]
     version: int
-    """Of the metadata that was looked at."""
+    """The version of the metadata that was searched."""
     timestamp_ms: int
 
 
@@ -29,7 +29,7 @@ TopicCounts = Mapping[str, TopicCount]
 
 
 def adjusted(count: TopicCount | None, names: int = 0, regexes: int = 0) -> TopicCount | None:
-    """The count after a change; None if there is no subscriber any more."""
+    """The count after a change; None if there is no subscriber left."""
     before = count or NO_COUNT
     after = TopicCount(max(before.names + names, 0), max(before.regexes + regexes, 0))
     return None if after == NO_COUNT else after
@@ -38,7 +38,7 @@ def adjusted(count: TopicCount | None, names: int = 0, regexes: int = 0) -> Topi
 def adjust_all(
     counts: dict[str, TopicCount], topics: Iterable[str], names: int = 0, regexes: int = 0
 ) -> None:
-    """The same for many topics, in place."""
+    """Adjust the counts of many topics in place."""
     for topic in topics:
         count = adjusted(counts.get(topic), names, regexes)
         if count is None:

@@ -1,4 +1,4 @@
-"""Target assignments, computed when the group has changed."""
+"""Computes target assignments when a group has changed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Targets:
 
     @property
     def default_assignor(self) -> str:
-        """The assignor of groups whose members ask for none."""
+        """The assignor of groups whose members request none."""
         return configured_assignors(self._state.config.group_consumer_assignors)[0]
 
     def update(
@@ -44,9 +44,10 @@ class Targets:
         is_homogeneous: bool,
         log: list[CoordinatorRecord],
     ) -> Target:
-        """The member's target, computed again (records go to `log`) if it is outdated.
+        """Return the member's target; compute it again if it is outdated, and append records to
+        `log`.
 
-        `after` takes the place of `before`, and that of the static member of the same instance.
+        `after` replaces `before`, and the static member of the same instance.
         """
         if group.assignment_epoch >= group_epoch or not self._is_time(group):
             return group.assignment_epoch, group.target_of(after)
@@ -67,14 +68,14 @@ class Targets:
         return group_epoch, targets.get(after.member_id, NO_ASSIGNMENT)
 
     def _is_time(self, group: ConsumerGroup) -> bool:
-        """The first time at once, then not before the interval has passed."""
+        """Whether a new target may be computed: at first immediately, then once per interval."""
         interval_ms = assignment_interval_ms(self._state, group.group_id)
         if group.assignment_timestamp_ms == 0 or interval_ms == 0:
             return True
         return self._state.clock.now_ms() >= group.assignment_timestamp_ms + interval_ms
 
     def _specs(self, group: ConsumerGroup, after: ConsumerMember) -> dict[str, MemberSpec]:
-        """All members in Kafka's order, with `after` among them."""
+        """All members, including `after`, in Kafka's order."""
         members = dict(group.members)
         replaced = group.static_member(after.instance_id)
         target = group.target(after.member_id)

@@ -1,7 +1,7 @@
-"""What groups know of topics: their ids, and a hash by which a change is noticed.
+"""Topic ids and metadata hashes for groups; a changed hash starts a rebalance.
 
-The hash of a group is stored with its epoch, in Apache Kafka's form, so that a group that was
-coordinated by one of its brokers does not rebalance when it is loaded here.
+A group's hash is stored with its epoch and is the same as Apache Kafka's, so a group that was
+coordinated by an Apache Kafka broker does not rebalance when it is loaded here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import ClusterImage, MetadataImage, TopicImage
 
 _MAGIC = b"\x00"
-"""The version of the hash's form."""
+"""The version of the hash format."""
 _INT = Struct("<i").pack
 _LONG = Struct("<q").pack
 _LONGS = Struct("<QQ").pack
@@ -25,13 +25,13 @@ _ID_LONGS = Struct(">QQ").unpack
 
 
 class Topics:
-    """Looks at the topics of the newest image."""
+    """Reads topics from the newest metadata image."""
 
     def __init__(self, state: GroupState) -> None:
         self._state = state
         self._hashes: dict[str, tuple[TopicImage, int]] = {}
         self.newest_version = -1
-        """The version of the image that last brought new topics."""
+        """The version of the last image with new topics."""
 
     @property
     def version(self) -> int:
@@ -44,15 +44,15 @@ class Topics:
         return tuple(self._state.image.topics.by_name)
 
     def on_loaded(self) -> None:
-        """Groups may have been without a coordinator while topics were created."""
+        """Topics may have been created while the groups had no coordinator."""
         self.newest_version = self.version
 
     def forget(self) -> None:
-        """Drop all hashes: they are not needed any more."""
+        """Drop all cached hashes."""
         self._hashes.clear()
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> frozenset[str]:
-        """The cluster has changed; the names of topics that did."""
+        """Process a new metadata image; return the names of the changed topics."""
         changed = {topic.name for topic in delta.topics.changed.values()}
         changed.update(name for _, name in delta.topics.deleted)
         for name in changed:
@@ -62,17 +62,17 @@ class Topics:
         return frozenset(changed)
 
     def ids_of(self, names: Iterable[str]) -> AbstractSet[bytes]:
-        """The ids of those that exist, in the order of the names."""
+        """The ids of the topics that exist, in the order of the names."""
         by_name = self._state.image.topics.by_name
         return {by_name[name].id: None for name in names if name in by_name}.keys()
 
     def partition_counts(self, topic_ids: Iterable[bytes]) -> dict[bytes, int]:
-        """By topic id; all of them exist."""
+        """Number of partitions by topic id; all topics must exist."""
         by_id = self._state.image.topics.by_id
         return {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids}
 
     def group_hash(self, names: Iterable[str]) -> int:
-        """Of a group that subscribes to these topics; 0 if none of them exists."""
+        """The hash of a group with these topics; 0 if none of them exists."""
         by_name = self._state.image.topics.by_name
         known = sorted(name for name in names if name in by_name)
         if not known:
@@ -89,13 +89,13 @@ class Topics:
 
 
 def xxh3(data: bytes) -> int:
-    """XXH3 of 64 bits with seed 0, as a signed number, the form in which Java holds it."""
+    """XXH3 with 64 bits and seed 0, as a signed number as in Java."""
     value = xxh3_64_intdigest(data)
     return value - (1 << 64) if value >> 63 else value
 
 
 def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
-    """Of id, name, and for each partition the racks that hold it."""
+    """The hash of a topic's id, name, and the racks of each partition."""
     parts = [_MAGIC, _LONGS(*_ID_LONGS(topic.id)), _text(topic.name), _INT(len(topic.partitions))]
     for index in range(len(topic.partitions)):
         parts.append(_INT(index))
@@ -107,6 +107,6 @@ def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
 
 
 def _text(text: str) -> bytes:
-    """UTF-16 units, then how many they are."""
+    """The text's UTF-16 units, followed by their number."""
     units = text.encode("utf-16-le")
     return units + _INT(len(units) // 2)

@@ -31,14 +31,14 @@ from odradek.wire.generated.txn_offset_commit_response import (
 )
 
 GROUP_NOT_FOUND_VERSION = 9
-"""From here on OffsetCommit says GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION."""
+"""From this version on, OffsetCommit returns GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION."""
 
 _LATEST_MS = 2**63 - 1
 _TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
 class Commit:
-    """Decides on commits. Topics of the requests exist: handlers have looked."""
+    """Processes commits. Handlers have checked that the topics exist."""
 
     def __init__(self, state: GroupState, rebalance: Rebalance, find_place: FindPlace) -> None:
         self._state = state
@@ -103,7 +103,7 @@ class Commit:
         topic: TopicImage,
         partitions: Sequence[tuple[int, int, int]],
     ) -> PackedResult:
-        """The same for partitions (with offset and leader epoch) of one topic, without text.
+        """Store offsets of one topic's partitions (with offset and leader epoch), without metadata.
 
         Raises:
             ApiError: the member may not commit; nothing is stored.
@@ -133,7 +133,7 @@ class Commit:
         group = self._state.groups.get(group_id)
         if group is None:
             if committer.generation_or_epoch < 0:
-                return None  # replaying the commit makes a group that only stores offsets
+                return None  # the replay of the commit creates a group that only stores offsets
             if committer.api_version >= GROUP_NOT_FOUND_VERSION:
                 raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
@@ -148,7 +148,7 @@ class Commit:
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int
     ) -> CoordinatorResult[TxnOffsetCommitResponse]:
-        """Store offsets that count when the producer's transaction commits.
+        """Store offsets that become visible when the producer's transaction commits.
 
         Raises:
             ApiError: the member may not commit; nothing is stored.

@@ -1,4 +1,4 @@
-"""Offsets go: by request (OffsetDelete), with their group, with their topic, by age."""
+"""Deletes offsets: by request (OffsetDelete), with their group, with their topic, by age."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from odradek.wire.generated.offset_delete_response import (
 
 EXPIRY_KEY = "expiry"
 SLICE_OFFSETS = 5_000
-"""Offsets that one step of expiration checks, so that others do not wait long."""
+"""Number of offsets that one step of expiration checks, so that other work does not wait."""
 
 
 class Deletion:
-    """Writes tombstones of offsets, and of groups that have none left."""
+    """Writes tombstones of offsets, and of empty groups without offsets."""
 
     def __init__(self, state: GroupState, store: OffsetStore) -> None:
         self._state = state
@@ -34,10 +34,10 @@ class Deletion:
     # -- by request ---------------------------------------------------------------------------
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
-        """Forget offsets of topics that no member reads (KIP-496).
+        """Delete offsets of topics without a subscriber (KIP-496).
 
         Raises:
-            ApiError: the group does not exist, or has members that are no consumers.
+            ApiError: the group does not exist, or its members are not consumers.
         """
         group = self._state.group(request.group_id)
         group.validate_offset_delete()
@@ -62,7 +62,7 @@ class Deletion:
         return partition in committed or self._store.has_pending(group_id, topic, partition)
 
     def tombstones(self, group_id: str) -> list[CoordinatorRecord]:
-        """Records that forget all offsets of a group, those of open transactions too."""
+        """Records that delete all offsets of a group, including those of open transactions."""
         partitions = {
             (topic, partition): None
             for topic, offsets in self._store.of_group(group_id).items()
@@ -75,7 +75,10 @@ class Deletion:
     # -- with their topic ---------------------------------------------------------------------
 
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
-        """Forget offsets of deleted topics, given as (id, name); not those of a successor."""
+        """Delete offsets of deleted topics, given as (id, name).
+
+        A new topic of that name keeps its own.
+        """
         records: dict[tuple[str, str, int], CoordinatorRecord] = {}
         deleted = list(deleted)
         for offsets in (self._store.committed, *self._store.pending.values()):
@@ -87,18 +90,18 @@ class Deletion:
     # -- by age -------------------------------------------------------------------------------
 
     def schedule_expiry(self) -> None:
-        """Look for what has expired every offsets.retention.check.interval.ms."""
+        """Check for expired offsets every `offsets.retention.check.interval.ms`."""
         interval_ms = self._state.config.offsets_retention_check_interval_ms
         self._state.timers.schedule(
             EXPIRY_KEY, interval_ms, self.begin_expiry, retry_ms=interval_ms
         )
 
     def begin_expiry(self) -> CoordinatorResult[None]:
-        """Go through all groups, a slice at a time."""
+        """Begin to check all groups, in slices."""
         return self.expire(list(self._state.groups))
 
     def expire(self, group_ids: list[str]) -> CoordinatorResult[None]:
-        """Expire in the last of these groups; come back for the others."""
+        """Expire offsets of the last groups in the list; schedule the others."""
         records: list[CoordinatorRecord] = []
         seen = 0
         while group_ids and seen < SLICE_OFFSETS:
@@ -115,7 +118,7 @@ class Deletion:
         return CoordinatorResult(records, None, atomic=False)
 
     def _expire_group(self, group: Group, records: list[CoordinatorRecord]) -> int:
-        """Add tombstones of what is too old; returns how many offsets were looked at."""
+        """Add tombstones of expired offsets; return the number of checked offsets."""
         topics = self._store.of_group(group.group_id)
         seen = 0
         kept = 0
@@ -135,7 +138,7 @@ class Deletion:
                 else:
                     kept += 1
         if kept == 0 and group.is_empty and group.group_id not in self._store.open:
-            self._state.note(group.group_id, "forgotten: it is empty and has no offsets")
+            self._state.note(group.group_id, "deleted: it is empty and has no offsets")
             records.extend(group.tombstones())
             group.cancel_timers(self._state.timers)
         return seen
@@ -148,7 +151,7 @@ def _is_expired(offset: CommittedOffset, since_ms: int, now_ms: int, retention_m
 
 
 def _of_topic(offsets: GroupOffsets, topic_id: bytes, name: str) -> Iterable[tuple[str, int]]:
-    """(group id, partition) of the offsets of a topic."""
+    """(group id, partition) of each offset of a topic."""
     for group_id, topics in offsets.items():
         for index, offset in topics.get(name, {}).items():
             if offset.topic_id in (ZERO, topic_id):

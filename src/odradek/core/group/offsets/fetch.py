@@ -1,4 +1,4 @@
-"""OffsetFetch: what groups have committed."""
+"""OffsetFetch: returns committed offsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.wire.generated.offset_fetch_response import (
 
 
 class Fetch:
-    """Answers OffsetFetch, one group at a time."""
+    """Processes OffsetFetch, one group per call."""
 
     def __init__(self, state: GroupState, store: OffsetStore) -> None:
         self._state = state
@@ -24,13 +24,15 @@ class Fetch:
     def fetch(
         self, request: OffsetFetchRequestGroup, require_stable: bool
     ) -> OffsetFetchResponseGroup:
-        """The offsets of the partitions asked for; of all if no topics are named (null).
+        """Return the offsets of the requested partitions; of all partitions if `topics` is null.
 
-        A group that does not exist has committed nothing. With `require_stable` a partition of
-        which an open transaction holds an offset is UNSTABLE_OFFSET_COMMIT (KIP-447).
+        A group that does not exist has no committed offsets.
+
+        With `require_stable`, a partition with an offset in an open transaction gets
+        UNSTABLE_OFFSET_COMMIT (KIP-447).
 
         Raises:
-            ApiError: the member is not one, or of another epoch.
+            ApiError: the member is unknown, or has another epoch.
         """
         group_id = request.group_id
         group = self._state.groups.get(group_id)
@@ -75,7 +77,7 @@ class Fetch:
 
 
 def _is_of_another(committed: bytes, asked: bytes) -> bool:
-    """Whether the offset is that of an earlier topic of the same name."""
+    """Whether the offset belongs to an earlier topic of the same name."""
     return committed not in (ZERO, asked) and asked != ZERO
 
 

@@ -1,9 +1,9 @@
-"""Commits are what a log of groups is full of: most are packed, and taken while it is loaded, as
-bytes.
+"""The fast path for offset commit records, which are most of the records in `__consumer_offsets`.
 
-The key of a commit ends with the partition; all before it, type, group and topic, is the same for
-many records and is looked up instead of decoded. A value of the usual form (without text, with a
-topic id) has fixed places for its fields. All else goes the long way.
+The key of a commit ends with the partition. The bytes before it (type, group and topic) are the
+same for many records and are looked up instead of decoded. A value of the usual form (without
+metadata, with a topic id) has its fields at fixed positions. All other records take the general
+path.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _PARTITION = Struct(">i")
 _KIND = Struct(">h")
 _SIZE = Struct(">h")
 _KEY = Struct(">hh")
-"""Type, the group id's size."""
+"""Type, size of the group id."""
 _VALUE = Struct(">hqiBqBBB16s")
-"""Version, offset, leader epoch, metadata's length + 1, time, tags, a tag, its size, topic id."""
+"""Version, offset, leader epoch, metadata length + 1, time, tags, one tag, its size, topic id."""
 _USUAL = (OFFSET_COMMIT_VERSION, 1, 1, 0, 16)
-"""Of these: version, metadata's length + 1, tags, a tag, its size."""
+"""The usual version, metadata length + 1, tags, tag, and tag size."""
 
 
 def key_prefix(group_id: str, topic: str) -> bytes:
@@ -36,13 +36,13 @@ def key_prefix(group_id: str, topic: str) -> bytes:
 def pack_commit(
     prefix: bytes, partition: int, offset: int, leader_epoch: int, time_ms: int, topic_id: bytes
 ) -> tuple[bytes, bytes]:
-    """Key and value of a commit in the usual form."""
+    """Encode the key and value of a commit in the usual form."""
     value = _VALUE.pack(OFFSET_COMMIT_VERSION, offset, leader_epoch, 1, time_ms, 1, 0, 16, topic_id)
     return prefix + _PARTITION.pack(partition), value
 
 
 FindPlace = Callable[[str, str], PartitionOffsets]
-"""(group id, topic): where the offsets are kept."""
+"""(group id, topic) -> the dict with its offsets."""
 
 
 class QuickCommits:
@@ -51,7 +51,7 @@ class QuickCommits:
     def __init__(self, find_place: FindPlace) -> None:
         self._find_place = find_place
         self._places: dict[bytes, PartitionOffsets] = {}
-        """By the key without the partition."""
+        """Key without the partition -> the dict with its offsets."""
         self._topic_id = b""
 
     def take(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
@@ -67,7 +67,7 @@ class QuickCommits:
         if (version, text, tags, tag, size) != _USUAL:
             return self.forget()
         if topic_id == self._topic_id:
-            topic_id = self._topic_id  # one object for all
+            topic_id = self._topic_id  # one shared object for all commits
         else:
             self._topic_id = topic_id
         (partition,) = _PARTITION.unpack_from(key, len(key) - _PARTITION.size)
@@ -75,19 +75,19 @@ class QuickCommits:
         return True
 
     def forget(self) -> bool:
-        """What is replayed otherwise may remove places. Always False."""
+        """Clear the cache, because other records may remove entries. Always returns False."""
         if self._places:
             self._places.clear()
         return False
 
     def _place(self, key: bytes) -> PartitionOffsets | None:
-        """Where the offsets of the group and topic of a key go; None if it is another key."""
+        """Return the dict of the group and topic in a key; None if the key has another type."""
         if len(key) < _KIND.size or _KIND.unpack_from(key)[0] != OffsetCommitKey.API_KEY:
             return None
         try:
             known = OffsetCommitKey.decode(key, 0, _KIND.size)
         except MalformedMessage:
-            return None  # reported by the general way
+            return None  # the general path reports the error
         place = self._find_place(known.group, known.topic)
         self._places[key[: -_PARTITION.size]] = place
         return place

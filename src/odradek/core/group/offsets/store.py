@@ -16,11 +16,11 @@ from odradek.core.coordinator.journal import Journal
 from odradek.wire.generated.offset_commit_value import OffsetCommitValue
 
 INVALID_OFFSET = -1
-"""Where nothing was committed."""
+"""The offset if nothing was committed."""
 
 
 class CommittedOffset(NamedTuple):
-    """An offset as its record has it. `record_offset` is where that record lies."""
+    """A committed offset. `record_offset` is the offset of its record in the log."""
 
     record_offset: int
     offset: int
@@ -28,13 +28,13 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int
-    """-1 unless the commit came with a retention of its own."""
+    """-1 unless the commit had its own retention time."""
     topic_id: bytes
-    """All zero in records of before Kafka 4.1."""
+    """All zero in records from before Kafka 4.1."""
 
     @classmethod
     def from_record(cls, record_offset: int, value: OffsetCommitValue) -> CommittedOffset:
-        """What a record says."""
+        """Create the offset from its record."""
         return cls(
             record_offset,
             value.offset,
@@ -47,7 +47,7 @@ class CommittedOffset(NamedTuple):
 
 
 def since_commit(offset: CommittedOffset) -> int:
-    """From when an offset's retention counts where nothing else is known."""
+    """The retention counts from the commit."""
     return offset.commit_timestamp_ms
 
 
@@ -67,18 +67,18 @@ class OffsetStore:
         self.pending: dict[int, GroupOffsets] = {}
         self.open: dict[str, dict[str, dict[int, dict[int, None]]]] = {}
 
-    # -- looking ------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------
 
     def of_group(self, group_id: str) -> TopicOffsets:
-        """What a group has committed; not to be changed."""
+        """The committed offsets of a group; must not be modified."""
         return self.committed.get(group_id, _NO_TOPICS)
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction holds an offset of the partition."""
+        """Whether an open transaction has an offset of the partition."""
         return partition in self.open.get(group_id, {}).get(topic, {})
 
     def pending_partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """The partitions of which open transactions hold offsets."""
+        """The partitions with offsets in open transactions."""
         for topic, partitions in self.open.get(group_id, {}).items():
             for partition in partitions:
                 yield topic, partition
@@ -86,13 +86,13 @@ class OffsetStore:
     # -- replaying ----------------------------------------------------------------------------
 
     def commit(self, group_id: str, topic: str, partition: int, value: CommittedOffset) -> None:
-        """An offset outside of transactions."""
+        """Store an offset that is not part of a transaction."""
         self._put(self.committed, group_id, topic, partition, value)
 
     def commit_pending(
         self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset
     ) -> None:
-        """An offset that counts when the producer's transaction commits."""
+        """Store an offset that becomes visible when the producer's transaction commits."""
         offsets = self.pending.get(producer_id)
         if offsets is None:
             offsets = {}
@@ -102,7 +102,7 @@ class OffsetStore:
         self._journal.put(producers, producer_id, None)
 
     def forget(self, group_id: str, topic: str, partition: int) -> None:
-        """No offset of the partition any more, of no transaction either."""
+        """Remove the offset of a partition, and those of open transactions."""
         self._remove(self.committed, group_id, topic, partition)
         for producer_id in list(self.open.get(group_id, {}).get(topic, {}).get(partition, ())):
             offsets = self.pending.get(producer_id)
@@ -111,9 +111,9 @@ class OffsetStore:
         self._close(group_id, topic, partition)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """What the producer wrote counts now, or never.
+        """Commit or drop the pending offsets of a producer.
 
-        An offset that was committed later than one of the transaction stays.
+        A later commit has priority over an offset of the transaction.
         """
         offsets = self._journal.remove(self.pending, producer_id)
         if offsets is None:
@@ -133,7 +133,10 @@ class OffsetStore:
             self._put(self.committed, group_id, topic, partition, value)
 
     def place(self, group_id: str, topic: str) -> PartitionOffsets:
-        """Where the offsets of a group in a topic are kept: made if need be, until one is forgotten."""
+        """Return the dict of a group and topic.
+
+        Create it if necessary. It is valid until a removal.
+        """
         return self._place(self.committed, group_id, topic)
 
     def _put(
@@ -158,7 +161,7 @@ class OffsetStore:
         return partitions
 
     def _remove(self, offsets: GroupOffsets, group_id: str, topic: str, partition: int) -> None:
-        """Remove an offset, and what is empty without it."""
+        """Remove an offset, and the dicts that become empty."""
         topics = offsets.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         if topics is None or partitions is None:

@@ -1,8 +1,8 @@
-"""Assignors: who shall have which partitions. They decide as Apache Kafka's do, to the partition.
+"""Assignors: compute target assignments, exactly the same ones as Apache Kafka.
 
-`range` gives each member a contiguous range of every topic, so that equally numbered partitions
-of several topics meet in one member. `uniform` spreads evenly what there is and moves as little as
-it can; members that subscribe to different topics make that another problem
+`range` gives each member a contiguous range of every topic, so that a member gets partitions with
+the same numbers in several topics. `uniform` distributes partitions evenly and moves as few as
+possible; there is another algorithm for members that subscribe to different topics
 (`uniform_heterogeneous`).
 """
 
@@ -17,7 +17,7 @@ from odradek.core.group.consumer.assignors.uniform import assign_uniformly
 __all__ = ["ASSIGNORS", "Assignor", "GroupSpec", "MemberSpec", "configured_assignors"]
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
-"""By the name that members ask for."""
+"""Assignors by the name that members send."""
 
 _PACKAGE = "org.apache.kafka.coordinator.group.assignor."
 _NAMES_BY_CLASS = {
@@ -27,9 +27,9 @@ _NAMES_BY_CLASS = {
 
 
 def configured_assignors(setting: Iterable[str]) -> list[str]:
-    """Names out of `group.consumer.assignors`, which may hold Kafka's class names too.
+    """Return the names in `group.consumer.assignors`, which may have Kafka's class names too.
 
-    The first one is for members that ask for none. Classes of others cannot run here.
+    The first one is the default. Other Java classes are not supported.
     """
     names = (_NAMES_BY_CLASS.get(each, each) for each in setting)
     return [each for each in names if each in ASSIGNORS]

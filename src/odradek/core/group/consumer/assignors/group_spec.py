@@ -10,25 +10,26 @@ from odradek.core.group.consumer.member import Assignment
 
 
 class MemberSpec(NamedTuple):
-    """A member: its topics, and what it shall have so far."""
+    """A member: its topics, and its current target."""
 
     topic_ids: AbstractSet[bytes]
-    """Those that exist, in the order in which Apache Kafka goes through their names."""
+    """Ids of the subscribed topics that exist, in the order in which Apache Kafka iterates over
+    the names."""
     target: Assignment
     instance_id: str | None = None
     topic_name_count: int = 0
-    """How many topics the member subscribes to, those included that do not exist."""
+    """Number of subscribed topics, including those that do not exist."""
 
 
 class GroupSpec(NamedTuple):
-    """A group. Members come in an order by which equal claims are settled."""
+    """A group. The order of the members decides between equal candidates."""
 
     members: Mapping[str, MemberSpec]
     partition_counts: Mapping[bytes, int]
-    """Of every topic that a member subscribes to."""
+    """Number of partitions of each subscribed topic."""
     is_homogeneous: bool
     """Whether all members subscribe to the same topics."""
 
 
 Assignor = Callable[[GroupSpec], dict[str, Assignment]]
-"""By member id; members that shall have nothing may be left out."""
+"""Returns targets by member id; members without partitions may be omitted."""

@@ -1,4 +1,4 @@
-"""Who of a topic's subscribers has least, and who has most, while partitions move between them."""
+"""Tracks the subscribers of a topic with the fewest and the most partitions while these move."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 
 class Loads:
-    """Members by load when it began. Takers come from the left, givers from the right.
+    """Members sorted by their initial load. Receivers are on the left, givers on the right.
 
-    Takers are a range that begins at the member with the least: each of them takes one partition,
-    then their level is one higher and the range grows by those who were at that level from the
-    beginning. Givers are such a range at the other end, whose level sinks. `sizes` is the caller's,
-    who keeps it up to date meanwhile.
+    The receivers are a range that begins at the member with the smallest load. When each of them
+    has received one partition, their level rises by one, and the range grows by the members that
+    have been at that level from the beginning. The givers are a similar range at the other end,
+    whose level falls. `sizes` belongs to the caller, who updates it.
     """
 
     def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
@@ -27,14 +27,14 @@ class Loads:
         self._next_most = len(self._sorted) - 1
 
     def is_balanced(self) -> bool:
-        """Whether the levels of both ranges have met."""
+        """Whether the levels of both ranges are equal."""
         return self._most_level - self._least_level <= 1
 
     def _size(self, position: int) -> int:
         return self._sizes[self._sorted[position]]
 
     def next_least(self) -> int:
-        """The member that takes the next partition."""
+        """The member that receives the next partition."""
         if self._next_least >= self._least_end:
             self._least_level += 1
             while (
@@ -50,7 +50,7 @@ class Loads:
         """The member that gives the next partition; None if all were excluded."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
-                # All of the range were excluded: begin another one with the next member.
+                # All members of the range were excluded: begin another range with the next member.
                 self._most_level = self._size(self._most_start - 1)
             else:
                 self._most_level -= 1
@@ -63,7 +63,7 @@ class Loads:
         return self._sorted[self._next_most + 1]
 
     def exclude_most(self) -> None:
-        """The member that `next_most` gave has nothing to give: put it behind the range."""
+        """Exclude the member that `next_most` returned, which has no partition to give."""
         here, end = self._next_most + 1, self._most_end - 1
         self._sorted[here], self._sorted[end] = self._sorted[end], self._sorted[here]
         self._most_end -= 1

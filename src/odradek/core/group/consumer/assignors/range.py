@@ -8,7 +8,7 @@ from odradek.core.group.java_order import JavaHashTable, roomy_capacity, uuid_ha
 
 
 class _Topic:
-    """What is left of one topic."""
+    """The unassigned partitions of one topic."""
 
     __slots__ = ("extra", "next", "quota")
 
@@ -17,7 +17,7 @@ class _Topic:
         self.next = 0
 
     def take(self) -> range:
-        """The next member's partitions."""
+        """Return the partitions of the next member."""
         start = self.next
         self.next += self.quota
         if self.extra:
@@ -27,7 +27,7 @@ class _Topic:
 
 
 def assign_ranges(group: GroupSpec) -> dict[str, Assignment]:
-    """Members in the order of instance ids, then those without in the order of member ids."""
+    """Assign ranges: first to static members by instance id, then to others by member id."""
     subscribers: dict[bytes, int] = {}
     for member in group.members.values():
         for topic_id in member.topic_ids:
@@ -45,7 +45,7 @@ def assign_ranges(group: GroupSpec) -> dict[str, Assignment]:
     for member_id in sorted(group.members, key=rank):
         member = group.members[member_id]
         taken = {topic_id: topics[topic_id].take() for topic_id in member.topic_ids}
-        # A homogeneous group counts the topics that exist, another one the names.
+        # Kafka counts existing topics in a homogeneous group, and topic names in any other.
         count = len(taken) if group.is_homogeneous else member.topic_name_count
         order = JavaHashTable(uuid_hash, roomy_capacity(count))
         for topic_id, partitions in taken.items():

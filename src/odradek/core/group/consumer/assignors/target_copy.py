@@ -1,8 +1,8 @@
-"""Targets that an assignor changes, with the order that Apache Kafka's would have.
+"""Targets that an assignor changes, in the same order as Apache Kafka's.
 
-The order in which a target names topics and partitions is that of Java's hash tables (see
-`java_order`). It goes into the target's record, and decides in the next assignment which
-partitions a member gives up. So each change is made as Apache Kafka makes it.
+The topics and partitions of a target are in the order of Java's hash tables (see `java_order`). The
+target's record has this order, and the next assignment depends on it when it chooses the partitions
+to revoke. So every change must have the same effect on the order as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from odradek.core.group.java_order import (
 
 
 def topic_order(target: Assignment) -> list[bytes]:
-    """The topics of a target in the order in which Apache Kafka goes through them."""
+    """The topics of a target in the order in which Apache Kafka iterates over them."""
     return hash_order(target, uuid_hash, grown_capacity(len(target)))
 
 
 def partition_order(partitions: Iterable[int]) -> list[int]:
-    """The same for the partitions of one topic."""
+    """The partitions of one topic in the order in which Apache Kafka iterates over them."""
     ordered = list(partitions)
     return hash_order(ordered, integer_hash, copied_capacity(len(ordered)))
 
 
 class TargetCopy:
-    """A copy of a target (Kafka's `AssignorHelpers.deepCopyAssignment`), to be changed."""
+    """A modifiable copy of a target (Kafka's `AssignorHelpers.deepCopyAssignment`)."""
 
     __slots__ = ("_partitions", "_topic_ids")
 
@@ -51,7 +51,7 @@ class TargetCopy:
     def add(
         self, topic_id: bytes, partition: int, initial_capacity: int = DEFAULT_CAPACITY
     ) -> None:
-        """`initial_capacity`: of the set of a topic's partitions, if the topic is new."""
+        """Add a partition. `initial_capacity`: of the partition set, if the topic is new."""
         self._topic_ids.compute(topic_id)
         partitions = self._partitions.get(topic_id)
         if partitions is None:
@@ -60,7 +60,7 @@ class TargetCopy:
         partitions.put(partition)
 
     def remove(self, topic_id: bytes, partition: int) -> None:
-        """Remove a partition, and its topic with the last one."""
+        """Remove a partition, and the topic if it was its last partition."""
         partitions = self._partitions[topic_id]
         partitions.remove(partition)
         if not partitions:

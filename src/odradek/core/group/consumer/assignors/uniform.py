@@ -1,8 +1,8 @@
-"""The uniform assignor (Kafka's `UniformAssignor`): all members get as many partitions, or one more.
+"""The uniform assignor (Kafka's `UniformAssignor`): member sizes differ by one at most.
 
-Members keep what they have up to their quota. Some members have to take one partition more than
-others: those that have it already, or else the last ones. What is then free goes to those who
-have too little, in order.
+Members keep their partitions up to their quota. If some members must have one partition more than
+others, members that already have it are preferred, then the last ones. Free partitions go to the
+members below their quota, in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.core.group.java_order import copied_capacity, hash_order, uuid_hash
 
 
 def assign_uniformly(group: GroupSpec) -> dict[str, Assignment]:
-    """Spread all partitions over all members."""
+    """Distribute all partitions over all members."""
     if not group.members:
         return {}
     if group.is_homogeneous:
@@ -37,7 +37,7 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
     total = sum(group.partition_counts[each] for each in first.topic_ids)
     quota, extra = divmod(total, len(group.members))
     copies: dict[str, TargetCopy] = {}
-    """Of the targets that change."""
+    """Copies of the targets that change."""
     wanting: list[tuple[str, int]] = []
     for index, (member_id, member) in enumerate(group.members.items()):
         has_extra = extra > 0
@@ -46,7 +46,7 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
             copies[member_id] = copy
         free.extend(surplus)
         if room > 0 and has_extra and len(group.members) - index > extra:
-            # It does not need the extra partition, and enough others are left to take it.
+            # The member has no extra partition yet, and enough later members can take one.
             room -= 1
             has_extra = False
         if room > 0:
@@ -64,7 +64,7 @@ def _free_partitions(group: GroupSpec, first: MemberSpec) -> list[tuple[bytes, i
     for member in group.members.values():
         for topic_id, partitions in member.target.items():
             assigned.setdefault(topic_id, set()).update(partitions)
-    # Kafka's copy of the set of topics makes room for all names, also of topics that do not exist.
+    # Kafka's copy of the set has a capacity for all names, including topics that do not exist.
     count = max(first.topic_name_count, len(first.topic_ids))
     return [
         (topic_id, partition)
@@ -77,11 +77,10 @@ def _free_partitions(group: GroupSpec, first: MemberSpec) -> list[tuple[bytes, i
 def _keep(
     target: Assignment, topic_ids: AbstractSet[bytes], room: int
 ) -> tuple[TargetCopy | None, list[tuple[bytes, int]], int]:
-    """Keep what a member has, as far as there is room.
+    """Let a member keep its partitions, up to its quota.
 
-    Returns:
-        The copy of the target without what the member gives up, or None if it gives up nothing;
-        the partitions that it gives up though it is subscribed to them; the room that is left.
+    Returns: A copy of the target without the revoked partitions, or None if none is revoked; the
+        revoked partitions of subscribed topics; the remaining quota.
     """
     copy: TargetCopy | None = None
     surplus: list[tuple[bytes, int]] = []
@@ -107,7 +106,7 @@ def _hand_out(
     wanting: list[tuple[str, int]],
     copies: dict[str, TargetCopy],
 ) -> None:
-    """Quotas add up to what there is, so that nothing is left."""
+    """Assign the free partitions. The quotas add up to their number."""
     start = 0
     for member_id, room in wanting:
         copy = copies.get(member_id)

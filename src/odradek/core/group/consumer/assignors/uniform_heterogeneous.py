@@ -1,9 +1,9 @@
-"""The uniform assignor where members subscribe to different topics.
+"""The uniform assignor for members that subscribe to different topics.
 
-First everything that is free goes to the subscriber with the fewest partitions, topic by topic.
-Then partitions move from subscribers with many to subscribers with few, again topic by topic,
-until no move helps or `_ROUNDS_MAX` rounds are over. Topics with many partitions for each of
-their subscribers come first (Kafka's `UniformHeterogeneousAssignmentBuilder`).
+First each free partition goes to the subscriber with the fewest partitions, topic by topic. Then
+partitions move from subscribers with many to subscribers with few, again topic by topic, until no
+move helps or `_ROUNDS_MAX` rounds are done. Topics with many partitions for each of their
+subscribers come first (Kafka's `UniformHeterogeneousAssignmentBuilder`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _UUID_LONGS = Struct(">qq")
 
 
 def assign_evenly(group: GroupSpec) -> dict[str, Assignment]:
-    """Spread partitions over those who want them."""
+    """Distribute partitions over their subscribers."""
     return _Assignment(group).build()
 
 
 class _Assignment:
-    """The work on one assignment. Members are numbered in the order of the group."""
+    """The computation of one assignment. Members are numbered in the order of the group."""
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
         self._sizes = [0] * len(group.members)
-        """How many partitions each member has."""
+        """Number of partitions of each member."""
         self._subscribers: dict[bytes, list[int]] = {}
         for number, member in enumerate(group.members.values()):
             for topic_id in member.topic_ids:
@@ -41,11 +41,11 @@ class _Assignment:
         self._owners = {
             topic_id: [_NOBODY] * group.partition_counts[topic_id] for topic_id in self._subscribers
         }
-        """By topic and partition: the member that shall have it."""
+        """Topic and partition -> the member that gets it."""
         self._topic_ids = sorted(self._subscribers, key=self._rank)
         self._members = list(group.members.values())
         self._copies: dict[int, TargetCopy] = {}
-        """By member: its target, once it changes."""
+        """Member -> its changed target."""
 
     def _rank(self, topic_id: bytes) -> tuple[float, int, tuple[int, ...]]:
         count = len(self._subscribers[topic_id])
@@ -53,7 +53,7 @@ class _Assignment:
         return (-partition_count / count, count, _UUID_LONGS.unpack(topic_id))
 
     def build(self) -> dict[str, Assignment]:
-        """All three steps."""
+        """Run all three steps."""
         if not self._subscribers:
             return {}
         self._keep()
@@ -63,7 +63,7 @@ class _Assignment:
         return self._targets()
 
     def _keep(self) -> None:
-        """Members keep what they have of the topics that they want."""
+        """Let members keep their partitions of subscribed topics."""
         for number, member in enumerate(self._members):
             for topic_id in topic_order(member.target):
                 if topic_id not in member.topic_ids:
@@ -89,7 +89,7 @@ class _Assignment:
                 self._give(topic_id, partition, loads.next_least())
 
     def _balance(self, topic_ids: list[bytes]) -> None:
-        """Go round the topics until one round has moved nothing."""
+        """Balance all topics repeatedly until a round moves nothing."""
         last_moved = None
         for _ in range(_ROUNDS_MAX):
             for topic_id in topic_ids:

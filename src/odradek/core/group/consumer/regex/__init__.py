@@ -1,11 +1,11 @@
 """Regular expressions of subscriptions, with RE2's syntax and guarantees.
 
-Apache Kafka matches topics with RE2/J: no backtracking, hence no pattern that takes ages. Python's
-own `re` backtracks. So a pattern is parsed here (`parser`, `classes`), translated to a
-nondeterministic automaton (`program`), and that is run on all paths at once (`automaton`), with the
-sets of states remembered.
+Apache Kafka matches topics with RE2/J: it does not backtrack, so the time is bounded. Python's `re`
+backtracks. So a pattern is parsed here (`parser`, `classes`) and translated to a nondeterministic
+automaton (`program`). The automaton follows all paths at the same time and caches the sets of
+states (`automaton`).
 
-Topics have names of ASCII, and so a character class is a number of 128 bits.
+Topic names are ASCII, so a character class is a number of 128 bits.
 """
 
 from odradek.core.group.consumer.regex.automaton import CostlyRegex, Regex

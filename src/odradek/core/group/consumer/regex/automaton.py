@@ -1,8 +1,7 @@
-"""Runs a pattern over texts: all paths at once, a character at a time.
+"""Matches texts: follows all paths of the automaton at the same time, character by character.
 
-The states that a text can be in after a character are a set. A set and the character before it
-are remembered with where each next character leads (RE2's lazy DFA), so that most characters cost
-one look into a dictionary.
+After each character the automaton is in a set of states. The transitions from a set, together with
+the previous character, are cached (RE2's lazy DFA), so most characters cost one dictionary lookup.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from odradek.core.group.consumer.regex.parser import parse
 from odradek.core.group.consumer.regex.program import Program
 
 REMEMBERED_MAX = 300_000
-"""States in all sets that are remembered; then all are forgotten. Some ten megabytes."""
+"""Maximum number of states in all cached sets, about 10 MB; then the cache is cleared."""
 LENGTH_MAX = 10_000
-"""Characters of a pattern: parsing takes its time too."""
+"""Maximum length of a pattern, because parsing takes time too."""
 WORK_MAX = 20_000_000
-"""States that may be visited before a pattern counts as too costly: some seconds."""
+"""Maximum number of visited states, a few seconds; after that a pattern is too costly."""
 
 _EDGE = -1
-"""In place of a character: there is none, the text begins or ends."""
+"""Stands for the beginning or end of the text, where there is no character."""
 
 
 class CostlyRegex(Exception):
-    """A pattern that was built to take long."""
+    """A pattern takes too long to match."""
 
 
 class _Set:
-    """Some states and where each character leads from there."""
+    """A set of states, and its known transitions."""
 
     __slots__ = ("before", "is_match", "next", "states")
 
@@ -46,7 +45,7 @@ class Regex:
     """A compiled pattern.
 
     Raises:
-        InvalidRegex: it is none, or too large.
+        InvalidRegex: it is invalid or too large.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -62,7 +61,7 @@ class Regex:
         """Whether the pattern matches the whole of an ASCII text.
 
         Raises:
-            CostlyRegex: it has taken too much work by now.
+            CostlyRegex: matching has visited more than `WORK_MAX` states.
         """
         current = self._begin
         for character in text:
@@ -77,7 +76,10 @@ class Regex:
         return current.is_match
 
     def _set(self, states: frozenset[int], before: int) -> _Set:
-        """Of the character before only matters whether it is one of a word."""
+        """Return the cached set.
+
+        Of the previous character only matters whether it is a word character.
+        """
         kind = before if before == _EDGE else WORD >> before & 1
         key = (states, kind)
         found = self._sets.get(key)
@@ -106,7 +108,7 @@ class Regex:
         return found
 
     def _reach(self, current: _Set, after: int) -> Iterable[int]:
-        """The states that are reached without reading, `after` being the next character."""
+        """The states that are reached without reading; `after` is the next character."""
         states = self._program.states
         seen = set(current.states)
         waiting = list(current.states)

@@ -15,7 +15,7 @@ from odradek.core.group.consumer.regex.escapes import InvalidRegex, read_escape,
 
 
 class ClassReader:
-    """Reads one class. `position` is where it begins, and where it ends when it was read."""
+    """Reads one class. `position` is the start of the class, and after `read` its end."""
 
     def __init__(self, pattern: str, position: int, ignore_case: bool) -> None:
         self._pattern = pattern
@@ -24,10 +24,10 @@ class ClassReader:
         self.position = position
 
     def read(self) -> Mask:
-        """The set.
+        """Read the class and return its set.
 
         Raises:
-            InvalidRegex: it does not end, or something in it means nothing.
+            InvalidRegex: the class does not end, or has an invalid part.
         """
         self.position += 1
         is_negated = self._pattern.startswith("^", self.position)
@@ -69,7 +69,7 @@ class ClassReader:
             self.position += 1
             high = self._read_character()
             if high < low:
-                raise InvalidRegex(f"{low}-{high} is no range")
+                raise InvalidRegex(f"{low}-{high} is not a valid range")
         return (mask_of_folded_range if self._ignore_case else mask_of_range)(low, high)
 
     def _read_character(self) -> str:

@@ -13,7 +13,7 @@ NONE: Mask = 0
 
 
 def mask_of(characters: Iterable[str]) -> Mask:
-    """The set of these; others than ASCII are in no topic's name and left out."""
+    """The set of these characters; non-ASCII ones are omitted because no topic name has them."""
     mask = NONE
     for each in characters:
         code = ord(each)
@@ -23,7 +23,7 @@ def mask_of(characters: Iterable[str]) -> Mask:
 
 
 def mask_of_range(low: str, high: str) -> Mask:
-    """From `low` to `high`, both in it."""
+    """The set from `low` to `high`, both included."""
     first, last = ord(low), min(ord(high), 127)
     return NONE if first > last else (1 << last + 1) - (1 << first)
 
@@ -33,23 +33,23 @@ _LOWER = mask_of(string.ascii_lowercase)
 _UPPER = mask_of(string.ascii_uppercase)
 _CASE_STEP = ord("a") - ord("A")
 _FOLDING = {"\u017f": mask_of("sS"), "\u212a": mask_of("kK")}
-"""Long s and the Kelvin sign: the two characters beyond ASCII that are equal to some in it."""
+"""Long s and the Kelvin sign: the two non-ASCII characters that fold to ASCII letters."""
 
 
 def folded(mask: Mask) -> Mask:
-    """With each letter its other case."""
+    """Add the other case of each letter."""
     return mask | (mask & _LOWER) >> _CASE_STEP | (mask & _UPPER) << _CASE_STEP
 
 
 def mask_of_character(character: str, ignore_case: bool) -> Mask:
-    """The characters that count as this one."""
+    """The set of characters that match this one."""
     if not ignore_case:
         return mask_of(character)
     return folded(mask_of(character)) | _FOLDING.get(character, NONE)
 
 
 def mask_of_folded_range(low: str, high: str) -> Mask:
-    """The same for a range, whatever the case."""
+    """The set of a range, ignoring case."""
     mask = folded(mask_of_range(low, high))
     for character, equal in _FOLDING.items():
         if low <= character <= high:
@@ -62,7 +62,7 @@ SPACE = mask_of("\t\n\f\r ")
 WORD = mask_of(string.ascii_letters + string.digits + "_")
 
 PERL = {"d": DIGIT, "s": SPACE, "w": WORD}
-"""The classes behind a backslash; in upper case the rest."""
+"""The classes of backslash escapes; an upper-case letter is the complement."""
 
 POSIX = {
     "alnum": mask_of(string.ascii_letters + string.digits),
@@ -100,7 +100,7 @@ Ugaritic Unknown Vai Yi
 
 
 def _unicode() -> dict[str, Mask]:
-    """All of ASCII's letters are Latin, the rest is common to all scripts."""
+    """ASCII letters are in the script Latin, all other ASCII characters in Common."""
     letters = _LOWER | _UPPER
     found = dict.fromkeys(_SCRIPTS.split(), NONE) | {"Latin": letters, "Common": ALL & ~letters}
     for name in _CATEGORIES.split():
@@ -111,4 +111,4 @@ def _unicode() -> dict[str, Mask]:
 
 
 UNICODE = _unicode()
-"""By the names of \\p: general categories and scripts, as far as they are in ASCII."""
+"""The ASCII characters of the general categories and scripts, by their names in \\p."""

@@ -1,4 +1,4 @@
-"""What a backslash makes of the characters behind it."""
+"""Reads escape sequences."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _UNICODE_CLASS = re.compile(r"\\[pP](?:\{(\^?)([^}]*)\}|([^{]))", re.DOTALL)
 
 
 class InvalidRegex(ValueError):
-    """Not a pattern; the text says why."""
+    """The pattern is invalid; the message gives the reason."""
 
 
 def read_set(pattern: str, position: int, ignore_case: bool) -> tuple[Mask, int] | None:
-    """The set that `\\d` and its like or `\\p{...}` stand for, and where it ends; None if neither.
+    """Read an escape such as `\\d` or `\\p{...}`; return its set and its end, or None for others.
 
     Raises:
-        InvalidRegex: there is no such set.
+        InvalidRegex: the set does not exist.
     """
     kind = pattern[position + 1 : position + 2]
     if not kind:
@@ -40,11 +40,11 @@ def read_set(pattern: str, position: int, ignore_case: bool) -> tuple[Mask, int]
 def _read_unicode(pattern: str, position: int, ignore_case: bool) -> tuple[Mask, int]:
     found = _UNICODE_CLASS.match(pattern, position)
     if found is None:
-        raise InvalidRegex(f"{pattern[position:][:8]!r} is no class of characters")
+        raise InvalidRegex(f"{pattern[position:][:8]!r} is not a character class")
     caret, name, letter = found.groups()
     mask = UNICODE.get(letter or name)
     if mask is None:
-        raise InvalidRegex(f"there is no class of characters {letter or name!r}")
+        raise InvalidRegex(f"there is no character class {letter or name!r}")
     if ignore_case:
         mask = folded(mask)
     is_negated = (pattern[position + 1] == "P") != bool(caret)
@@ -52,10 +52,10 @@ def _read_unicode(pattern: str, position: int, ignore_case: bool) -> tuple[Mask,
 
 
 def read_escape(pattern: str, position: int) -> tuple[str, int]:
-    """The character that an escape stands for, and where the escape ends.
+    """Return the character of an escape, and the end of the escape.
 
     Raises:
-        InvalidRegex: it stands for none.
+        InvalidRegex: the escape is invalid.
     """
     character = pattern[position + 1 : position + 2]
     if not character:
@@ -70,4 +70,4 @@ def read_escape(pattern: str, position: int) -> tuple[str, int]:
         return _CONTROLS[character], position + 2
     elif not character.isascii() or not character.isalnum():
         return character, position + 2
-    raise InvalidRegex(f"\\{character} means nothing here")
+    raise InvalidRegex(f"\\{character} is not a valid escape")

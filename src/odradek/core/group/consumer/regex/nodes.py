@@ -1,4 +1,4 @@
-"""What a parsed pattern is made of."""
+"""The nodes of a parsed pattern."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ class Characters(NamedTuple):
 
 
 class At(NamedTuple):
-    """Nothing, at a certain place."""
+    """The empty string at a certain place."""
 
     place: Place
 
 
 class Sequence(NamedTuple):
-    """One after another; without parts: nothing, anywhere."""
+    """Parts that follow each other; without parts, the empty string."""
 
     parts: tuple[Node, ...]
 
 
 class Choice(NamedTuple):
-    """One of several."""
+    """One of several alternatives."""
 
     options: tuple[Node, ...]
 
 
 class Repeat(NamedTuple):
-    """Several times."""
+    """A repetition."""
 
     node: Node
     least: int
     most: int | None
-    """None: any number of times."""
+    """None if unlimited."""
 
 
 Node = Characters | At | Sequence | Choice | Repeat

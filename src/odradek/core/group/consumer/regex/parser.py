@@ -1,7 +1,7 @@
 """RE2's syntax with its Perl extensions, as RE2/J reads it.
 
-Whether an operator is greedy or lazy, and what a group is called, does not matter where a pattern
-has to match a whole text and nobody asks for the groups; both are checked and forgotten.
+Greedy and lazy operators and group names make no difference here, because a pattern must match the
+whole text and groups are not returned. They are checked and then ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["InvalidRegex", "parse"]
 
 REPEAT_MAX = 1000
 DEPTH_MAX = 200
-"""How deep groups may nest."""
+"""Maximum nesting of groups."""
 
 _COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _GROUP_NAME = re.compile(r"\(\?P?<([^>]*)>")
@@ -46,7 +46,7 @@ class _Flags(NamedTuple):
 
 
 class _Group:
-    """What was read of a group that is still open."""
+    """The parsed part of a group that is still open."""
 
     __slots__ = ("flags_before", "options", "parts")
 
@@ -65,10 +65,10 @@ class _Group:
 
 
 def parse(pattern: str) -> Node:
-    """The pattern's tree.
+    """Return the pattern's syntax tree.
 
-    Raises:
-        InvalidRegex: RE2 refuses it, or its groups nest deeper than `DEPTH_MAX`.
+    Raises: InvalidRegex: RE2 rejects it, or its groups are nested more than `DEPTH_MAX` levels
+        deep.
     """
     return _Parser(pattern).parse()
 
@@ -86,7 +86,8 @@ class _Parser:
 
     def parse(self) -> Node:
         while self._position < len(self._pattern):
-            # RE2/J takes a brace that is no count for one, as far as repeating it goes.
+            # RE2/J treats a brace that is not a count as a repetition when it checks repeated
+            # operators.
             is_brace = self._pattern[self._position] == "{"
             is_repeat = self._read_repeat()
             if not is_repeat:
@@ -96,7 +97,8 @@ class _Parser:
             raise InvalidRegex("missing )")
         return self._groups[0].node()
 
-    # -- one thing --------------------------------------------------------------------------------
+    # -- single nodes
+    # --------------------------------------------------------------------------------
 
     def _read_one(self) -> None:
         character = self._pattern[self._position]
@@ -168,16 +170,16 @@ class _Parser:
 
     def _begin_group(self, position: int, flags: _Flags) -> None:
         if len(self._groups) > DEPTH_MAX:
-            raise InvalidRegex(f"groups nest more than {DEPTH_MAX} deep")
+            raise InvalidRegex(f"groups are nested more than {DEPTH_MAX} deep")
         self._groups.append(_Group(self._flags))
         self._flags = flags
         self._position = position
 
     def _take_name(self, name: str) -> None:
         if not name or not all(each == "_" or (each.isascii() and each.isalnum()) for each in name):
-            raise InvalidRegex(f"{name!r} is no name of a group")
+            raise InvalidRegex(f"{name!r} is not a valid group name")
         if name in self._names:
-            raise InvalidRegex(f"two groups are called {name!r}")
+            raise InvalidRegex(f"two groups have the name {name!r}")
         self._names.add(name)
 
     def _read_flags(self) -> None:
@@ -206,7 +208,7 @@ class _Parser:
     # -- repetition -------------------------------------------------------------------------------
 
     def _read_repeat(self) -> bool:
-        """Read an operator that repeats what is before; False if there is none here."""
+        """Read a repetition operator; return False if there is none."""
         pattern, begin = self._pattern, self._position
         character = pattern[begin]
         most: int | None = None
@@ -234,11 +236,11 @@ class _Parser:
 def _counts(found: re.Match[str]) -> tuple[int, int | None]:
     low, comma, high = found.groups()
     if max(len(low), len(high or "")) > 8:
-        raise InvalidRegex(f"{found.group()} repeats too often")
+        raise InvalidRegex(f"{found.group()} has too many repetitions")
     least = int(low)
     most = int(high) if high else None if comma else least
     if least > REPEAT_MAX or (most is not None and not least <= most <= REPEAT_MAX):
-        raise InvalidRegex(f"{found.group()} is no count")
+        raise InvalidRegex(f"{found.group()} is not a valid count")
     return least, most
 
 

@@ -17,36 +17,36 @@ from odradek.core.group.consumer.regex.nodes import (
 )
 
 STATES_MAX = 5_000
-"""What a pattern may grow to; counts are written out."""
+"""Maximum number of states of a pattern; counted repetitions are expanded."""
 
 
 class State(NamedTuple):
-    """Reads a character of `mask`, or goes on without reading if the mask is `NONE`."""
+    """Reads a character of `mask`, or continues without reading if the mask is `NONE`."""
 
     mask: Mask
     place: Place | None
-    """Where it may go on, if not anywhere."""
+    """The condition under which it continues; None if there is none."""
     following: tuple[int, ...]
 
 
 class Program:
-    """States by number; the first one is 0, where the text is matched is `accept`."""
+    """States by number; the start state is 0, the accepting state is `accept`."""
 
     def __init__(self, node: Node) -> None:
         """Raises `InvalidRegex` if there would be too many states."""
         self.states: list[State] = []
-        # Built from the end: what follows is known by number, but for loops.
+        # Built from the end, so the number of the next state is known, except for loops.
         self.accept = self._add(NONE, None, ())
         self.begin = self._build(node, self.accept)
 
     def _add(self, mask: Mask, place: Place | None, following: tuple[int, ...]) -> int:
         if len(self.states) >= STATES_MAX:
-            raise InvalidRegex("it is too large when its counts are written out")
+            raise InvalidRegex("it is too large after its counts are expanded")
         self.states.append(State(mask, place, following))
         return len(self.states) - 1
 
     def _build(self, node: Node, after: int) -> int:
-        """The first state of a node that goes on to `after`."""
+        """Build the states of a node that continues at `after`; return the first."""
         if isinstance(node, Characters):
             return self._add(node.mask, None, (after,)) if node.mask else self._dead_end()
         if isinstance(node, At):
@@ -76,5 +76,5 @@ class Program:
             before = len(self.states)
             first = self._build(node.node, first)
             if len(self.states) == before:
-                break  # nothing, however often
+                break  # a repetition of the empty string
         return first
