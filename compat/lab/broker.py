@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ from compat.lab.toolchain import free_port
 from compat.lab.wire_client import WireClient
 
 READY_POLL_SECONDS = 0.02
+_CPUCLOCK_SCHED = 2
+"""Linux: the number of a process's CPU clock is the complement of its id, shifted, and this."""
 
 
 class BrokerFailed(Exception):
@@ -167,9 +170,10 @@ class Broker(abc.ABC):
         for process in (self.process, *self.process.children(recursive=True)):
             try:
                 times = process.cpu_times()
+                total += _own_seconds(process.pid, times.user + times.system)
             except psutil.NoSuchProcess:  # it ended in this moment
                 continue
-            total += times.user + times.system + times.children_user + times.children_system
+            total += times.children_user + times.children_system
         return total
 
     def rss_bytes(self) -> int:
@@ -200,3 +204,16 @@ class Broker(abc.ABC):
                 return bool(client.metadata().brokers)
         except OSError:
             return False
+
+
+def _own_seconds(pid: int, in_ticks: float) -> float:
+    """Processor time of a process: exact on Linux, else `in_ticks`, which counts in steps of 10 ms.
+
+    A gigabyte of fetches costs less than half a second: ticks are too coarse for short measures.
+    """
+    if sys.platform != "linux":
+        return in_ticks
+    try:
+        return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
+    except OSError:  # it ended in this moment
+        return in_ticks

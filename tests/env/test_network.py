@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from odradek.env import congestion_control
 from odradek.env import network as env_network
 from odradek.env.file_range import FileRange
 from odradek.env.network import Network, SocketNetwork, StreamOptions, Transport
@@ -281,3 +282,39 @@ def test_an_address_that_is_taken_cannot_be_listened_at():
         first.close()
 
     run(scenario())
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CONGESTION"), reason="Linux only")
+@pytest.mark.parametrize(("client", "is_local"), [("127.0.0.1", True), ("127.0.0.2", False)])
+def test_only_connections_on_the_same_host_lose_pacing(client, is_local, monkeypatch):
+    """Two addresses stand for two hosts. The system's default plays the part of BBR."""
+
+    def named(made: socket.socket) -> bytes:
+        return made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+
+    with socket.socket() as any_socket:
+        default = named(any_socket)
+    monkeypatch.setattr(congestion_control, "_PACING", frozenset({default}))
+
+    async def scenario():
+        listener = SocketNetwork().bind("127.0.0.1", 0)
+        listener.listen(1)
+        with socket.socket() as other:
+            other.bind((client, 0))
+            other.connect(tuple(listener.address))
+            await ready(listener.watch, listener.unwatch)
+            accepted = listener.accept()
+            assert named(accepted._socket) == (b"reno" if is_local else default)
+            accepted.close()
+        listener.close()
+
+    run(scenario())
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CONGESTION"), reason="Linux only")
+def test_congestion_control_that_does_not_pace_is_kept(monkeypatch):
+    monkeypatch.setattr(congestion_control, "_PACING", frozenset())
+    with socket.socket() as made:
+        before = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        assert congestion_control.avoid_pacing(made) is None
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16) == before

@@ -36,6 +36,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from odradek.env import congestion_control
 from odradek.env.file_range import FileRange
 
 Buffer = bytes | bytearray | memoryview
@@ -52,6 +53,7 @@ _MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: more data follows at once,
 _sendfile: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
 _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _MAPPED_PREFIX = "::ffff:"
+_LOOPBACK = ("127.", "::1")
 
 
 class Address(NamedTuple):
@@ -250,6 +252,8 @@ class SocketNetwork:
                 try:
                     made.setblocking(False)
                     _use_sizes(made, options)
+                    if str(address[0]).startswith(_LOOPBACK):
+                        congestion_control.avoid_pacing(made)
                     await loop.sock_connect(made, address)
                     return SocketTransport(made, loop, made.getpeername())
                 except OSError as error:
@@ -286,12 +290,14 @@ def _use_sizes(made: socket.socket, options: StreamOptions) -> None:
 class SocketListener:
     """A `Listener` on a system socket."""
 
-    __slots__ = ("_loop", "_options", "_socket", "address")
+    __slots__ = ("_congestion_control", "_loop", "_options", "_socket", "address")
 
     def __init__(self, bound: socket.socket, options: StreamOptions) -> None:
         """`bound` is a non-blocking socket."""
         self._socket = bound
         self._options = options
+        self._congestion_control: bytes | None = None
+        """That of connections from other hosts, if the listener has another one."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """Set while the listener is watched."""
         name = bound.getsockname()
@@ -301,6 +307,7 @@ class SocketListener:
         """See `Listener`."""
         # Accepted sockets inherit the receive buffer, which determines the advertised window.
         _use_sizes(self._socket, self._options)
+        self._congestion_control = congestion_control.avoid_pacing(self._socket)
         self._socket.listen(backlog)
 
     def accept(self) -> Transport:
@@ -313,7 +320,10 @@ class SocketListener:
             try:
                 accepted.setblocking(False)
                 _use_sizes(accepted, self._options)
-                return SocketTransport(accepted, asyncio.get_running_loop(), peer)
+                transport = SocketTransport(accepted, asyncio.get_running_loop(), peer)
+                if self._congestion_control is not None and not transport.is_local:
+                    congestion_control.restore(accepted, self._congestion_control)
+                return transport
             except OSError:  # macOS: the client has disconnected already
                 accepted.close()
 
@@ -376,6 +386,11 @@ class SocketTransport:
         self.peer_address = _address(peer)
         self.recv_into = connected.recv_into
         self.send = connected.send
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the peer is on this host: then both ends have the same address."""
+        return self.local_address.host == self.peer_address.host
 
     def send_parts(self, parts: Sequence[Buffer], more: bool = False, /) -> int:
         """See `Transport`."""
