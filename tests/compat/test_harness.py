@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from typing import cast
 
 import pytest
-from compat.driver import Digest, Fill, Record, shown
+from compat.driver import Digest, Driver, Fill, Polled, Record, shown
 from compat.lab.wire_client import batch_headers
+from compat.mixed_group import poll_until
 from compat.results import FAILED, PASSED, SKIPPED, Outcome, Results
 from compat.scenarios import SCENARIOS
 from compat.scenarios.sizes import BATCH_HEADER_SIZE, value_size_for
@@ -60,3 +63,25 @@ def test_every_scenario_has_a_name_of_its_own_and_a_sentence() -> None:
     named = [each.name for each in SCENARIOS] + [each.name for each in TOOL_CHECKS]
     assert len(named) == len(set(named)) > 50
     assert all(each.description.endswith(".") for each in (*SCENARIOS, *TOOL_CHECKS))
+
+
+class Rebalancing:
+    """A driver whose first poll returns only when the other one has been polled, too."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.polled = threading.Event()
+        self.other = self
+
+    def poll(self, member: str) -> Polled:
+        self.polled.set()
+        assert self.other.polled.wait(timeout=20), "the other member was not polled"
+        return Polled([], {f"topic-{self.name}"})
+
+
+def test_members_of_a_mixed_group_are_polled_at_the_same_time() -> None:
+    one, other = Rebalancing("0"), Rebalancing("1")
+    one.other, other.other = other, one
+    drivers = cast("list[Driver]", [one, other])
+    polls = poll_until(drivers, lambda polls: len(polls.assignments) == 2)
+    assert polls.assignments == {"0": {"topic-0"}, "1": {"topic-1"}}
