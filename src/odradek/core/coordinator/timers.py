@@ -1,8 +1,8 @@
 """Deadlines and their operations. A machine schedules; its runtime asks for the next deadline and
 runs what is due.
 
-Most deadlines are postponed, by every heartbeat, so that must be cheap: it changes the entry and
-leaves its old place in the heap, which is corrected when that place comes to the top.
+Every heartbeat postpones a deadline, so that must be cheap: it changes the timer only. The timer's
+entry in the heap keeps the old deadline, and is pushed again when it comes to the top.
 """
 
 from __future__ import annotations
@@ -16,31 +16,51 @@ from odradek.core.coordinator.result import CoordinatorResult
 TimedOperation = Callable[..., CoordinatorResult[Any]]
 
 STALE_MIN = 64
-"""Cancelled entries that the heap may hold before it is tidied, besides a half of it."""
+"""The heap is cleaned of cancelled entries when it holds this many more than twice the timers."""
 
 
 class Timer:
-    """One deadline. `operation(*arguments)` is asked when it has passed.
+    """One deadline. `operation(*arguments)` is called when it has passed.
 
-    With `retry_ms` it is asked again after that time if its records cannot be written.
+    With `retry_ms` it is called again after that time if its records cannot be written.
     """
 
     __slots__ = ("arguments", "deadline_ms", "key", "operation", "queued_ms", "retry_ms")
 
     def __init__(
-        self, key: Hashable, operation: TimedOperation, arguments: tuple[Any, ...]
+        self,
+        key: Hashable,
+        deadline_ms: int,
+        operation: TimedOperation,
+        arguments: tuple[Any, ...],
+        retry_ms: int | None,
     ) -> None:
         self.key = key
+        self.queued_ms = deadline_ms
+        """The deadline of its entry in the heap; not after `deadline_ms`."""
+        self.postpone(deadline_ms, operation, arguments, retry_ms)
+
+    def postpone(
+        self,
+        deadline_ms: int,
+        operation: TimedOperation,
+        arguments: tuple[Any, ...],
+        retry_ms: int | None,
+    ) -> None:
+        """Replace deadline and operation; the entry in the heap stays where it is."""
+        self.deadline_ms = deadline_ms
         self.operation = operation
         self.arguments = arguments
-        self.deadline_ms = 0
-        self.queued_ms = 0
-        """The earliest place in the heap; not after the deadline."""
-        self.retry_ms: int | None = None
+        self.retry_ms = retry_ms
+
+    def requeue(self) -> int:
+        """The timer gets an entry with its present deadline, which is returned."""
+        self.queued_ms = self.deadline_ms
+        return self.queued_ms
 
 
 class TimerTable:
-    """Timers by key; a new one of the same key takes the place of the old."""
+    """Timers by key; a new one replaces the old one of the same key."""
 
     __slots__ = ("_by_key", "_heap", "_monotonic_ms", "_number", "_on_earlier")
 
@@ -69,28 +89,22 @@ class TimerTable:
         *arguments: Any,
         retry_ms: int | None = None,
     ) -> None:
-        """Ask `operation(*arguments)` after a delay, in place of what was scheduled there."""
+        """Call `operation(*arguments)` after a delay, instead of what `key` had scheduled."""
         deadline_ms = self._monotonic_ms() + delay_ms
         timer = self._by_key.get(key)
         if timer is None or deadline_ms < timer.queued_ms:
-            timer = Timer(key, operation, arguments)
-            timer.deadline_ms = deadline_ms
-            timer.retry_ms = retry_ms
+            timer = Timer(key, deadline_ms, operation, arguments, retry_ms)
             self._by_key[key] = timer
             self._push(timer)
             if self._on_earlier is not None and self._heap[0][2] is timer:
                 self._on_earlier()
         else:
-            timer.operation = operation
-            timer.arguments = arguments
-            timer.deadline_ms = deadline_ms
-            timer.retry_ms = retry_ms
+            timer.postpone(deadline_ms, operation, arguments, retry_ms)
 
     def _push(self, timer: Timer) -> None:
-        timer.queued_ms = timer.deadline_ms
         self._number += 1
         heap = self._heap
-        heappush(heap, (timer.deadline_ms, self._number, timer))
+        heappush(heap, (timer.requeue(), self._number, timer))
         if len(heap) > STALE_MIN + 2 * len(self._by_key):
             heap[:] = [entry for entry in heap if self._is_current(entry)]
             heapify(heap)
@@ -100,16 +114,16 @@ class TimerTable:
         return self._by_key.get(timer.key) is timer and timer.queued_ms == queued_ms
 
     def cancel(self, key: Hashable) -> None:
-        """Forget what was scheduled there, if anything was."""
+        """Remove the timer of `key`, if there is one."""
         self._by_key.pop(key, None)
 
     def cancel_all(self) -> None:
-        """Forget everything."""
+        """Remove all timers."""
         self._by_key.clear()
         self._heap.clear()
 
     def next_deadline_ms(self) -> int | None:
-        """When to look again, on the monotonic clock; None if nothing is scheduled."""
+        """No timer is due before this time of the monotonic clock; None if there is no timer."""
         heap = self._heap
         while heap and not self._is_current(heap[0]):
             heappop(heap)
@@ -124,7 +138,7 @@ class TimerTable:
             timer = entry[2]
             if self._by_key.get(timer.key) is not timer or timer.queued_ms != entry[0]:
                 continue
-            if timer.deadline_ms > timer.queued_ms:  # it was pushed back
+            if timer.deadline_ms > timer.queued_ms:  # it was postponed
                 self._push(timer)
                 continue
             del self._by_key[timer.key]

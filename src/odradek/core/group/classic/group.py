@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -89,6 +89,19 @@ class ClassicGroup(Group):
         """The topics that the members subscribe to; None if their metadata cannot be decoded."""
         self.has_new_member = False
         """Whether a member joined during the initial delay, which is then extended."""
+
+    @classmethod
+    def from_members(
+        cls, group_id: str, now_ms: int, generation_id: int, members: Sequence[ClassicMember]
+    ) -> ClassicGroup:
+        """A stable group of these members; the first is the leader."""
+        group = cls(group_id, now_ms, _STABLE)
+        group.generation_id = generation_id
+        for member in members:
+            group.add(member)
+        group.protocol_name = group.select_protocol()
+        group.refresh_subscribed_topics()
+        return group
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
@@ -322,6 +335,8 @@ class ClassicGroup(Group):
 
     def add(self, member: ClassicMember, ticket: Any = None) -> None:
         """Add a member; `ticket` is that of its JoinGroup. The first member becomes the leader."""
+        if self.state is _PREPARING and self.previous_state is _EMPTY:
+            self.has_new_member = True
         self._enter(member)
         if self.leader_id is None:
             self.leader_id = member.member_id
@@ -365,10 +380,8 @@ class ClassicGroup(Group):
     ) -> None:
         """Update a member that rejoins; without a ticket, restore its previous values."""
         self._count_protocols(member, -1)
-        member.protocols = protocols
+        member.update(protocols, rebalance_timeout_ms, session_timeout_ms)
         self._count_protocols(member, 1)
-        member.rebalance_timeout_ms = rebalance_timeout_ms
-        member.session_timeout_ms = session_timeout_ms
         self.set_join_ticket(member, ticket)
 
     def replace_static(
@@ -409,12 +422,18 @@ class ClassicGroup(Group):
                 return True
         return False
 
+    def extend_initial_delay(self) -> bool:
+        """Whether a member has joined since the last call, so that the initial delay is extended."""
+        extended = self.has_new_member
+        self.has_new_member = False
+        return extended
+
     # -- responses ----------------------------------------------------------------------------
 
     def set_join_ticket(self, member: ClassicMember, ticket: Any) -> None:
         """Set the ticket of a member's JoinGroup; None if no JoinGroup is waiting."""
         self.awaiting_join += (ticket is not None) - (member.join_ticket is not None)
-        member.join_ticket = ticket
+        member.set_join_ticket(ticket)
 
     def answer_join(
         self, member: ClassicMember, response: JoinGroupResponse, effects: Effects
@@ -434,7 +453,7 @@ class ClassicGroup(Group):
         ticket = member.sync_ticket
         if ticket is None:
             return False
-        member.sync_ticket = None
+        member.set_sync_ticket(None)
         effects.answer(ticket, response)
         return True
 

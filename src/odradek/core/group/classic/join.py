@@ -174,10 +174,8 @@ class Join:
             request.session_timeout_ms,
             request.protocol_type,
             joining.protocols,
+            is_new=True,
         )
-        member.is_new = True
-        if group.state is PREPARING and group.previous_state is EMPTY:
-            group.has_new_member = True
         group.add(member, joining.ticket)
         # A new member sends no heartbeats while its JoinGroup waits, so a lost client cannot be
         # detected. It gets a fixed timeout, after which it must join again.

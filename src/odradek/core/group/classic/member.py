@@ -33,6 +33,8 @@ class ClassicMember:
         protocol_type: str,
         protocols: Protocols,
         assignment: bytes = NO_ASSIGNMENT,
+        *,
+        is_new: bool = False,
     ) -> None:
         self.member_id = member_id
         self.group_instance_id = group_instance_id
@@ -44,10 +46,10 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.join_ticket: Any = None
-        """Its JoinGroup without a response; set only by the group, which counts them."""
+        """Its JoinGroup without a response."""
         self.sync_ticket: Any = None
         """Its SyncGroup without a response."""
-        self.is_new = False
+        self.is_new = is_new
         """Whether it waits in its first JoinGroup, for at most `NEW_MEMBER_TIMEOUT_MS`."""
 
     @property
@@ -61,6 +63,30 @@ class ClassicMember:
         if self.is_new:
             return False
         return self.join_ticket is not None or self.sync_ticket is not None
+
+    def set_join_ticket(self, ticket: Any) -> None:
+        """Set the JoinGroup that waits, or None; only the group may, which counts them."""
+        self.join_ticket = ticket
+
+    def set_sync_ticket(self, ticket: Any) -> None:
+        """Set the SyncGroup that waits, or None."""
+        self.sync_ticket = ticket
+
+    def update(
+        self, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
+        """Set what the latest JoinGroup contains."""
+        self.protocols = protocols
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+
+    def enter_generation(self) -> None:
+        """The JoinGroup has its response: the member is no longer new."""
+        self.is_new = False
+
+    def assign(self, assignment: bytes) -> None:
+        """Set the assignment that the leader has sent for the member."""
+        self.assignment = assignment
 
     @property
     def protocol_names(self) -> list[str]:

@@ -122,9 +122,8 @@ class Rebalance:
         group = self.find(group_id)
         if group is None:
             return NOTHING
-        if not group.has_new_member or remaining_ms == 0:
+        if remaining_ms == 0 or not group.extend_initial_delay():
             return self.complete_join(group)
-        group.has_new_member = False
         next_delay_ms = min(self._state.config.group_initial_rebalance_delay_ms, remaining_ms)
         self._delay(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
         return NOTHING
@@ -194,7 +193,7 @@ class Rebalance:
             response = group.join_response(member.member_id, with_members=is_leader)
             group.answer_join(member, response, self._state.effects)
             self.expect_heartbeat(group, member)
-            member.is_new = False
+            member.enter_generation()
             group.pending_sync[member.member_id] = None
         self._state.timers.schedule(
             keys.sync(group.group_id),
@@ -234,7 +233,7 @@ class Rebalance:
         """Drop the assignment: members that wait for it must rejoin."""
         assert group.state is COMPLETING, f"{group} is not waiting for an assignment"
         for member in group.members.values():
-            member.assignment = NO_ASSIGNMENT
+            member.assign(NO_ASSIGNMENT)
         self.hand_out(group, error)
 
     def hand_out(self, group: ClassicGroup, error: ErrorCode = ErrorCode.NONE) -> None:

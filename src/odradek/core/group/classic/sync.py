@@ -52,7 +52,7 @@ class Sync:
             self._state.effects.answer(
                 member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
             )
-        member.sync_ticket = ticket
+        member.set_sync_ticket(ticket)
         self._rebalance.on_synced(group, member_id)
         if group.is_leader(member_id):
             return self._store(group, request)
@@ -103,7 +103,7 @@ class Sync:
             )
             return
         for member in group.members.values():
-            member.assignment = assignment.get(member.member_id, NO_ASSIGNMENT)
+            member.assign(assignment.get(member.member_id, NO_ASSIGNMENT))
         self._rebalance.hand_out(group)
         group.move_to(STABLE, self._state.clock.now_ms())
         self._state.rebalances[GroupType.CLASSIC] += 1

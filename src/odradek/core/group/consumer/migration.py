@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from odradek.core.coordinator.journal import Journal
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.group.classic.answers import join_failed
-from odradek.core.group.classic.group import ClassicGroup, ClassicState
+from odradek.core.group.classic.group import ClassicGroup
 from odradek.core.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from odradek.core.group.classic.rebalance import Rebalance
 from odradek.core.group.consumer import records
@@ -228,18 +228,16 @@ class Migration:
         if joining is not None and replaced is not None:
             ids[replaced.member_id] = joining.member_id
         log.extend(records.group_tombstones(group.group_id, ids.values(), group.resolved_regexes))
-        classic = ClassicGroup(group.group_id, state.clock.now_ms(), ClassicState.STABLE)
-        classic.protocol_type = CONSUMER_PROTOCOL_TYPE
-        classic.generation_id = group.group_epoch
         # The first member becomes the leader.
-        for member_id in timeline_order(group.members, group.member_slots):
-            member = group.members[member_id]
-            if member_id not in gone and member is not replaced:
-                self._add_classic(classic, member, group.target(member_id))
+        members = [
+            self._classic_member(group.members[member_id], group.target(member_id))
+            for member_id in timeline_order(group.members, group.member_slots)
+            if member_id not in gone and group.members[member_id] is not replaced
+        ]
         if joining is not None and replaced is not None:
-            self._add_classic(classic, joining, group.target(replaced.member_id))
-        classic.protocol_name = classic.select_protocol()
-        classic.refresh_subscribed_topics()
+            members.append(self._classic_member(joining, group.target(replaced.member_id)))
+        now_ms = state.clock.now_ms()
+        classic = ClassicGroup.from_members(group.group_id, now_ms, group.group_epoch, members)
         log.append(classic.record(classic.assignment))
         state.journal.put(state.groups, group.group_id, classic)
         for each in classic.members.values():
@@ -248,9 +246,7 @@ class Migration:
         if reason is not None:
             self._rebalance.prepare(classic, reason)
 
-    def _add_classic(
-        self, classic: ClassicGroup, member: ConsumerMember, target: Assignment
-    ) -> None:
+    def _classic_member(self, member: ConsumerMember, target: Assignment) -> ClassicMember:
         assert member.classic is not None, "only members of the classic protocol remain"
         by_id = self._state.image.topics.by_id
         protocols = tuple((each.name, bytes(each.metadata)) for each in member.classic_protocols)
@@ -259,18 +255,16 @@ class Migration:
             for topic_id, partitions in target.items()
             if topic_id in by_id
         }
-        classic.add(
-            ClassicMember(
-                member.member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                member.rebalance_timeout_ms,
-                member.classic.session_timeout_ms,
-                CONSUMER_PROTOCOL_TYPE,
-                protocols,
-                write_assignment(by_name, like=protocols[0][1]),
-            )
+        return ClassicMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.classic.session_timeout_ms,
+            CONSUMER_PROTOCOL_TYPE,
+            protocols,
+            write_assignment(by_name, like=protocols[0][1]),
         )
 
 

@@ -39,6 +39,12 @@ class _Set:
         self.before = before
         self.next: dict[str, _Set] = {}
         self.is_match: bool | None = None
+        """Whether a text that ends here matches; None if that was not computed yet."""
+
+    def remember_match(self, is_match: bool) -> bool:
+        """Store and return it."""
+        self.is_match = is_match
+        return is_match
 
 
 class Regex:
@@ -71,9 +77,9 @@ class Regex:
             current = following
             if not current.states:
                 return False
-        if current.is_match is None:
-            current.is_match = self._program.accept in self._reach(current, _EDGE)
-        return current.is_match
+        if current.is_match is not None:
+            return current.is_match
+        return current.remember_match(self._program.accept in self._reach(current, _EDGE))
 
     def _set(self, states: frozenset[int], before: int) -> _Set:
         """Return the cached set.
