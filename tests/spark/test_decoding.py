@@ -190,7 +190,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused():
     batch = bytearray(builder.build())
     batch[57:61] = (1 << 30).to_bytes(4, "big")
     seal(batch)
-    with pytest.raises(CorruptBatch, match="more records than it has room for"):
+    with pytest.raises(CorruptBatch, match="record count of a batch is larger"):
         scan(bytes(batch), 0, 10)
 
 

@@ -182,12 +182,12 @@ def test_killed_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
     assert interrupted.returncode == 130
     assert "Traceback" not in said
     assert "ERROR" not in said
-    assert "goes on from here" in said
+    assert "same command again to continue" in said
 
     finished = demo(output)
     said, _ = finished.communicate(timeout=200)
     assert finished.returncode == 0, said
-    assert "Going on with the unfinished run" in said
+    assert "Continuing the unfinished run" in said
     assert "0 events into 5 topics" in said
     assert "Every record is accounted for" in said
     assert (output / "delays.png").stat().st_size > 50_000
@@ -196,8 +196,8 @@ def test_killed_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"bootstrap_servers": "127.0.0.1:1"}, "no broker answers at 127.0.0.1:1"),
-        ({"bootstrap_servers": "localhost"}, "no broker answers at localhost"),
+        ({"bootstrap_servers": "127.0.0.1:1"}, "no broker responds at 127.0.0.1:1"),
+        ({"bootstrap_servers": "localhost"}, "no broker responds at localhost"),
         ({"output": Path(__file__) / "x"}, "Not a directory; see --output"),
     ],
 )

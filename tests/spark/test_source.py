@@ -134,7 +134,7 @@ def test_a_batch_reads_between_offsets_and_times(servers, reader, make_topic):
     )
     assert values(timed) == ["0-4", "0-5", *(f"1-{i}" for i in range(4, 10))]
     assert {r.timestamp.minute for r in timed.select("timestamp").collect()} == {0}
-    with pytest.raises(PySparkException, match=r"no record of .* is as late as asked for"):
+    with pytest.raises(PySparkException, match=r"no record of .* is at or after the starting time"):
         reader(subscribe=topic, startingTimestamp=str(10**15)).count()
     late = {"startingOffsetsByTimestampStrategy": "latest", "startingTimestamp": str(10**15)}
     assert reader(subscribe=topic, **late).count() == 0

@@ -37,7 +37,7 @@ class DemoOptions:
 
 
 def run(options: DemoOptions) -> int:
-    """Perform the demo and talk about it; the exit code: 0 only if everything adds up."""
+    """Run the demo and print its progress; return the exit code, 0 only if all checks succeed."""
     from odradek.demo.story import tell
 
     return tell(options)

@@ -1,7 +1,7 @@
 """The demo's broker: a child process, whose data is kept in the demo's output directory.
 
-It ends with the demo, however that ends: the demo holds its standard input open, and the system
-closes it when the demo is gone. A run that follows at once waits until it has let go of its data.
+It always ends with the demo: the demo keeps the broker's standard input open, and the system closes
+it when the demo ends for any reason. The next run waits until the broker has released its data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import os, signal, sys, threading
 from odradek.cli.main import main
 
 def end_with_the_demo():
-    os.read(0, 1)  # nothing is written: this returns when the demo has gone
+    os.read(0, 1)  # the demo writes nothing: this returns when the demo has ended
     os.kill(os.getpid(), signal.SIGTERM)
 
 threading.Thread(target=end_with_the_demo, daemon=True).start()
@@ -47,7 +47,7 @@ class RunningBroker:
     process: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
-        """End it, if it is ours, and wait until it is gone."""
+        """Stop the broker, if the demo started it, and wait until it has ended."""
         if self.process is None:
             return
         assert self.process.stdin is not None
@@ -77,7 +77,7 @@ def start(directory: Path) -> RunningBroker:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for the demo, which ends the broker in order
+            start_new_session=True,  # Ctrl-C goes only to the demo, which stops the broker
         )
     broker = RunningBroker(f"127.0.0.1:{port}", process)
     deadline = time.monotonic() + START_TIMEOUT_S
@@ -100,7 +100,7 @@ def wait_until_free(directory: Path) -> None:
     deadline = time.monotonic() + FREE_TIMEOUT_S
     while not _is_free(str(data / ".lock")):
         if time.monotonic() > deadline:
-            raise BrokerNotStartedError(f"another process works in {data}: stop it")
+            raise BrokerNotStartedError(f"another process uses {data}: stop it")
         time.sleep(0.05)
 
 
@@ -124,7 +124,7 @@ def check(servers: str) -> None:
     """
     if not _answers(servers):
         raise BrokerNotStartedError(
-            f"no broker answers at {servers}: start one there, or leave --bootstrap-server out"
+            f"no broker responds at {servers}: start one there, or omit --bootstrap-server"
         )
 
 

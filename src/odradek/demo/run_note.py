@@ -10,19 +10,19 @@ from pathlib import Path
 
 NOTE = "run.json"
 OWN_PATHS = ("broker", "checkpoints", "delays.parquet", "progress.json", NOTE)
-"""What a run makes in its output directory beside the picture, and a new run removes."""
+"""Files that a run creates in its output directory besides the picture; a new run removes them."""
 
 
 @dataclass(slots=True)
 class RunNote:
-    """`servers` is None for a broker of the demo's own."""
+    """`servers` is None if the demo starts its own broker."""
 
     servers: str | None
     flights: int | None
     prefix: str
     finished: bool = False
     dropped_late: dict[str, int] = field(default_factory=dict)
-    """By micro-batch: rows that Spark dropped as too late, in any operator."""
+    """Micro-batch -> number of rows that Spark dropped as too late, in any operator."""
 
     def save(self, output: Path) -> None:
         """Write the note atomically."""
@@ -33,7 +33,7 @@ class RunNote:
 
 
 def load(output: Path) -> RunNote | None:
-    """The note of the last run; None where there is none that can be read."""
+    """Load the note of the last run; None if there is no readable note."""
     try:
         return RunNote(**json.loads((output / NOTE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -41,7 +41,7 @@ def load(output: Path) -> RunNote | None:
 
 
 def begin(output: Path, servers: str | None, flights: int | None) -> RunNote:
-    """Clear away what an earlier run made, and note the new one."""
+    """Remove the files of an earlier run, and save the note of a new run."""
     for name in OWN_PATHS:
         path = output / name
         if path.is_dir():

@@ -16,7 +16,7 @@ from odradek.demo.reconciliation import Account, Line
 
 
 class Step:
-    """A step under way. `advance` moves its bar, `say` changes what stands beside it."""
+    """A running step. `advance` moves its progress bar, `say` changes the text next to it."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress
@@ -24,7 +24,7 @@ class Step:
         self.detail = ""
 
     def of(self, total: int) -> None:
-        """How much there is to do in all."""
+        """Set the total amount."""
         self._progress.update(self._task, total=total)
 
     def advance(self, count: int) -> None:
@@ -36,20 +36,20 @@ class Step:
         self._progress.update(self._task, completed=count)
 
     def say(self, detail: str) -> None:
-        """What there is to say at the moment; the last stays."""
+        """Set the text; the last one stays visible."""
         self.detail = detail
         self._progress.update(self._task, detail=detail)
 
 
 class Screen:
-    """Writes to a terminal, or plainly to anything else."""
+    """Writes to a terminal, or plain text to anything else."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
-        """A step, shown while it lasts, and as one line with its time when it is done."""
+        """Show a step while it runs, and then one line with its duration."""
         began = time.monotonic()
         columns = (
             SpinnerColumn(),
@@ -71,11 +71,11 @@ class Screen:
         self.say(f"[green]✓[/] {title:<26} {step.detail} [dim]({took:.1f} s)[/]")
 
     def say(self, text: str = "") -> None:
-        """A line, as long as it is."""
+        """Print a line without wrapping."""
         self.console.print(text, soft_wrap=True)
 
     def account(self, account: Account) -> None:
-        """The reconciliation."""
+        """Print the reconciliation."""
         table = Table(title="Where every record is", title_justify="left", title_style="bold")
         for name, justify in (
             ("", "left"),

@@ -1,8 +1,8 @@
 """Spark's part of the demo, in a separate thread.
 
-So Spark starts while events are produced, and Ctrl-C meets the main thread waiting, not in the
-middle of a call to the JVM. A session is active in the thread that made it, so all calls but the
-last come from there.
+Spark starts while events are produced. Ctrl-C interrupts the main thread while it waits, and not
+during a call to the JVM. A session is active in the thread that created it, so all calls except the
+last are made in that thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StoppedError(RuntimeError):
 
 
 class SparkWork:
-    """A context: Spark starts when it is entered, and has ended when it is left."""
+    """A context manager: Spark starts on entry and has ended on exit."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -53,7 +53,7 @@ class SparkWork:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the session, however far it came; what its threads say of their end is not news."""
+        """End the session in any state; messages of its ending threads are not shown."""
         self._stopping.set()
         if self._starting.exception() is None:
             spark = self._starting.result()
@@ -65,17 +65,17 @@ class SparkWork:
         self._executor.shutdown()
 
     def wait_until_started(self) -> None:
-        """The session is there.
+        """Wait until the session has started.
 
         Raises:
-            NoJavaError: there is no Java runtime for it.
+            NoJavaError: there is no Java runtime.
         """
         with self._screen.step("Starting Spark") as step:
             version = self._starting.result().version
             step.say(f"Spark {version} on Java {java.find().version}, begun meanwhile")
 
     def process(self, places: Places, tables: Tables, note: RunNote, picture: Path) -> Account:
-        """Run the queries to their end, account for everything, draw the picture."""
+        """Run the queries until they end, reconcile all records, and draw the picture."""
         spark = self._starting.result()
         work = self._executor.submit(self._process, spark, places, tables, note, picture)
         return work.result()
@@ -105,16 +105,16 @@ class SparkWork:
             step.say(str(picture))
         self._screen.say()
         for what, names in waits.items():
-            if names:  # too few flights say nothing
+            if names:  # too few flights for a meaningful mean
                 self._screen.say(f"  Longest mean delay by {what}: {', '.join(names)}")
         return account
 
     @contextmanager
     def _step(self, title: str) -> Iterator[Step]:
-        """A step of the screen that is not done when the user has stopped it.
+        """Show a step, which fails if the user stops the demo.
 
         Raises:
-            StoppedError: the user wants to end.
+            StoppedError: the user has stopped the demo.
         """
         with self._screen.step(title) as step:
             yield step
@@ -122,7 +122,8 @@ class SparkWork:
                 raise StoppedError
 
     def _follow(self, query: StreamingQuery, places: Places, note: RunNote, step: Step) -> int:
-        """Show a query's progress until it ends, and note what it dropped; its micro-batches."""
+        """Show a query's progress until it ends, record dropped rows, and return its
+        micro-batches."""
         seen: set[int] = set()
         running = True
         while running:

@@ -32,7 +32,7 @@ def tell(options: DemoOptions, screen: Screen | None = None) -> int:
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Both end the demo in order."""
+    """Handle SIGTERM like Ctrl-C."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -52,7 +52,7 @@ def _tell(options: DemoOptions, screen: Screen) -> int:
     try:
         account = _perform(options, note, screen)
     except KeyboardInterrupt:
-        screen.say("\nInterrupted. The same command goes on from here.")
+        screen.say("\nInterrupted. Run the same command again to continue.")
         return EXIT_INTERRUPTED
     except (BrokerNotStartedError, NoJavaError, producing.NotProducedError) as error:
         screen.say(f"[red]{error}[/]")
@@ -64,13 +64,13 @@ def _tell(options: DemoOptions, screen: Screen) -> int:
 
 
 def _note(options: DemoOptions, screen: Screen) -> RunNote:
-    """The run to go on with, or a new one."""
+    """Return the unfinished run to continue, or a new one."""
     last = run_note.load(options.output)
     same = last is not None and (
         (last.servers, last.flights) == (options.bootstrap_servers, options.flights)
     )
     if last is not None and same and not last.finished and not options.fresh:
-        screen.say(f"Going on with the unfinished run in {options.output}/ (--fresh begins anew)")
+        screen.say(f"Continuing the unfinished run in {options.output}/ (--fresh starts again)")
         return last
     if last is not None and last.servers is None:
         own_broker.wait_until_free(options.output / "broker")
@@ -93,7 +93,7 @@ def _perform(options: DemoOptions, note: RunNote, screen: Screen) -> Account:
 
 @contextmanager
 def _broker(options: DemoOptions, screen: Screen) -> Iterator[RunningBroker]:
-    """The broker to use; ours is ended in order."""
+    """Yield the broker to use; the demo's own broker is stopped afterwards."""
     if options.bootstrap_servers is not None:
         own_broker.check(options.bootstrap_servers)
         screen.say(f"  Using the broker at {options.bootstrap_servers}")
@@ -126,14 +126,14 @@ def _produce(places: Places, tables: Tables, screen: Screen) -> None:
         for topic, some in events.items():
             step.say(f"{topic}")
             sent += producer.produce(topic, some, step.advance)
-        there = f", {total - sent:,} were there already" if sent < total else ""
+        there = f", {total - sent:,} already in the topics" if sent < total else ""
         step.say(f"{sent:,} events into {len(events)} topics by confluent-kafka{there}")
 
 
 def _last_words(options: DemoOptions, note: RunNote, account: Account, screen: Screen) -> None:
     screen.account(account)
     if not account.exact:
-        screen.panel("Something is missing or wrong: see the lines marked ✗.", "red")
+        screen.panel("A check failed: see the lines marked ✗.", "red")
         return
     look = (
         "odradek serve --data " + str(options.output / "broker" / "data")

@@ -6,24 +6,24 @@ from dataclasses import dataclass
 
 PARTITIONS = 4
 KEEP = {"retention.ms": "-1"}
-"""The events are of 2013: by their timestamps they would all be due for deletion."""
+"""No retention: the events have timestamps of 2013 and would be deleted immediately."""
 COMPACT = {"cleanup.policy": "compact"}
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names, with a prefix that tells runs on a shared cluster apart."""
+    """Topic names, with a prefix that distinguishes runs on a shared cluster."""
 
     prefix: str = "nyc."
 
     @property
     def flights(self) -> str:
-        """Every flight, as it lands or is cancelled."""
+        """One event per flight, when it lands or is cancelled."""
         return f"{self.prefix}flights"
 
     @property
     def weather(self) -> str:
-        """Every hour's weather at the three airports."""
+        """The hourly weather at the three airports."""
         return f"{self.prefix}weather"
 
     @property
@@ -43,7 +43,7 @@ class Topics:
 
     @property
     def delays(self) -> str:
-        """What the pipeline finds: delays by hour, airport and weather, compacted."""
+        """The results: delays by hour, airport and weather, compacted."""
         return f"{self.prefix}delays"
 
     def settings(self) -> dict[str, tuple[int, dict[str, str]]]:

@@ -1,4 +1,4 @@
-"""Kafka topics in Spark, with nothing but packages from PyPI.
+"""Kafka topics in Spark; needs only packages from PyPI.
 
 `session()` starts a local Spark with `format("odradek")`; `register(spark)` adds the format to an
 existing session. The source reads and writes as Spark's own Kafka connector does, with its options

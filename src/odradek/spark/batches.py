@@ -1,9 +1,9 @@
 """Selects the batches of a fetch response that a reader needs.
 
-A fetch response holds whole record batches, the last one possibly cut, the first one possibly
-older than asked for. `scan` takes all their headers at once as a numpy table and decides for
-each: corrupt (an error), transaction marker, aborted, outside the range, or wanted. The records of
-what is wanted lie in one payload, decompressed, where `positions` finds them all at once.
+A fetch response has record batches; the last one may be incomplete, and the first one may begin
+before the requested offset. `scan` reads all headers into a numpy table and classifies each batch:
+corrupt (an error), transaction marker, aborted, outside the range, or wanted. The decompressed
+records of all wanted batches form one payload, in which `positions` finds them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Sections(NamedTuple):
     record_count: Integers
     base_offset: Integers
     timestamp: Integers
-    """The base of deltas, or the time of all records where the log has set it."""
+    """The base of timestamp deltas, or with LogAppendTime the timestamp of all records."""
     is_append_time: NDArray[np.bool_]
 
     def repeated(self, column: NDArray[np.generic]) -> Integers:
@@ -81,10 +81,10 @@ class Scan(NamedTuple):
     """The content of a fetched buffer for a reader."""
 
     payload: Buffer
-    """The fetched buffer itself where nothing was compressed."""
+    """The fetched buffer itself if no batch is compressed."""
     sections: Sections
     next_offset: int
-    """Where to fetch next: after the last whole batch, wanted or not."""
+    """Where to fetch next: after the last complete batch, wanted or not."""
 
 
 class AbortedTransactions:
@@ -120,9 +120,9 @@ def scan(
     end_offset: int,
     aborted: AbortedTransactions | None = None,
 ) -> Scan:
-    """The batches of `buffer` with records in `start_offset <= offset < end_offset`.
+    """Select the batches of `buffer` with records in `start_offset <= offset < end_offset`.
 
-    `aborted` is given where only committed records are read.
+    `aborted` is given for read-committed reads.
 
     Raises:
         CorruptBatch: a checksum, a length or the format version is wrong.
@@ -170,7 +170,7 @@ def _headers(view: memoryview) -> tuple[Integers, Headers]:
 
 
 def _check(view: memoryview, start: Integers, end: Integers, headers: Headers) -> None:
-    """Compare checksums."""
+    """Check the checksums."""
     first_covered = start + ATTRIBUTES_POSITION
     columns = (first_covered.tolist(), end.tolist(), headers["crc"].tolist())
     for number, (first, last, crc) in enumerate(zip(*columns, strict=True)):
@@ -182,7 +182,7 @@ def _check(view: memoryview, start: Integers, end: Integers, headers: Headers) -
 def _sections(
     view: memoryview, start: Integers, end: Integers, headers: Headers
 ) -> tuple[Buffer, Sections]:
-    """The payload of the given batches, and where in it each has its records."""
+    """Return the payload of the given batches, and the position of each batch's records in it."""
     payload: Buffer = view
     start = start + HEADER_SIZE
     codecs = headers["attributes"] & CODEC_MASK
@@ -198,7 +198,7 @@ def _sections(
         start = np.concatenate(([0], end[:-1]))
     count = headers["count"].astype(np.int64)
     if (count * RECORD_SIZE_MIN > end - start).any():
-        raise CorruptBatch("a batch counts more records than it has room for")
+        raise CorruptBatch("the record count of a batch is larger than its size allows")
     is_append_time = headers["attributes"] & LOG_APPEND_TIME_FLAG != 0
     timestamp = np.where(is_append_time, headers["max_timestamp"], headers["base_timestamp"])
     return payload, Sections(

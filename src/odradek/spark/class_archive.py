@@ -1,7 +1,7 @@
 """An archive of the classes that Spark loads, from which a JVM starts faster (class data sharing).
 
-It takes 150 MB and some fifteen seconds to make, so it is only made when asked for, by the JVM
-that ends. Where it is there it is used; one that does not fit any more, the JVM leaves aside.
+The archive has 150 MB and takes about fifteen seconds to write, so the JVM writes it only if
+requested, when it ends. An existing archive is used; the JVM ignores one that does not match.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ QUIET = "-Xlog:disable"
 
 
 def flags(runtime: java.JavaRuntime, other_flags: Sequence[str], *, make: bool) -> list[str]:
-    """The JVM's flags to use the archive that is there, or to `make` it at the end.
+    """The JVM's flags to use an existing archive, or to write it at the end (`make`).
 
-    `other_flags` are those that the JVM gets besides: an archive is good for one set of them.
+    `other_flags` are the other flags of the JVM: an archive is valid for one set of them.
     """
     directory = java.cache_directory() / "classes"
     archive = directory / _name(runtime, pyspark.__version__, *other_flags)

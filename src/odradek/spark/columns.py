@@ -1,8 +1,8 @@
 """Arrow columns of decoded records, and the schema that readers and writers share.
 
-The schema is that of Spark's own Kafka source. Keys and values are cut out of the payload by
-Arrow: the payload is taken as one binary array whose items lie between the positions found,
-`[key start, key end, value start, value end] * n`, and `take` copies every fourth of them.
+The schema is that of Spark's own Kafka source. Arrow extracts keys and values from the payload: the
+payload is treated as one binary array with the item boundaries `[key start, key end, value start,
+value end] * n`, and `take` copies every fourth item.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def binary_columns(buffer: pa.Buffer, *parts: tuple[Positions, Positions]) -> li
 
 
 def headers_column(payload: object, buffer: pa.Buffer, found: positions.Fields) -> pa.Array:
-    """The headers of records; null where a record has none, as in Spark's own source."""
+    """The headers of records; null if a record has none, as in Spark's own source."""
     headers = positions.headers(payload, found)  # type: ignore[arg-type]
     key, value = binary_columns(
         buffer, (headers.key_start, headers.key_length), (headers.value_start, headers.value_length)

@@ -1,8 +1,8 @@
 """Encodes Arrow columns as record batches, without a step per record.
 
-numpy writes the numbers around key and value of each record (varints, hence of different widths),
-and Arrow joins number, key, number, value, headers of all rows in one go. The joined column's data
-buffer is then, from record to record, exactly what a batch holds; batches are slices of it.
+numpy encodes the numbers around the key and value of each record as varints. Arrow then joins
+numbers, key, value and headers of all rows in one call. The data buffer of the joined column has
+the encoded records one after the other; batches are slices of it.
 Layouts: `positions` for records, `odradek.records.batch` for the header.
 
 All records get the same timestamp, so timestamp deltas are zero.
@@ -32,7 +32,7 @@ Integers = NDArray[np.int64]
 
 VARINT_SIZE_MAX = 5
 OVERHEAD_MAX = 27
-"""Bytes of a record beside key, value and headers: at most five varints and two bytes."""
+"""Maximum bytes of a record besides key, value and headers: five varints and two bytes."""
 LENGTH_START = 2
 """Attributes and timestamp delta, one zero byte each, follow the length."""
 
@@ -64,7 +64,7 @@ class EncodedRecords(NamedTuple):
 
 
 def encode_records(rows: Rows, batch_size: int) -> Iterator[EncodedRecords]:
-    """The records of `rows`, cut so that no piece is longer than `batch_size` if it can be."""
+    """Encode `rows` in pieces of at most `batch_size` bytes, except for larger single records."""
     count = len(rows.value)
     if count == 0:
         return
@@ -91,7 +91,7 @@ def encode_records(rows: Rows, batch_size: int) -> Iterator[EncodedRecords]:
 def _bytes_and_lengths(
     column: pa.BinaryArray | None, count: int
 ) -> tuple[Integers, pa.BinaryArray | pa.Scalar]:
-    """Lengths, -1 for null, and what to join for a column."""
+    """Return the bytes to join for a column, and their lengths (-1 for null)."""
     if column is None:
         return np.full(count, -1), pa.scalar(b"")
     lengths = pc.fill_null(pc.binary_length(column), -1)
@@ -104,7 +104,7 @@ def _headers(
     """The header count and headers of each row as bytes, and their lengths."""
     if column is None:
         return np.ones(count, np.int64), pa.scalar(b"\0")
-    entries = column.flatten()  # nulls and slices are accounted for
+    entries = column.flatten()  # respects nulls and slices
     keys, values = pc.struct_field(entries, 0).cast(pa.binary()), pc.struct_field(entries, 1)
     key_length, key = _bytes_and_lengths(keys, len(entries))
     value_length, value = _bytes_and_lengths(values, len(entries))
@@ -131,7 +131,7 @@ def _headers(
 
 
 def _cut(sizes: Integers, batch_size: int) -> Integers:
-    """Row numbers at which batches begin, and the end: each as full as `batch_size` allows."""
+    """Row numbers at which batches begin, and the end; each batch is filled up to `batch_size`."""
     ends = np.cumsum(sizes)
     bounds = [0]
     while bounds[-1] < len(sizes):
@@ -143,19 +143,19 @@ def _cut(sizes: Integers, batch_size: int) -> Integers:
 
 
 def zigzag(values: Integers) -> Integers:
-    """Signed to unsigned, small to small: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Zigzag encoding of signed numbers: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return (values << 1) ^ (values >> 63)
 
 
 def varint_sizes(values: Integers) -> Integers:
-    """How many bytes each unsigned number (below 2^35) takes as a varint."""
+    """The size of each unsigned number (below 2^35) as a varint, in bytes."""
     return sum(
         ((values >> shift) > 0).astype(np.int64) for shift in (7, 14, 21, 28)
     ) + np.ones_like(values)
 
 
 def varints(columns: list[Integers], zeros_after_first: int = 0) -> pa.BinaryArray:
-    """For each row the varints of its numbers, one after the other, as one binary value.
+    """For each row, return the varints of its numbers as one binary value.
 
     `zeros_after_first` bytes of zero follow the first.
     """

@@ -26,7 +26,7 @@ FETCH_WAIT_MS = 500
 FIRST_FETCH_BYTES = 1 << 20
 """Size of the first fetch, before the size of records is known."""
 MARGIN = 1.25
-"""Asked for over the estimate, so that the estimate need not be exact."""
+"""Factor by which a fetch exceeds the estimate, which is not exact."""
 ARROW_BATCH_BYTES = 32 << 20
 """Longer Arrow batches are passed to Spark in slices."""
 
@@ -35,10 +35,10 @@ InFlight: TypeAlias = tuple[Connection, Pending[FetchResponse], int]
 
 
 def read_split(options: ReadOptions, split: Split) -> Iterator[pa.RecordBatch]:
-    """The records of a split, in order, with a connection of its own.
+    """Read the records of a split, in order, over a separate connection.
 
     Raises:
-        DataLossError: records of the split are gone, and `failOnDataLoss` is set.
+        DataLossError: records of the split no longer exist, and `failOnDataLoss` is set.
         ClientError: the cluster does not respond.
         RecordsError: the received data is corrupt.
     """
@@ -72,7 +72,7 @@ class SplitReader:
                 offset = self._after_loss(offset)
                 continue
             records = data.records or b""
-            assert not isinstance(records, FileRange), "what comes over a connection is bytes"
+            assert not isinstance(records, FileRange), "records of a response are bytes"
             scan = batches.scan(records, offset, split.end, self._aborted(data))
             if scan.next_offset == offset:
                 self._check_progress(data, offset, patience)
@@ -114,7 +114,7 @@ class SplitReader:
         )
 
     def _send_ahead(self, offset: int) -> None:
-        """Send the next fetch; if that fails, the next turn sees the error."""
+        """Send the next fetch; if that fails, the next `_fetch` gets the error."""
         try:
             self._in_flight = self._send(offset)
         except ClientError:
@@ -148,7 +148,7 @@ class SplitReader:
         return connection, connection.send(request, FetchResponse), offset
 
     def _size_wanted(self, offset: int) -> int:
-        """Bytes for what is left of the split by what records took so far, within the limit."""
+        """Estimate the bytes of the rest of the split from the records so far, up to the limit."""
         if self._bytes_per_offset is None:
             wanted = FIRST_FETCH_BYTES
         else:
@@ -162,18 +162,19 @@ class SplitReader:
             (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
         )
 
-    # -- trouble ----------------------------------------------------------------------------
+    # -- failures ----------------------------------------------------------------------------
 
     def _check_progress(self, data: PartitionData, offset: int, patience: Deadline) -> None:
-        """Nothing came. A batch larger than the request always comes, so wait, but not for ever.
+        """Handle an empty response: wait for a limited time. (A batch larger than the request is
+        always returned.)
 
         Raises:
             DataLossError: the partition ends before the split does.
         """
         if patience.expired:
             raise DataLossError(
-                f"partition {self._split.topic_partition} gives nothing at offset {offset}: its "
-                f"last stable offset is {data.last_stable_offset}, the read is to end at "
+                f"partition {self._split.topic_partition} returns no records at offset {offset}: "
+                f"its last stable offset is {data.last_stable_offset}, the read ends at "
                 f"{self._split.end}"
             )
 
@@ -188,8 +189,8 @@ class SplitReader:
         last = ends(self._cluster, [partition], self._options.read_committed)[partition]
         following = first if offset < first else self._split.end
         message = (
-            f"records {offset} to {min(following, self._split.end) - 1} of {partition} are gone: "
-            f"it holds {first} to {last - 1}"
+            f"offsets {offset} to {min(following, self._split.end) - 1} of {partition} no longer "
+            f"exist: it has {first} to {last - 1}"
         )
         report_loss(message, self._options.fail_on_data_loss)
         return following
@@ -202,5 +203,5 @@ def report_loss(message: str, fail: bool) -> None:
         DataLossError: `fail` is set.
     """
     if fail:
-        raise DataLossError(f"{message}. With failOnDataLoss=false the read goes on without them")
+        raise DataLossError(f"{message}. With failOnDataLoss=false the read continues without them")
     warnings.warn(message, stacklevel=3)

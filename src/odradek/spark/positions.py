@@ -1,11 +1,11 @@
-"""Finds the positions of all fields of all records, for whole chunks instead of single records.
+"""Finds the positions of all fields of all records, in whole chunks.
 
-No slice and no object is created per record. Two steps:
+No slice and no object is created per record. There are two steps:
 
-1. Where do records start? Within a batch each record tells where the next one starts, so this
-   is the only sequential part. Batches do not depend on each other: with many, numpy takes the
-   i-th step in all of them at once (lockstep); with few, a tight loop walks each.
-2. With all starts known, numpy reads field after field of all records at once.
+1. Find the start of each record. The length of a record determines the start of the next one, so
+   this part is sequential within a batch. With many batches, numpy does the i-th step in all of
+   them at once (lockstep); with few batches, a loop reads each. 2. Read the fields: numpy reads
+   field after field of all records at once.
 
 A record (KIP-98, `org.apache.kafka.common.record.DefaultRecord`), all lengths zigzag varints:
 
@@ -26,14 +26,14 @@ from odradek.spark.batches import Buffer, Integers, Sections
 Bytes = NDArray[np.uint8]
 
 LOCKSTEP_WIDTH_MIN = 64
-"""With fewer batches than this at a step, walking is faster (measured)."""
+"""With fewer batches than this at a step, the loop is faster (measured)."""
 VARINT_BITS_MAX = 63
 """The last byte of a varint starts at this bit at most."""
 VARLONG_SIZE_MAX = 10
 
 
 class Fields(NamedTuple):
-    """For n records: arrays of n numbers. A length is -1 where the field is null."""
+    """For n records: arrays of n numbers. A length is -1 if the field is null."""
 
     timestamp_delta: Integers
     offset_delta: Integers
@@ -42,7 +42,7 @@ class Fields(NamedTuple):
     value_start: Integers
     value_length: Integers
     headers_start: Integers
-    """Where the header count is."""
+    """The position of the header count."""
     end: Integers
 
 
@@ -57,10 +57,10 @@ class Headers(NamedTuple):
 
 
 def record_starts(payload: Buffer, sections: Sections) -> Integers:
-    """The position of each record, batch after batch.
+    """Return the position of each record, batch after batch.
 
     Raises:
-        CorruptBatch: the lengths do not lead from record to record to the end of the batch.
+        CorruptBatch: the record lengths do not add up to the end of the batch.
     """
     total, widest = int(sections.record_count.sum()), int(sections.record_count.max(initial=0))
     if total == 0:
@@ -90,15 +90,15 @@ def _walk(payload: Buffer, position: int, end: int, count: int, starts: list[int
             else:
                 position = _after_long(payload, position)
             if position > end:
-                raise CorruptBatch("a record's length leads out of its batch")
+                raise CorruptBatch("a record ends after its batch")
     except IndexError:
-        raise CorruptBatch("a record's length leads out of its batch") from None
+        raise CorruptBatch("a record ends after its batch") from None
     if position != end:
         raise CorruptBatch("the records of a batch do not end where it ends")
 
 
 def _after_long(payload: Buffer, position: int) -> int:
-    """The position after a record whose length takes three bytes or more."""
+    """Return the position after a record whose length has three bytes or more."""
     length, shift = 0, 0
     while True:
         byte = payload[position]
@@ -112,8 +112,8 @@ def _after_long(payload: Buffer, position: int) -> int:
 
 
 def _starts_in_lockstep(data: Bytes, sections: Sections) -> Integers:
-    """Like `_walk` for all batches at once: step i finds record i of each that has one."""
-    order = np.argsort(-sections.record_count, kind="stable")  # those with most records first
+    """Like `_walk` for all batches at once: step i finds record i of each batch."""
+    order = np.argsort(-sections.record_count, kind="stable")  # batches with the most records first
     count = sections.record_count[order]
     position, end = sections.start[order], sections.end[order]
     slot = (np.cumsum(sections.record_count) - sections.record_count)[order]
@@ -125,7 +125,7 @@ def _starts_in_lockstep(data: Bytes, sections: Sections) -> Integers:
         starts[slot[:width] + step] = here
         length, after = varints(data, here)
         if (length < 0).any() or (length > end[:width] - after).any():
-            raise CorruptBatch("a record's length leads out of its batch")
+            raise CorruptBatch("a record ends after its batch")
         position[:width] = after + length
     if (position != end).any():
         raise CorruptBatch("the records of a batch do not end where it ends")
@@ -133,7 +133,7 @@ def _starts_in_lockstep(data: Bytes, sections: Sections) -> Integers:
 
 
 def varints(data: Bytes, position: Integers) -> tuple[Integers, Integers]:
-    """The zigzag varint at each position, and the position after it.
+    """Return the zigzag varint at each position, and the position after it.
 
     Raises:
         CorruptBatch: a varint of more than ten bytes, or beyond the data.
@@ -159,10 +159,10 @@ def varints(data: Bytes, position: Integers) -> tuple[Integers, Integers]:
 
 
 def fields(payload: Buffer, starts: Integers) -> Fields:
-    """Where the fields of the records that start at `starts` are.
+    """Return the positions of the fields of the records at `starts`.
 
     Raises:
-        CorruptBatch: a field reaches out of its record.
+        CorruptBatch: a field ends after its record.
     """
     data = np.frombuffer(payload, np.uint8)
     length, position = varints(data, starts)
@@ -188,22 +188,23 @@ def fields(payload: Buffer, starts: Integers) -> Fields:
 
 
 def _skip(start: Integers, length: Integers, end: Integers) -> Integers:
-    """The positions after byte strings, of which -1 means null."""
+    """Return the positions after byte strings; a length of -1 means null."""
     if (length < -1).any() or (length > end - start).any():
-        raise CorruptBatch("a length leads out of its record")
+        raise CorruptBatch("a field ends after its record")
     return start + np.maximum(length, 0)
 
 
 def headers(payload: Buffer, records: Fields) -> Headers:
-    """Where the headers of records are; one step for each header of the record with most.
+    """Return the positions of headers; takes one step per header of the record with the most
+    headers.
 
     Raises:
-        CorruptBatch: headers reach out of their record, or do not fill it.
+        CorruptBatch: the headers end after their record, or before its end.
     """
     data = np.frombuffer(payload, np.uint8)
     counts, position = varints(data, records.headers_start)
     if (counts < 0).any() or (counts > (records.end - position) // 2).any():
-        raise CorruptBatch("a header count that the record cannot hold")
+        raise CorruptBatch("the header count is larger than the record's size allows")
     first = np.cumsum(counts) - counts
     found = np.empty((4, int(counts.sum())), np.int64)
     open_records = np.flatnonzero(counts)

@@ -1,11 +1,11 @@
 """Sends encoded records to the leaders: several rounds in flight, with retries.
 
-A round holds at most one batch for each partition (Produce allows no more), and goes out as one
-request for each leader. It waits for responses when `ROUNDS_IN_FLIGHT` rounds are in flight. After
-a retriable error all rounds in flight are drained, and the failed batches are retried in order, one
-round at a time. With a producer id the broker detects a retried batch by its sequence number, so
-that retries write no duplicates (KIP-98). It accepts any sequence number as the first of a
-producer, so the first batch for a partition is sent alone.
+A round has at most one batch per partition (the limit of Produce), and is sent as one request per
+leader. It waits for responses when `ROUNDS_IN_FLIGHT` rounds are in flight. After a retriable error
+all rounds in flight are drained, and the failed batches are retried in order, one round at a time.
+With a producer id the broker detects a retried batch by its sequence number, so that retries write
+no duplicates (KIP-98). It accepts any sequence number as the first of a producer, so the first
+batch for a partition is sent alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from odradek.wire.generated.produce_response import ProduceResponse
 from odradek.wire.primitives import Message
 
 ROUNDS_IN_FLIGHT = 5
-"""As many batches of a producer as a broker remembers for each partition."""
+"""The number of batches per producer and partition that a broker remembers."""
 
 Round = dict[TopicPartition, bytearray]
 Failures = dict[TopicPartition, ClientError]
@@ -82,10 +82,10 @@ class Sender:
         return self._cluster.retrying(attempt)
 
     def send(self, records: dict[TopicPartition, EncodedRecords], timestamp_ms: int) -> None:
-        """Have one batch for each partition under way.
+        """Send one batch for each partition.
 
         Raises:
-            ClientError: an earlier one was refused, or not taken in time.
+            ClientError: an earlier batch was rejected, or not written in time.
         """
         round_: Round = {}
         for partition, encoded in records.items():
@@ -103,10 +103,10 @@ class Sender:
         self._in_flight.append(self._dispatch(round_))
 
     def flush(self) -> None:
-        """Wait until everything is written.
+        """Wait until all batches are written.
 
         Raises:
-            ClientError: something was refused, or not taken in time.
+            ClientError: a batch was rejected, or not written in time.
         """
         while self._in_flight:
             self._settle(self._in_flight.popleft())
@@ -114,7 +114,7 @@ class Sender:
     # -- one round --------------------------------------------------------------------------
 
     def _dispatch(self, round_: Round) -> RoundInFlight:
-        """Send a round's requests; what cannot be sent counts as failed already."""
+        """Send a round's requests; requests that cannot be sent count as failed."""
         failures: Failures = {}
         by_connection: dict[Connection, list[TopicPartition]] = {}
         for partition in round_:
@@ -149,10 +149,10 @@ class Sender:
         )
 
     def _gather(self, in_flight: RoundInFlight, deadline: Deadline) -> Round:
-        """Await a round's answers: the part of it that is to be sent again.
+        """Wait for a round's responses; return the batches to send again.
 
         Raises:
-            ClientError: a batch was refused for good.
+            ClientError: a batch was rejected with a fatal error.
         """
         failures = dict(in_flight.failures)
         for sent in in_flight.sent:
@@ -177,13 +177,13 @@ class Sender:
             return self._options.idempotent
         return error.retriable
 
-    # -- repetition -------------------------------------------------------------------------
+    # -- retries -------------------------------------------------------------------------
 
     def _settle(self, oldest: RoundInFlight) -> None:
-        """Bring a round to its end; if any of it failed, all that are under way, in order.
+        """Complete a round; if a batch failed, complete all rounds in flight, in order.
 
         Raises:
-            ClientError: a batch was refused for good, or not taken in time.
+            ClientError: a batch was rejected with a fatal error, or not written in time.
         """
         deadline = Deadline(self._options.connection.request_timeout_ms)
         again = self._gather(oldest, deadline)
@@ -215,7 +215,7 @@ class Sender:
 
 
 def _refused(response: ProduceResponse) -> Failures:
-    """Return the partitions whose batch was not written, and why."""
+    """Return the partitions whose batch was not written, with the error."""
     failures: Failures = {}
     for topic in response.responses:
         for each in topic.partition_responses:

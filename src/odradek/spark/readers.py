@@ -1,7 +1,7 @@
 """The batch and the streaming reader, which Spark calls.
 
-Spark makes a reader in its planning process, which asks for offsets and splits, and sends a
-pickled copy to each task, which calls `read`. Connections stay where they are made.
+Spark creates a reader in its planning process, which requests offsets and splits, and sends a
+pickled copy to each task, which calls `read`. Connections are not pickled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """The splits, one for each task.
+        """Return the splits, one per task.
 
         Raises:
             ValueError, ClientError: the options do not fit the topics, or no broker responds.
@@ -54,7 +54,7 @@ class BatchReader(DataSourceReader):
         return [*planning.splits(ranges, options.min_partitions, options.max_records_per_partition)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a split. Without splits, Spark asks for one partition of its own."""
+        """Read a split. Without splits, Spark requests one default partition."""
         if isinstance(partition, Split):
             yield from read_split(self._options, partition)
 
@@ -67,7 +67,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster: Cluster | None = None
         self._last_end: Offsets | None = None
         self._goal: Offsets | None = None
-        """With Trigger.AvailableNow: where the query is to end."""
+        """With Trigger.AvailableNow: the offsets at which the query ends."""
         self._batch_at_ms = 0
         self._shown: JsonOffsets | None = None
 
@@ -94,21 +94,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(resolution.resolve(cluster, options.start, wanted, options))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  (Spark's name)
-        """What the option `maxOffsetsPerTrigger` says."""
+        """The limit of the option `maxOffsetsPerTrigger`."""
         limit = self._options.max_records_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's name)
-        """Take note of where the topics end now: the query is to end there."""
+        """Store the current end offsets: the query ends there."""
         self._goal = self._ends()
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
-        """Where the next micro-batch ends, within `limit`; `start` when there is nothing to do.
+        """Return the end of the next micro-batch, within `limit`; `start` if there is nothing to
+        do.
 
         Raises:
-            DataLossError: partitions or records are gone, and `failOnDataLoss` is set.
+            DataLossError: partitions or records no longer exist, and `failOnDataLoss` is set.
         """
-        self._show_progress(start)  # Spark asks when all before it is done; `commit` comes later
+        self._show_progress(
+            start
+        )  # Spark calls this when the previous micro-batch is done; `commit` comes later
         end = dict(self._goal) if self._goal is not None else self._ends()
         begin = self._complete(from_json(start), end)
         if self._goal is None and self._too_few(begin, end):
@@ -119,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end)
 
     def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802  (Spark's name)
-        """The ends that were seen last, for the query's progress reports."""
+        """The last known end offsets, for the query's progress reports."""
         return None if self._last_end is None else to_json(self._last_end)
 
     def _ends(self) -> Offsets:
@@ -133,20 +136,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._last_end
 
     def _complete(self, start: Offsets, end: Mapping[TopicPartition, int]) -> Offsets:
-        """`start` for exactly the partitions of `end`: new ones are read from their beginning.
+        """Return `start` for exactly the partitions of `end`: new ones are read from their
+        beginning.
 
         Raises:
-            DataLossError: a partition is gone, or its log ends before `start`.
+            DataLossError: a partition no longer exists, or its log ends before `start`.
         """
         fail = self._options.fail_on_data_loss
         gone = sorted(start.keys() - end.keys())
         if gone:
-            report_loss(f"{', '.join(map(str, gone))} exist no more", fail)
+            report_loss(f"{', '.join(map(str, gone))} no longer exist", fail)
         for each in sorted(start.keys() & end.keys()):
             if start[each] > end[each]:
                 report_loss(
                     f"partition {each} ends at {end[each]}, before offset {start[each]} that was "
-                    "read already: was the topic made anew?",
+                    "already read: was the topic created again?",
                     fail,
                 )
         new = sorted(end.keys() - start.keys())
@@ -154,7 +158,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {each: start[each] if each in start else found[each] for each in end}
 
     def _too_few(self, begin: Offsets, end: Offsets) -> bool:
-        """Whether to wait for more records (`minOffsetsPerTrigger`), but not for too long."""
+        """Whether to wait for more records (`minOffsetsPerTrigger`), for at most
+        `maxTriggerDelay`."""
         wanted = self._options.min_records_per_trigger
         if wanted is None or sum(max(0, end[each] - begin[each]) for each in end) >= wanted:
             return False
@@ -163,7 +168,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- data -------------------------------------------------------------------------------
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
-        """The splits of a micro-batch."""
+        """Return the splits of a micro-batch."""
         until = from_json(end)
         begin = self._complete(from_json(start), until)
         ranges = {each: (begin[each], until[each]) for each in until}
@@ -175,16 +180,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition, Split):
             yield from read_split(self._options, partition)
 
-    # -- the end ----------------------------------------------------------------------------
+    # -- commit and stop
+    # ----------------------------------------------------------------------------
 
     def commit(self, end: JsonOffsets) -> None:
-        """A micro-batch is complete."""
+        """Process the completion of a micro-batch."""
         self._show_progress(end)
 
     def _show_progress(self, processed: JsonOffsets) -> None:
         """Commit offsets to the consumer group of option `groupId`, so that tools show the lag.
 
-        Spark restarts from its checkpoint, not from these, so that a failure is only reported.
+        Spark restarts from its checkpoint, not from these offsets, so a failure is only logged.
         """
         group = self._options.group_id
         if group is None or processed == self._shown:

@@ -32,10 +32,11 @@ def connect(options: ConnectionOptions) -> Cluster:
 
 
 def patiently(call: Callable[[], T], timeout_ms: int) -> T:
-    """The result of `call`, repeated while no broker can be reached: one may be restarting.
+    """Return the result of `call`; retry while no broker can be reached, because one may be
+    restarting.
 
     Raises:
-        UnreachableError: none could be reached for so long.
+        UnreachableError: no broker was reachable in this time.
         ClientError: what `call` raises otherwise.
     """
     deadline = Deadline(timeout_ms)
@@ -49,12 +50,12 @@ def patiently(call: Callable[[], T], timeout_ms: int) -> T:
 
 
 def partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
-    """The partitions that are subscribed to, as they are now, in order.
+    """Return the currently subscribed partitions, in order.
 
     A pattern must match the whole name, and does not find internal topics (as in Kafka).
 
     Raises:
-        BrokerError: a topic or partition that is named does not exist.
+        BrokerError: a named topic or partition does not exist.
     """
     cluster.refresh(None if subscription.pattern else _names(subscription))
     topics = cluster.metadata.topics
@@ -89,7 +90,7 @@ def ends(cluster: Cluster, wanted: Collection[TopicPartition], read_committed: b
 
 
 def beginnings(cluster: Cluster, wanted: Collection[TopicPartition]) -> Offsets:
-    """The offsets of the first records that are still there.
+    """The log start offsets.
 
     Raises:
         ClientError: a broker does not respond, or returns an error.
@@ -107,10 +108,10 @@ def _special(
 def resolve(
     cluster: Cluster, bound: Bound, wanted: Collection[TopicPartition], options: ReadOptions
 ) -> Offsets:
-    """A bound as an offset of each partition.
+    """Resolve a bound to an offset of each partition.
 
     Raises:
-        ValueError: no record is as late as a starting time asks for.
+        ValueError: a partition has no record at or after the starting time.
         ClientError: a broker does not respond, or returns an error.
     """
     match bound:
@@ -135,7 +136,7 @@ def _at_time(
     late = [each for each, offset in found.items() if offset < 0]
     if late and not bound.latest_if_none:
         raise ValueError(
-            f"no record of {', '.join(map(str, late))} is as late as asked for; with "
+            f"no record of {', '.join(map(str, late))} is at or after the starting time; with "
             "startingOffsetsByTimestampStrategy=latest, such partitions start at their end"
         )
     return found | ends(cluster, late, read_committed) if late else found

@@ -24,29 +24,29 @@ class OdradekDataSource(DataSource):
         return SCHEMA_WITH_HEADERS if includes_headers(self.options) else SCHEMA
 
     def reader(self, schema: StructType) -> BatchReader:
-        """Of a batch query."""
+        """The reader of a batch query."""
         self._check(schema)
         return BatchReader(read_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  (Spark's name)
-        """Of a streaming query."""
+        """The reader of a streaming query."""
         self._check(schema)
         return StreamReader(read_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """Of a batch query. Topics are only appended to."""
+        """The writer of a batch query, which can only append."""
         if overwrite:
-            raise ValueError('topics are only appended to: use mode("append")')
+            raise ValueError('a topic can only be appended to: use mode("append")')
         options = write_options(self.options)
         check_schema(schema, options)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """Of a streaming query, in any output mode: each micro-batch is appended."""
+        """The writer of a streaming query. In every output mode each micro-batch is appended."""
         options = write_options(self.options)
         check_schema(schema, options)
         return StreamWriter(options)
 
     def _check(self, schema: StructType) -> None:
         if schema.fieldNames() != self.schema().fieldNames():
-            raise ValueError("this source has a schema of its own: leave .schema(…) out")
+            raise ValueError("this source has a fixed schema: omit .schema(…)")

@@ -41,7 +41,7 @@ from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect, patiently
 
 CHUNK_BYTES = 8 << 20
-"""Rows are gathered to about this much before they are encoded."""
+"""Rows are collected up to about this size before they are encoded."""
 
 COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
     "key": (BinaryType(), StringType()),
@@ -50,7 +50,7 @@ COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
     "partition": (IntegerType(),),
     "headers": (HEADERS_TYPE,),
 }
-"""What a row may have, as in Spark's own Kafka sink; other columns are not written."""
+"""The columns that are written, as in Spark's own Kafka sink; other columns are ignored."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Written(WriterCommitMessage):
 
 
 def check_schema(schema: StructType, options: WriteOptions) -> None:
-    """Refuse rows that cannot be written, before any is.
+    """Check the columns before any row is written.
 
     Raises:
         ValueError: a column is missing or of the wrong type.
@@ -80,12 +80,12 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
 
 
 def _same(one: DataType, other: DataType) -> bool:
-    """Whether two types are equal but for what may be null."""
+    """Whether two types are equal except for nullability."""
     return one.simpleString() == other.simpleString()
 
 
 class TopicWriter:
-    """Takes Arrow batches, gathers them, and writes them to the partitions where they belong."""
+    """Collects Arrow batches, and writes their rows to the right partitions."""
 
     def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
         self._cluster = cluster
@@ -97,11 +97,11 @@ class TopicWriter:
         self._keyless = random.randrange(1 << 16)  # noqa: S311  (spreads load)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write all rows; their number, once they are all acknowledged.
+        """Write all rows; return their number when all are acknowledged.
 
         Raises:
-            ValueError: a row names no topic, or a partition that does not exist.
-            ClientError: the cluster refuses or does not answer.
+            ValueError: a row has no topic, or a partition that does not exist. ClientError: a
+                broker rejects a batch or does not respond.
         """
         count = 0
         for batch in batches:
@@ -125,7 +125,7 @@ class TopicWriter:
         self._keyless += 1
 
     def _by_topic(self, table: pa.Table) -> Iterator[tuple[str, Rows, pa.Int32Array | None]]:
-        """The rows of each topic; the option `topic` goes before the column, as in Spark."""
+        """Return the rows of each topic; the option `topic` overrides the column, as in Spark."""
         rows = Rows(
             value=_binary(_column(table, "value")),
             key=None if "key" not in table.column_names else _binary(_column(table, "key")),
@@ -170,7 +170,7 @@ class TopicWriter:
     def _partitions(
         self, topic: str, rows: Rows, named: pa.Int32Array | None, count: int
     ) -> NDArray[np.int64]:
-        """The partition of each row: the one it names, else by its key."""
+        """Return the partition of each row: that of its column, otherwise by its key."""
         keyless = self._keyless % count
         if rows.key is None:
             chosen = np.full(len(rows.value), keyless)
@@ -187,18 +187,18 @@ class TopicWriter:
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
-    """A column as one array."""
+    """Return a column as one array."""
     column = table.column(name)
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
 def _binary(column: pa.Array) -> pa.BinaryArray:
-    """Strings as their UTF-8, without a copy."""
+    """Convert strings to their UTF-8 bytes, without a copy."""
     return column.cast(pa.binary())
 
 
 def _portions(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
-    """A batch in slices of about `CHUNK_BYTES`, so that no Arrow offset overflows: (start, rows)."""
+    """Yield (start, rows) of slices of about `CHUNK_BYTES`, so that no Arrow offset overflows."""
     step = max(1, CHUNK_BYTES * batch.num_rows // max(1, batch.nbytes))
     for start in range(0, batch.num_rows, step):
         yield start, min(step, batch.num_rows - start)

@@ -1,6 +1,7 @@
-"""The protocol: one declaration per message, and the codecs made from them.
+"""The Kafka protocol: one declaration per message, and the codecs generated from them.
 
-`messages/` holds the declarations, `declaration` reads them, `generator` makes straight-line Python
-from them, `build` puts it into `generated/`, where `from odradek.wire.generated.x import X` finds
-it. `api` lists the APIs by key; `primitives` has functions that the generated code uses.
+`messages/` has the declarations, `declaration` parses them, `generator` generates straight-line
+Python code, and `build` writes it to `generated/`, from where it is imported (`from
+odradek.wire.generated.x import X`). `api` lists the APIs by key; `primitives` has functions that
+the generated code uses.
 """

@@ -18,7 +18,7 @@ class Api(NamedTuple):
     version_min: int
     version_max: int
     flexible_min: int
-    """First flexible version; 32767 where there is none."""
+    """First flexible version; 32767 if there is none."""
     unstable_min: int
     """First version that is not stable yet; 32767 if all are."""
     listeners: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Generates the codecs into a directory that Python can import from.
 
-A wheel carries them (made by the build hook, `hatch_build.py`). A source checkout makes them at
-first use, beside this file or, where that cannot be written, in the user's cache, and again
-whenever a declaration or the generator changes.
+A wheel contains them (created by the build hook, `hatch_build.py`). A source checkout generates
+them at first use, and again when a declaration or the generator has changed. The directory is next
+to this file, or in the user's cache if that is not writable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GENERATORS = ("declaration", "source", "decoder", "encoder", "generator")
 """The modules that the generated code depends on."""
 STAMP = "STAMP"
 BUILT = "built"
-"""The stamp of a wheel, whose modules are never out of date."""
+"""The stamp in a wheel, whose modules are always up to date."""
 
 
 def fingerprint() -> str:

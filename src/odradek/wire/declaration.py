@@ -13,11 +13,11 @@ is one statement; indentation nests the fields of a struct:
       struct Leader                     a struct used more than once
         leader_id       int32    = -1
 
-Other messages begin with `header`, `data`, `metadata N`, `key N` or `value N` and a name. After
-a field's name and type may follow, in any order: a range of versions (without one: all),
-`tag N [range]` (tagged in these versions), `ignorable` (a loss of it does not matter; encoders
-leave out what a version lacks in any case), `inflexible` (keeps its old form in flexible versions), `= value` (the default). A `?` after
-the type makes it nullable; `?7+` from version 7 on.
+Other messages begin with `header`, `data`, `metadata N`, `key N` or `value N` and a name. After a
+field's name and type may follow, in any order: a range of versions (without one: all), `tag N
+[range]` (tagged in these versions), `ignorable` (it may be dropped; encoders always omit fields
+that a version lacks), `inflexible` (keeps the non-flexible encoding in flexible versions), `=
+value` (the default). A `?` after the type makes it nullable; `?7+` from version 7 on.
 
 The facts (names, types, versions, defaults, tags) are those of the schemas that Apache Kafka
 ships in its jars; `tests/oracle` compares them field by field.
@@ -54,7 +54,7 @@ PRIMITIVES = frozenset(
 
 
 class DeclarationError(ValueError):
-    """A declaration that cannot be read; says the file and the line."""
+    """A declaration is invalid; the message has the file and the line."""
 
 
 class Versions(NamedTuple):
@@ -86,7 +86,7 @@ ALL_VERSIONS = Versions(0, MAX_VERSION)
 
 @dataclass(frozen=True)
 class Struct:
-    """A named group of fields, alive in `versions`."""
+    """A named group of fields that exists in `versions`."""
 
     name: str
     versions: Versions
@@ -277,7 +277,7 @@ class _Parser:
         )  # fmt: skip
 
     def _resolve(self, message: Message, fields: list[Field]) -> None:
-        """Point fields that name a common struct at it."""
+        """Set the struct of each field that refers to a common struct."""
         for i, each in enumerate(fields):
             if not each.is_struct:
                 continue
@@ -299,16 +299,17 @@ def _literal(text: str) -> Default:
 
 
 def read_file(path: Path) -> tuple[list[Message], Api | None]:
-    """The messages of one declaration file, and the API if it is one.
+    """Read the messages of a declaration file, and the API if it declares one.
 
     Raises:
-        DeclarationError: a line that is not in the notation.
+        DeclarationError: a line is invalid.
     """
     return _Parser(path.name, path.read_text(encoding="utf-8")).parse()
 
 
 def read_all(directory: Path) -> tuple[list[Message], list[Api]]:
-    """Every message of the files `*.msg` in `directory`, and the APIs in order of their keys."""
+    """Read all messages of the files `*.msg` in `directory`, and the APIs in the order of their
+    keys."""
     messages: list[Message] = []
     apis: list[Api] = []
     for path in sorted(directory.glob("*.msg")):

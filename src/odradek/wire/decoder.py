@@ -1,7 +1,8 @@
-"""Writes the `decode` function of one version of a message.
+"""Generates the `decode` function of one version of a message.
 
-`p` is the position, `n` a length or count, `b` the buffer; `m` is the message and `m1`, `m2` what
-is nested in it. Fixed-width fields in a row, and the length that follows them, are one `unpack`.
+In the generated code, `p` is the position, `n` a length or count, and `b` the buffer; `m` is the
+message, and `m1` and `m2` are nested structs. Consecutive fixed-width fields, and the length after
+them, are read by one `unpack`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ LENGTH_SIZES = {"": 0, "B": 1, "h": 2, "i": 4}
 
 
 def _element_size_min(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes that one element of an array takes."""
+    """The minimum number of bytes of an array element."""
     if not field.is_struct:
         if field.type in FIXED:
             return FIXED[field.type][1]
@@ -31,10 +32,10 @@ def _element_size_min(field: Field, version: int, flexible: bool) -> int:
 
 
 class Decoder(VersionCodec):
-    """Writes statements that read fields from `b` at `p`."""
+    """Generates statements that read fields from `b` at `p`."""
 
     def decode_struct(self, target: str, fields: list[Field]) -> None:
-        """Fills the object named `target`."""
+        """Generate code that fills the object named `target`."""
         out = self.out
         placed, tagged, absent = self.split(fields)
         for f in absent + tagged:
@@ -88,7 +89,8 @@ class Decoder(VersionCodec):
         out.indent -= 2
 
     def _decode_run(self, target: str, run: list[Field], then: str = "") -> None:
-        """Reads fixed-width fields, and with them a length or count into `n` (its letter)."""
+        """Generate code that reads fixed-width fields, and a length or count (format letter)
+        into `n`."""
         if not run and then in {"", "B"}:
             if then:
                 self.out("n = b[p]; p += 1")
@@ -101,7 +103,7 @@ class Decoder(VersionCodec):
         self.out(f"{', '.join(names)}{comma} = {unpack}")
 
     def _decode_length(self, field: Field, letter: str, target: str, run: list[Field]) -> None:
-        """Leaves the length in `n`; -1 stands for null. Reads the `run` before it as well."""
+        """Generate code that reads the fields of `run`, and a length into `n`; -1 means null."""
         if not self.is_flexible(field):
             self._decode_run(target, run, then=letter)
             return
@@ -110,7 +112,7 @@ class Decoder(VersionCodec):
         self.out("n -= 1")
 
     def _decode_null(self, target: str, field: Field) -> None:
-        """Opens a branch for lengths of null; the caller goes on in an `else`."""
+        """Generate a branch for null; the caller continues in an `else`."""
         if self.is_nullable(field):
             self.out(f"if n < 0: {target}.{field.name} = None")
         else:
@@ -189,7 +191,7 @@ class Decoder(VersionCodec):
         out.indent -= 1
 
     def _decode_numbers(self, target: str, letter: str, size: int) -> None:
-        """Short arrays have a Struct ready, which needs no check: it reads what is there."""
+        """Generate code that reads an array of numbers; short ones use a precompiled Struct."""
         out = self.out
         out.arrays.add(letter)
         out(f"if n < SHORT_ARRAY: {target} = list({letter}_unpack[n](b, p))")

@@ -1,6 +1,6 @@
-"""Writes the `encode` function of one version of a message.
+"""Generates the `encode` function of one version of a message.
 
-It appends parts: packed runs of fixed-width fields, lengths, and strings and bytes as they are.
+The function appends parts: packed runs of fixed-width fields, lengths, strings and bytes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from odradek.wire.source import FIXED, VersionCodec, default_expression, is_shar
 
 
 class Encoder(VersionCodec):
-    """Writes statements that append the encodings of fields."""
+    """Generates statements that append the encodings of fields."""
 
     def encode_struct(self, source: str, fields: list[Field]) -> None:
-        """Appends the object named `source`."""
+        """Generate code that appends the object named `source`."""
         out = self.out
         placed, tagged, _ = self.split(fields)
-        end = self.message_flexible and not tagged  # a lone zero byte ends the struct
+        end = self.message_flexible and not tagged  # the struct ends with a single zero byte
         run: list[Field] = []
         for f in placed:
             if f.type in FIXED and not f.is_array:
@@ -47,7 +47,7 @@ class Encoder(VersionCodec):
             out(f"append({out.struct(form)}_pack({length}))")
 
     def _encode_null(self, field: Field, value: str, form: str) -> None:
-        """A branch for null, or the refusal of it; the caller goes on in an `else`."""
+        """Generate a branch that encodes or rejects null; the caller continues in an `else`."""
         out = self.out
         if self.is_nullable(field):
             null = "ZERO" if self.is_flexible(field) else f"{out.struct(form)}_pack(-1)"
@@ -129,7 +129,7 @@ class Encoder(VersionCodec):
         self.depth -= 1
 
     def _encode_tagged(self, source: str, tagged: list[Field]) -> None:
-        """Tagged fields that differ from their defaults, each as (tag, size, value)."""
+        """Generate code that appends tagged fields without default value, as (tag, size, value)."""
         out = self.out
         list_name = f"g{self.depth}"
         out(f"{list_name} = []")
@@ -153,7 +153,7 @@ class Encoder(VersionCodec):
         out(f"append(UVARINTS[len({list_name})] + b''.join({list_name}))")
 
     def _differs(self, value: str, field: Field) -> str:
-        """An expression that is true when a tagged field has to be written."""
+        """Return an expression that is true if a tagged field must be written."""
         default = default_expression(field)
         if default in {"None", "True", "False"}:
             return f"{value} is not {default}"

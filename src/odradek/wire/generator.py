@@ -1,12 +1,12 @@
-"""Makes straight-line codecs from declarations: one Python module per message.
+"""Generates straight-line codecs from declarations: one Python module per message.
 
-For every message there is one class per struct, with the fields of all versions, and for every
-version a `decode` and an `encode` function in which each field is a line or two: no field table
-is walked at run time. Runs of fixed-width fields become one precompiled `Struct`. Versions with
+A module has one class per struct, with the fields of all versions. For every version it has a
+`decode` and an `encode` function, in which each field is one or two lines: there are no field
+tables at run time. Consecutive fixed-width fields become one precompiled `Struct`. Versions with
 the same encoding share their functions.
 
-Nested structs are written inline, so a variable name carries the depth: `m` is the message,
-`m1` an element of an array in it. `p` is the position, `n` a length, `b` the buffer or bytes.
+Nested structs are inlined, so a variable name has the nesting depth: `m` is the message, `m1` an
+element of an array in it. `p` is the position, `n` a length, `b` the buffer or bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TYPES = {
 
 
 def _all_structs(fields: Iterable[Field]) -> list[Struct]:
-    """The structs below `fields`, innermost first, each once."""
+    """Return all structs nested in `fields`, innermost first, without duplicates."""
     found: dict[str, Struct] = {}
     for each in fields:
         if each.struct is not None:
@@ -63,7 +63,7 @@ def _class(out: Source, name: str, fields: list[Field], base: str) -> None:
 
 
 def _functions(message: Message, name: str, out: Source) -> tuple[dict[int, str], dict[int, str]]:
-    """Writes the codec functions; for each version the names of its two."""
+    """Generate the codec functions; return the names of both functions of each version."""
     decoders: dict[int, str] = {}
     encoders: dict[int, str] = {}
     seen: dict[str, str] = {}
@@ -112,7 +112,7 @@ int8_unpack = _Struct(">b").unpack_from
 
 
 def module_source(message: Message) -> str:
-    """The Python module of one message."""
+    """Return the source of the module of one message."""
     out = Source()
     defaults: set[str] = set()
     structs = _all_structs(message.fields)
@@ -149,7 +149,7 @@ def module_source(message: Message) -> str:
 
 
 def registry_source(apis: list[Api]) -> str:
-    """The module that lists all APIs: key, name, versions, listeners."""
+    """Return the source of the module that lists all APIs: key, name, versions, listeners."""
     lines = [PRELUDE.splitlines()[0], "APIS = ("]
     for api in apis:
         versions, flexible = api.request.versions, api.request.flexible

@@ -1,4 +1,4 @@
-"""How the schema's names become Python's."""
+"""Converts names of Kafka's schemas to Python names."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Functions of the generated codecs: varints, checks, and the base class of messages.
 
-Decoding trusts nothing. A count is checked against the bytes that are left before anything is
-allocated for it; a truncated message ends in `IndexError` or `struct.error`, or past the end of
-the buffer, and all three become `MalformedMessage` in `Message.decode`.
+Decoding treats all input as untrusted. A count is compared with the number of remaining bytes
+before memory is allocated for it. A truncated message causes an `IndexError`, a `struct.error`, or
+a position after the end of the buffer; `Message.decode` converts all three to `MalformedMessage`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def array_codecs(
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are not a message of the expected type and version."""
+    """The bytes are not a message of the expected type and version."""
 
 
 class UnsupportedField(ValueError):
-    """A field holds a value that the version to be written cannot carry."""
+    """A field has a value that the version cannot encode."""
 
 
 def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte had its high bit set."""
+    """Read the rest of an unsigned varint of more than one byte."""
     value = first & 0x7F
     shift = 7
     while True:
@@ -65,7 +65,7 @@ def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, i
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint at `position`: (value, position after it)."""
+    """Read the unsigned varint at `position`; return (value, position after it)."""
     value = buffer[position]
     position += 1
     if value > 127:
@@ -125,7 +125,7 @@ def check_tagged_count(count: int) -> None:
 
 
 class Struct:
-    """Base of all generated classes: equality and a readable form over their slots."""
+    """Base class of all generated classes; has `__eq__` and `__repr__` over their slots."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -152,7 +152,7 @@ class Message(Struct):
     """A message: the fields of all its versions, and a codec for each version.
 
     A field that a version lacks has its default after decoding. Structs that are defaults of tagged
-    fields are shared: assign a new one, do not change them in place.
+    fields are shared: assign a new one instead of changing them in place.
     """
 
     __slots__ = ()
@@ -160,7 +160,7 @@ class Message(Struct):
     VERSION_MIN: ClassVar[int]
     VERSION_MAX: ClassVar[int]
     FLEXIBLE_MIN: ClassVar[int]
-    """First flexible version; 32767 where there is none."""
+    """First flexible version; 32767 if there is none."""
     DECODERS: ClassVar[dict[int, Decoder]]
     """By version: (buffer, position) -> (message, position after it)."""
     ENCODERS: ClassVar[dict[int, Encoder]]
@@ -168,10 +168,11 @@ class Message(Struct):
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
-        """The message that fills `buffer` from `position` to its end.
+        """Decode the message that begins at `position` and ends at the end of `buffer`.
 
         Raises:
-            MalformedMessage: unknown version, truncated, or not of this type.
+            MalformedMessage: the version is unknown, or the bytes are truncated or not of this
+                type.
         """
         message, end = cls.decode_prefix(buffer, version, position)
         if end != len(buffer):
@@ -183,7 +184,8 @@ class Message(Struct):
         """Like `decode`, for a message that may be followed by more bytes.
 
         Raises:
-            MalformedMessage: unknown version, truncated, or not of this type.
+            MalformedMessage: the version is unknown, or the bytes are truncated or not of this
+                type.
         """
         decoder = cls.DECODERS.get(version)
         if decoder is None:
@@ -197,7 +199,7 @@ class Message(Struct):
         return message, end
 
     def encode(self, version: int) -> bytes:
-        """The encoding in `version` as one piece.
+        """Encode the message in `version`.
 
         Raises:
             KeyError: there is no such version.

@@ -1,9 +1,9 @@
 """A codec for the Produce requests that producers send most: record batches, no transaction.
 
 Java's producer sends one request for all partitions of a broker that have a batch ready. This
-module decodes such requests and encodes their responses without an object per field. Everything
-else (a transactional id, null records, tagged fields, long topic names, more than 126 topics or
-partitions of a topic) is None, and is left to the generated codec.
+module decodes such requests and encodes their responses without an object per field. For all other
+requests (a transactional id, null records, tagged fields, long topic names, more than 126 topics or
+partitions of a topic) it returns None, and the generated codec is used.
 `tests/wire/test_quick_produce.py` compares both.
 """
 
@@ -43,15 +43,15 @@ class Appended(Protocol):
 
     base_offset: int
     log_append_time_ms: int
-    """-1 where records keep their own time."""
+    """-1 if records keep their own timestamps (CreateTime)."""
     log_start_offset: int
 
 
 def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[TopicBatches]] | None:
     """Read the acks and each topic's records; None for any other form, and for malformed bytes.
 
-    `position` is that of the request's body. A topic is its id from version 13 on, before that its
-    name with the length in front.
+    `position` is the start of the request body. A topic is its id from version 13 on; in earlier
+    versions it is its name with a length prefix.
     """
     has_ids = version >= TOPIC_IDS_VERSION
     found: list[TopicBatches] = []
@@ -97,7 +97,7 @@ def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[To
 def encode_answer(
     correlation_id: int, topics: Sequence[TopicBatches], appended: Sequence[Appended]
 ) -> bytes:
-    """The whole response, with its size in front, for records that were all appended.
+    """Encode the response, with its size prefix, if all records were appended.
 
     `appended` follows the order of the partitions in `topics`.
     """

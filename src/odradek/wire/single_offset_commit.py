@@ -28,11 +28,10 @@ _RESULT_SIZE = 7
 def decode(
     frame: memoryview, position: int, version: int
 ) -> tuple[str, int, str, str | None, bytes, list[PartitionCommit]] | None:
-    """Group id, generation, member id, group instance id, the topic in its encoded form, and its
-    partitions.
+    """Read group id, generation, member id, group instance id, encoded topic, and partitions.
 
-    `position` is that of the request's body. The topic is its id from version 10 on, before that
-    its name behind its length. None for every other shape, and for what is malformed.
+    `position` is the start of the request body. The topic is its id from version 10 on; in earlier
+    versions it is its name with a length prefix. None for any other form, and for malformed bytes.
     """
     try:
         group_size = frame[position]
@@ -75,7 +74,7 @@ def decode(
 def encode_answer(
     correlation_id: int, topic: bytes, partitions: Sequence[PartitionCommit]
 ) -> bytes:
-    """The whole response, with its size in front, for offsets that were stored."""
+    """Encode the response, with its size prefix, if all offsets were stored."""
     results = [_result(each[0], 0) for each in partitions]
     size = _HEADER_SIZE + len(topic) + 1 + len(results) * _RESULT_SIZE + 2
     return b"".join(

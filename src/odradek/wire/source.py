@@ -12,7 +12,7 @@ ZEROS = {"bool": "False", "float64": "0.0", "uuid": "ZERO_UUID", "string": '""',
 
 
 class Source:
-    """Lines of Python, and the precompiled Structs they use."""
+    """Generated Python lines, and the precompiled Structs that they use."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -25,7 +25,7 @@ class Source:
         self.lines.append("    " * self.indent + line)
 
     def struct(self, form: str) -> str:
-        """The name of the precompiled Struct of a format."""
+        """Return the name of the precompiled Struct of a format."""
         return self.structs.setdefault(form, f"S{len(self.structs)}")
 
 
@@ -65,7 +65,7 @@ class VersionCodec:
         return self.message_flexible and not field.inflexible
 
     def split(self, fields: list[Field]) -> tuple[list[Field], list[Field], list[Field]]:
-        """Fields of this version in their place, tagged ones by tag, and absent ones."""
+        """Return the regular fields of this version, tagged fields by tag, and absent fields."""
         here = [f for f in fields if self.version in f.versions]
         tagged = [f for f in here if self.message_flexible and self.version in f.tagged]
         tagged.sort(key=lambda f: f.tag or 0)
