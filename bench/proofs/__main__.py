@@ -2,31 +2,46 @@
 
 Each proof adds one line to a file of its name in `results`: when, on which commit and machine,
 what ran and how often, with which seed, how it ended, how long it took, and the figures that it
-printed. A proof that fails is stored, too.
+printed. A proof that fails is stored, too. One that is interrupted is not: SIGINT and SIGTERM end
+it in order, and the proofs that follow do not run.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from compat.lab.toolchain import REQUIRE_VARIABLE, ROOT
+from tests.support.progress import VARIABLE as PROGRESS_VARIABLE
 from tests.support.run_seed import VARIABLE as SEED_VARIABLE
 from tests.support.run_seed import run_seed
 
-from bench.machine import facts
+from bench.machine import commit, facts
 from bench.proofs.catalogue import GROUPS, PROOFS, Proof, chosen
 
 RESULTS = Path(__file__).parent / "results"
 LOCAL = RESULTS / "local"
 """Of quick runs; not kept with the code."""
 LAST_LINES = 3
+PROGRESS_SECONDS = 20.0
+"""Between two lines that tell how far a proof is."""
+END_SECONDS = 60.0
+"""How long an interrupted proof may take to stop what it started."""
+EXIT_INTERRUPTED = 130
+
+
+class InterruptedProof(Exception):
+    """The proof was ended by a signal: nothing is known."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -41,7 +56,14 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyError as name:
         print(f"no proof {name}; there are {', '.join(_names())}", file=sys.stderr)
         return 2
-    outcomes = [_run(proof, quick=options.quick) for proof in proofs]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    outcomes = []
+    for proof in proofs:
+        try:
+            outcomes.append(_run(proof, quick=options.quick))
+        except (KeyboardInterrupt, InterruptedProof):
+            print(f"{proof.name}: interrupted, nothing is stored", file=sys.stderr)
+            return EXIT_INTERRUPTED
     return 0 if all(outcomes) else 1
 
 
@@ -57,26 +79,16 @@ def _run(proof: Proof, *, quick: bool) -> bool:
     machine = facts()
     started = time.monotonic()
     command = proof.words(quick=quick)
-    lines: list[str] = []
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            lines.append(line.rstrip())
+    exit_code, lines = run_to_the_end(command, environment, proof.name)
+    if commit() != machine["commit"]:  # nodes and jobs that start later run the changed code
+        machine["commit"] = f"{str(machine['commit']).rstrip('+')}+"
     outcome = {
         **machine,
         "kind": "proof",
         "proof": proof.name,
         "what": proof.what,
         "count": proof.size(quick=quick),
-        "outcome": "passed" if process.returncode == 0 else "failed",
+        "outcome": "passed" if exit_code == 0 else "failed",
         "seconds": round(time.monotonic() - started),
         "seed": run_seed(),
         "command": [Path(command[0]).name, *command[1:]],
@@ -89,7 +101,74 @@ def _run(proof: Proof, *, quick: bool) -> bool:
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(outcome, ensure_ascii=False) + "\n")
     print(f"{proof.name}: {outcome['outcome']}, stored in {path.name}", flush=True)
-    return process.returncode == 0
+    return exit_code == 0
+
+
+def run_to_the_end(
+    command: Sequence[str], environment: Mapping[str, str], name: str
+) -> tuple[int, list[str]]:
+    """Run a command and show what it says; its exit code and its lines.
+
+    Raises:
+        InterruptedProof: a signal ended it.
+        KeyboardInterrupt: this process was interrupted; the command has ended.
+    """
+    lines: list[str] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="odradek-proof-") as directory,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**environment, PROGRESS_VARIABLE: str(Path(directory) / "progress")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for this process, which passes it on once
+        ) as process,
+        _telling_progress(Path(directory) / "progress", name),
+    ):
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                lines.append(line.rstrip())
+            exit_code = process.wait()
+        except KeyboardInterrupt:
+            _interrupt(process)
+            raise
+    if exit_code < 0 or any("KeyboardInterrupt" in line for line in lines[-LAST_LINES:]):
+        raise InterruptedProof
+    return exit_code, lines
+
+
+def _interrupt(process: subprocess.Popen[str]) -> None:
+    """End a command in order, or its whole session when it does not end."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _telling_progress(path: Path, name: str) -> Iterator[None]:
+    """Print now and then for how long a proof has run, and how far it says that it is."""
+    ended = threading.Event()
+    started = time.monotonic()
+
+    def tell() -> None:
+        while not ended.wait(PROGRESS_SECONDS):
+            minutes, seconds = divmod(round(time.monotonic() - started), 60)
+            told = path.read_text(encoding="utf-8") if path.exists() else ""
+            print(f"{name}: {minutes}:{seconds:02} {told}".rstrip(), flush=True)
+
+    thread = threading.Thread(target=tell, name="progress")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _said(lines: Sequence[str]) -> list[str]:

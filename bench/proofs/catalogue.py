@@ -26,18 +26,21 @@ class Proof:
     """The variable gets the count divided by this: it counts for each client of several."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """More environment variables."""
+    counted_in_words: bool = False
+    """The count is the last word of the command."""
     quick_words: tuple[str, ...] = ()
     """Appended to the command by `--quick`."""
 
     def size(self, *, quick: bool) -> int:
         """How often it is done in one run."""
-        if not quick or self.variable is None:
+        if not quick or (self.variable is None and not self.counted_in_words):
             return self.count
         return self.divisor * max(2, self.count // self.divisor // QUICK_PART)
 
     def words(self, *, quick: bool) -> list[str]:
         """The command."""
-        return [*self.command, *(self.quick_words if quick else ())]
+        count = (str(self.size(quick=quick)),) if self.counted_in_words else ()
+        return [*self.command, *count, *(self.quick_words if quick else ())]
 
     def environment(self, *, quick: bool) -> dict[str, str]:
         """Added to that of this process."""
@@ -75,6 +78,10 @@ PROOFS = (
         "simulation", "simulated histories of transactions with crashes", 1000,
         _pytest("tests/transaction/test_simulation.py"), "ODRADEK_SEEDS",
     ),
+    Proof(
+        "node-simulation", "seeds of a simulated node, each played twice", 200,
+        _module("tests.sim"), counted_in_words=True,
+    ),
     Proof("kills-50", "kills of the node under load", 50, _KILLS, "ODRADEK_KILLS"),
     Proof("kills-100", "kills of the node under load", 100, _KILLS, "ODRADEK_KILLS"),
     Proof(
@@ -84,7 +91,7 @@ PROOFS = (
     Proof("power-losses", "worlds that lose power", 10_000, _POWER, "ODRADEK_POWER_LOSSES"),
     Proof(
         "anomalies", "seconds of concurrent clients and faults", 300,
-        _pytest("-s", "tests/anomalies"), "ODRADEK_ANOMALY_SECONDS",
+        _pytest("tests/anomalies"), "ODRADEK_ANOMALY_SECONDS",
     ),
     Proof("fuzz", "runs of all invalid input", 1, _pytest("tests/bad_input", "tests/wire")),
     Proof("compat", "runs of all clients", 1, _module("compat"), quick_words=_ONE_SCENARIO),

@@ -17,6 +17,7 @@ from pathlib import Path
 from compat.lab.odradek_node import OdradekNode
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support import progress
 
 SOURCE, TARGET, NAME = "source", "target", "job"
 PARTITIONS = 2
@@ -61,7 +62,8 @@ class ExactlyOnce:
                 )
             )
             self._consumer.assign([TopicPartition(TARGET, index, 0) for index in range(PARTITIONS)])
-            for _ in range(kills):
+            for done in range(kills):
+                progress.report(done, kills, "kills")
                 self._progress(self.copied_count() + COPIED_BETWEEN_KILLS, feeding=True)
                 self._progress_for(self._random.uniform(0.0, 0.5))
                 self._kill()

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from compat.lab.odradek_node import OdradekNode
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tests.support import progress
 
 TOPIC = "promised"
 PARTITIONS = 3
@@ -78,7 +79,8 @@ class KillLoop:
             self._create_topic()
             for thread in threads:
                 thread.start()
-            for _ in range(kills):
+            for done in range(kills):
+                progress.report(done, kills, "kills")
                 self._wait_for_progress()
                 self._wait_for_the_moment()
                 self.node.kill()

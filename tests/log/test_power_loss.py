@@ -27,6 +27,7 @@ from collections import Counter
 
 import pytest
 from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogRoom, topic_config
+from tests.support import progress
 from tests.support.run_seed import seeds
 
 from odradek.env.executor import Done, InlineExecutor, Work
@@ -426,10 +427,13 @@ def check_epochs(log: PartitionLog, model: Model, batches: list[RecordBatch]) ->
             assert log.leader_epochs.epoch_for(offset) == batch.leader_epoch
 
 
+@pytest.mark.timeout(300 + SEEDS // SHARDS)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_power_loss(shard):
     cuts: Counter[str] = Counter()
-    for seed in seeds(SEEDS)[shard::SHARDS]:
+    numbers = seeds(SEEDS)[shard::SHARDS]
+    for done, seed in enumerate(numbers):
+        progress.report(done, len(numbers), f"worlds of part {shard + 1} of {SHARDS}")
         world = World(seed)
         draw = random.Random(seed * 31)
         try:

@@ -24,6 +24,7 @@ from tests.oracle.group_histories.generator import history
 from tests.oracle.group_histories.player import Player, Step
 from tests.oracle.group_histories.requests import COLLIDING, TOPICS
 from tests.oracle.group_histories.wire import END_SECONDS
+from tests.support import progress
 from tests.support.run_seed import numbers_of_histories
 
 from odradek.core.group.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_hash
@@ -210,7 +211,10 @@ def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bo
 def test_the_same_answers(brokers: Brokers, figures: list[str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda number: compare(brokers, number), range(WARM_UP_HISTORIES)))
-        outcomes = list(pool.map(lambda number: compare(brokers, number), HISTORIES))
+        outcomes: list[Comparison] = []
+        for outcome in pool.map(lambda number: compare(brokers, number), HISTORIES):
+            outcomes.append(outcome)
+            progress.report(len(outcomes), len(HISTORIES), "histories")
     looked_twice = [each.number for each in outcomes if each.looks > 1]
     different = [each for each in outcomes if each.difference]
     figures.append(

@@ -6,6 +6,7 @@ ODRADEK_HISTORY=number,number some of them.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
 from tests.oracle.transactions.player import PARTITIONS, Answer, Player, Question
 from tests.oracle.transactions.questions import QUESTIONS, Histories
+from tests.support import progress
 from tests.support.run_seed import numbers_of_histories
 
 HISTORIES = numbers_of_histories("ODRADEK_TRANSACTION_HISTORIES", 10)
@@ -99,9 +101,16 @@ def test_the_answers_are_those_of_apache_kafka(
     rules of the first one's version: then it says TRANSACTION_ABORTABLE to clients that do not
     know it, or INVALID_TXN_STATE to those that do.
     """
+    played = itertools.count(1)
+
+    def told(seeds: Iterable[int]) -> Iterator[int]:
+        for seed in seeds:
+            yield seed
+            progress.report(next(played), len(HISTORIES), "histories")
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
         playing = [
-            pool.submit(differences, brokers, HISTORIES[first::AT_ONCE], "first")
+            pool.submit(differences, brokers, told(HISTORIES[first::AT_ONCE]), "first")
             for first in range(min(AT_ONCE, len(HISTORIES)))
         ]
         suspects = sorted(seed for each in playing for seed in each.result())

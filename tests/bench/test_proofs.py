@@ -1,0 +1,151 @@
+"""What `make proofs` stores, and what it does not store."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench.proofs import __main__ as proofs
+from bench.proofs.catalogue import GROUPS, PROOFS, Proof, chosen
+from compat.lab.toolchain import ROOT
+
+FIGURE = "tests/x.py::test_x: 7 histories"
+
+
+def python(words: str) -> Proof:
+    return Proof("named", "things", 100, (sys.executable, "-c", words), "ODRADEK_THINGS")
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(proofs, "RESULTS", tmp_path)
+    monkeypatch.setattr(proofs, "LOCAL", tmp_path / "local")
+    return tmp_path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *some: Proof, words: tuple[str, ...] = ()) -> int:
+    monkeypatch.setattr(proofs, "chosen", lambda names: list(some))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # pytest keeps its own handlers
+    return proofs.main(words)
+
+
+def test_a_proof_that_holds_is_stored_with_its_figures(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = f"import os; print({FIGURE!r}, 1, 2, os.environ['ODRADEK_THINGS'], sep=chr(10))"
+    assert run(monkeypatch, python(said)) == 0
+    (line,) = (results / "named.jsonl").read_text().splitlines()
+    stored = json.loads(line)
+    assert stored["outcome"] == "passed"
+    assert stored["count"] == 100
+    assert stored["said"] == [FIGURE, "1", "2", "100"]
+    assert {"commit", "seed", "time", "seconds", "command"} <= stored.keys()
+
+
+def test_a_quick_run_is_stored_elsewhere(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(monkeypatch, python("pass"), words=("--quick",)) == 0
+    assert not (results / "named.jsonl").exists()
+    stored = json.loads((results / "local" / "named.jsonl").read_text())
+    assert stored["count"] == 2
+
+
+def test_a_proof_that_fails_is_stored_and_the_next_one_runs(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(monkeypatch, python("raise SystemExit(1)"), python("pass")) == 1
+    lines = (results / "named.jsonl").read_text().splitlines()
+    assert [json.loads(line)["outcome"] for line in lines] == ["failed", "passed"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["import os; os.kill(os.getpid(), 9)", "import os; os.kill(os.getpid(), 2); input()"],
+)
+def test_a_proof_that_a_signal_ended_is_not_stored(
+    words: str, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(monkeypatch, python(words), python("pass")) == proofs.EXIT_INTERRUPTED
+    assert list(results.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_what_it_started_and_stores_nothing(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    inner = "import time; print('begun', flush=True)\ntry: time.sleep(200)\nfinally: print('ended')"
+    words = (
+        "import pathlib, sys\n"
+        "from bench.proofs import __main__ as proofs\n"
+        "from bench.proofs.catalogue import Proof\n"
+        f"proofs.RESULTS = pathlib.Path({str(tmp_path)!r})\n"
+        f"proof = Proof('named', 'things', 1, (sys.executable, '-c', {inner!r}))\n"
+        "proofs.chosen = lambda names: [proof, proof]\n"
+        "sys.exit(proofs.main([]))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "named: 1 things\n"
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        assert "nothing is stored" in process.stdout.read()
+    assert process.returncode == proofs.EXIT_INTERRUPTED
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_is_told_while_a_proof_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(proofs, "PROGRESS_SECONDS", 0.01)
+    goes_on = tmp_path / "goes on"
+    words = (
+        "import pathlib, time\n"
+        "from tests.support import progress\n"
+        "progress.report(3, 9, 'kills')\n"
+        f"while not pathlib.Path({str(goes_on)!r}).exists(): time.sleep(0.01)\n"
+    )
+    told = []
+
+    def noted(text: str, *, flush: bool) -> None:
+        assert flush
+        told.append(text)
+        if "3 of 9 kills" in text:
+            goes_on.touch()
+
+    monkeypatch.setattr(proofs, "print", noted, raising=False)
+    assert proofs.run_to_the_end([sys.executable, "-c", words], {**os.environ}, "named") == (0, [])
+    assert told[-1].startswith("named: ")
+
+
+def test_names_are_unique_and_groups_name_proofs() -> None:
+    names = [each.name for each in PROOFS]
+    assert len(set(names)) == len(names)
+    for name, members in GROUPS.items():
+        assert [each.name for each in chosen([name])] == list(members)
+    with pytest.raises(KeyError):
+        chosen(["nothing"])
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_every_count_reaches_the_command(proof: Proof) -> None:
+    """A proof that is counted runs less with --quick."""
+    assert proof.size(quick=False) == proof.count
+    if proof.variable is not None:
+        full = int(proof.environment(quick=False)[proof.variable])
+        assert full * proof.divisor == proof.count
+        assert int(proof.environment(quick=True)[proof.variable]) < full
+    elif proof.counted_in_words:
+        assert proof.words(quick=False)[-1] == str(proof.count)
+        assert int(proof.words(quick=True)[-1]) < proof.count
+    else:
+        assert proof.count == 1
