@@ -45,7 +45,6 @@ def partition_of(
     path: Path,
     *,
     flushes: Flushes | None = None,
-    woken: list[int] | None = None,
     registration: PartitionRegistration = LED_HERE,
     index: int = 0,
     topic: str = "topic",
@@ -53,11 +52,6 @@ def partition_of(
     **settings: object,
 ) -> Partition:
     """A partition over a new log; `settings` are those of the topic."""
-
-    def wake(partition: Partition, appended_bytes: int) -> None:
-        if woken is not None:
-            woken.append(appended_bytes)
-
     log = LogRoom(path, UnsyncedFileSystem()).open(TopicPartition(topic, index), **settings)
     log.on_leader_epoch(registration.leader_epoch)
-    return Partition(topic, topic_id, index, log, registration, NODE_ID, wake, flushes or Flushes())
+    return Partition(topic, topic_id, index, log, registration, NODE_ID, flushes or Flushes())

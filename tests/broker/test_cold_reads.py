@@ -362,7 +362,7 @@ def test_a_fetch_that_has_waited_is_looked_at_too(descriptor, loop):
     partition = PartitionData(records=FileRange(descriptor, 5, 10_000, None))
     response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])])
     reads = ColdReads(storage_of(Cold()), loop)
-    fetch = DelayedFetch(lambda final: response, [], 1, 60_000, reads, loop)
+    fetch = DelayedFetch(lambda final: response, [], 1, 60_000, lambda fetch: None, reads, loop)
     fetch.expire()
     (part,) = records_of(loop.run_until_complete(fetch.future))
     assert isinstance(part, BufferedRange)

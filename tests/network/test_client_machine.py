@@ -38,8 +38,8 @@ def test_a_request_makes_the_connection_and_leaves_when_it_is_open():
     client, first = machine(), request()
     assert client.submit(0, first) == [Connect(10_000)]
     assert client.next_deadline_ms() == 30_000
-    assert client.opened(5) == [Send(first)]
-    assert client.responded(first.correlation_id) is first
+    assert client.opened(5) == [Send(first, 1)]
+    assert client.responded(1) is first
     assert client.tick(6) == []
     assert client.next_deadline_ms() is None
 
@@ -49,10 +49,10 @@ def test_requests_leave_in_order_and_only_so_many_at_a_time():
     requests = [request() for _ in range(4)]
     for each in requests:
         client.submit(0, each)
-    assert client.opened(1) == [Send(each) for each in requests[:2]]
-    assert client.responded(requests[1].correlation_id) is None
-    assert client.responded(requests[0].correlation_id) is requests[0]
-    assert client.tick(2) == [Send(requests[2])]
+    assert client.opened(1) == [Send(requests[0], 1), Send(requests[1], 2)]
+    assert client.responded(2) is None
+    assert client.responded(1) is requests[0]
+    assert client.tick(2) == [Send(requests[2], 3)]
 
 
 def test_a_loss_fails_what_was_sent_and_the_rest_waits_for_the_next_connection():
@@ -66,7 +66,7 @@ def test_a_loss_fails_what_was_sent_and_the_rest_waits_for_the_next_connection()
     assert client.next_deadline_ms() == 150
     assert client.tick(149) == []
     assert client.tick(150) == [Connect(10_000)]
-    assert client.opened(160) == [Send(requests[2])]
+    assert client.opened(160) == [Send(requests[2], 3)]
 
 
 def test_the_back_off_doubles_to_its_bound_and_begins_anew_after_an_open_connection():
@@ -120,7 +120,7 @@ def test_a_request_that_cannot_be_sent_in_time_fails_alone():
     client.submit(0, soon)
     client.submit(0, later)
     assert failures(client.tick(100)) == [(soon, RequestTimedOut)]
-    assert client.opened(110) == [Send(later)]
+    assert client.opened(110) == [Send(later, 1)]
 
 
 def test_a_closed_client_fails_everything():

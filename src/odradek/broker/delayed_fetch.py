@@ -3,48 +3,62 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
+from odradek.broker.cold_reads import ColdReads
+from odradek.broker.partition import Partition
 from odradek.wire.generated.fetch_response import FetchResponse
-
-if TYPE_CHECKING:
-    from odradek.broker.cold_reads import ColdReads
-    from odradek.broker.partition import Partition
 
 
 class DelayedFetch:
-    """One waiting fetch. `missing_bytes` counts down as its partitions grow."""
+    """One waiting fetch. It counts the bytes by which its partitions grow."""
 
-    __slots__ = ("_evaluate", "_partitions", "_timer", "_warm", "future", "missing_bytes")
+    __slots__ = (
+        "_evaluate",
+        "_missing_bytes",
+        "_partitions",
+        "_timer",
+        "_wake",
+        "_warm",
+        "future",
+    )
 
     def __init__(
         self,
         evaluate: Callable[[bool], FetchResponse | int],
-        partitions: Iterable[Partition],
+        partitions: Sequence[Partition],
         missing_bytes: int,
         wait_ms: int,
+        wake: Callable[[DelayedFetch], None],
         cold_reads: ColdReads,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`evaluate(final)` returns the response or, if not final, the number of missing bytes."""
+        """`evaluate(final)` returns the response or, if not final, the number of missing bytes.
+
+        `wake` is called when there may be enough; it has `try_complete` called soon.
+        """
         self._evaluate = evaluate
         self._warm = cold_reads.warm
-        self._partitions = list(partitions)
-        self.missing_bytes = missing_bytes
+        self._partitions = partitions
+        self._missing_bytes = missing_bytes
+        self._wake = wake
         self.future: asyncio.Future[FetchResponse] = loop.create_future()
         self._timer = loop.call_later(wait_ms / 1000, self.expire)
         for partition in self._partitions:
-            if partition.waiters is None:
-                partition.waiters = {}
-            partition.waiters[self] = None
+            partition.add_waiter(self)
+
+    def on_committed(self, appended_bytes: int) -> None:
+        """A partition of the fetch has so many bytes more."""
+        self._missing_bytes -= appended_bytes
+        if self._missing_bytes <= 0:
+            self._wake(self)
 
     def try_complete(self) -> None:
         """Send the response if there is enough data."""
         if not self.future.done():
             result = self._evaluate(False)
             if isinstance(result, int):
-                self.missing_bytes = result
+                self._missing_bytes = result
             else:
                 self._complete(result)
 
@@ -58,8 +72,7 @@ class DelayedFetch:
     def _complete(self, response: FetchResponse) -> None:
         self._timer.cancel()
         for partition in self._partitions:
-            if partition.waiters is not None:
-                partition.waiters.pop(self, None)
+            partition.remove_waiter(self)
         answer = self._warm(response)
         if isinstance(answer, asyncio.Future):
             answer.add_done_callback(self._send)

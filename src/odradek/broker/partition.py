@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
@@ -22,9 +22,6 @@ from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import is_internal
 from odradek.records.control import EndOfTransaction
 
-if TYPE_CHECKING:
-    from odradek.broker.delayed_fetch import DelayedFetch
-
 WhenFlushed = Callable[[PartitionLog, int, Flushed], None]
 Committed = Callable[[ApiError | None], None]
 """Called on the loop's thread when the records are committed, or with the error if they may never
@@ -32,6 +29,18 @@ be."""
 
 ACKS_ALL = -1
 _offset_of = itemgetter(0)
+
+
+class Waiter(Protocol):
+    """A request that waits until partitions have grown (a delayed operation of Apache Kafka)."""
+
+    def on_committed(self, appended_bytes: int, /) -> None:
+        """The high watermark of a partition has moved: by an append of so many bytes."""
+        ...
+
+    def expire(self) -> None:
+        """Respond now."""
+        ...
 
 
 class Partition:
@@ -43,7 +52,7 @@ class Partition:
         "_leader_epoch",
         "_node_id",
         "_uncommitted",
-        "_wake",
+        "_waiters",
         "_when_flushed",
         "bytes_in",
         "bytes_out",
@@ -55,7 +64,6 @@ class Partition:
         "registration",
         "topic",
         "topic_id",
-        "waiters",
     )
 
     def __init__(
@@ -66,7 +74,6 @@ class Partition:
         log: PartitionLog,
         registration: PartitionRegistration,
         node_id: int,
-        wake: Callable[[Partition, int], None],
         when_flushed: WhenFlushed,
     ) -> None:
         self.topic = topic
@@ -76,8 +83,8 @@ class Partition:
         self.log = log
         self._node_id = node_id
         self.update(registration)
-        self.waiters: dict[DelayedFetch, None] | None = None
-        """Fetches that wait for more records, oldest first."""
+        self._waiters: dict[Waiter, None] | None = None
+        """Requests that wait for more records, oldest first; None if there never was one."""
         self._uncommitted: list[tuple[int, Committed]] | None = None
         """Callbacks of `when_committed` that have not been called, by ascending offset."""
         self._flushing_to = -1
@@ -85,7 +92,6 @@ class Partition:
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
-        self._wake = wake
         self._when_flushed = when_flushed
 
     def update(self, registration: PartitionRegistration) -> None:
@@ -100,7 +106,7 @@ class Partition:
         self.is_leader = False
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise an error if a client has another leader epoch; -1 means none.
+        """Raise an error if a client has another leader epoch than this replica; -1 means none.
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
@@ -112,12 +118,14 @@ class Partition:
             if current_leader_epoch > epoch:
                 raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-    def check_leader(self) -> None:
-        """Raise an error if this replica is not the leader.
+    def check_leader(self, current_leader_epoch: int = -1) -> None:
+        """Raise an error if a client has another leader epoch, or this replica is not the leader.
 
         Raises:
-            ApiError: NOT_LEADER_OR_FOLLOWER.
+            ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
         """
+        if current_leader_epoch >= 0:
+            self.check_epoch(current_leader_epoch)
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -185,6 +193,28 @@ class Partition:
         self._flushing_to = end
         self._when_flushed(self.log, end, flushed)
 
+    # -- waiting requests -----------------------------------------------------------------------
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        """Tell `waiter` of every move of the high watermark, until `remove_waiter`."""
+        if self._waiters is None:
+            self._waiters = {}
+        self._waiters[waiter] = None
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        """Undo `add_waiter`."""
+        if self._waiters is not None:
+            self._waiters.pop(waiter, None)
+
+    def expire_waiters(self) -> None:
+        """Let the waiting requests respond now: there will be no more records here."""
+        for waiter in list(self._waiters or ()):
+            waiter.expire()
+
+    def on_fetched(self, fetched_bytes: int) -> None:
+        """Count the records of a response to a fetch."""
+        self.bytes_out += fetched_bytes
+
     # -- acknowledgement ------------------------------------------------------------------------
 
     @property
@@ -245,7 +275,8 @@ class Partition:
 
     def _advance_high_watermark(self, offset: int, appended_bytes: int) -> None:
         if self.log.advance_high_watermark(offset):
-            if self.waiters:
-                self._wake(self, appended_bytes)
+            if self._waiters:
+                for waiter in self._waiters:
+                    waiter.on_committed(appended_bytes)
             if self._uncommitted:
                 self._settle(offset, None)

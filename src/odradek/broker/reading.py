@@ -40,8 +40,7 @@ def read(
     """
     index = wanted.key[1]
     try:
-        partition.check_epoch(wanted.current_leader_epoch)
-        partition.check_leader()
+        partition.check_leader(wanted.current_leader_epoch)
     except ApiError as error:
         answer = failed(index, error.code)
         if (

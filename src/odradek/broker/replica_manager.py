@@ -114,14 +114,10 @@ class ReplicaManager:
 
     # -- waking -----------------------------------------------------------------------------
 
-    def wake(self, partition: Partition, appended_bytes: int) -> None:
-        """Called when a partition grew: note the fetches that now have enough data."""
-        assert partition.waiters is not None
-        for waiter in partition.waiters:
-            waiter.missing_bytes -= appended_bytes
-            if waiter.missing_bytes <= 0:
-                self._woken[waiter] = None
-        if self._woken and not self._run_scheduled:
+    def wake(self, fetch: DelayedFetch) -> None:
+        """Note a waiting fetch that may now have enough data."""
+        self._woken[fetch] = None
+        if not self._run_scheduled:
             self._run_scheduled = True
             self._loop.call_soon(self._run_scheduled_now)
 
@@ -133,13 +129,8 @@ class ReplicaManager:
         """Complete the fetches that were noted."""
         while self._woken:
             woken, self._woken = self._woken, {}
-            for waiter in woken:
-                waiter.try_complete()
-
-    def expire_waiting(self, partition: Partition) -> None:
-        """Complete the fetches that wait for a partition that is removed."""
-        for waiter in list(partition.waiters or ()):
-            waiter.expire()
+            for fetch in woken:
+                fetch.try_complete()
 
     def expire_all(self) -> None:
         """Shutdown: complete every waiting fetch with the available data, and open no more
@@ -147,7 +138,7 @@ class ReplicaManager:
         self._to_open.clear()
         self._all_open.set()
         for partition in self:
-            self.expire_waiting(partition)
+            partition.expire_waiters()
 
     # -- disks ------------------------------------------------------------------------------
 
@@ -229,7 +220,6 @@ class ReplicaManager:
             partition_log,
             registration,
             self.node_id,
-            self.wake,
             self.logs.when_flushed,
         )
         partition.on_appended(0)
@@ -294,7 +284,7 @@ class ReplicaManager:
         elif led:
             self._resigned(partition, registration.leader_epoch)
             partition.fail_uncommitted(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        self.expire_waiting(partition)
+        partition.expire_waiters()
 
     def _delete_topic(self, topic_id: bytes, name: str) -> None:
         for partition in list(self.by_id.get(topic_id, {}).values()):
@@ -320,7 +310,7 @@ class ReplicaManager:
             self._delete_log(TopicPartition(partition.topic, partition.index))
         reason = self.why_missing(partition.topic, partition.index)
         partition.fail_uncommitted(ApiError(reason))
-        self.expire_waiting(partition)
+        partition.expire_waiters()
 
     def _delete_log(self, name: TopicPartition) -> None:
         try:

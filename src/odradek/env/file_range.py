@@ -21,6 +21,11 @@ class FileRange:
     def __len__(self) -> int:
         return self.length
 
+    def advance(self, count: int) -> None:
+        """Drop the first `count` bytes, because they were sent."""
+        self.position += count
+        self.length -= count
+
     def __repr__(self) -> str:
         return f"FileRange({self.descriptor}, {self.position}, {self.length})"
 

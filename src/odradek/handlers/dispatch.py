@@ -22,7 +22,7 @@ from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.peer import NULL_CLIENT_ID, Peer
 from odradek.network.responses import Part, Slot
-from odradek.telemetry.histogram import Histogram
+from odradek.telemetry.request_metrics import RequestMetrics
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
 from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_fields
 
@@ -36,22 +36,21 @@ _response_header_tagged = struct.Struct(">iix")
 
 
 class Entry:
-    """One API as this dispatcher serves it, and its counters."""
+    """One API: calls its handler, encodes and counts the responses."""
 
     __slots__ = (
-        "bytes_in",
-        "bytes_out",
+        "_now_ns",
+        "_tasks",
         "decoders",
         "error_response",
-        "errors",
         "flexible_min",
         "handle",
         "key",
+        "metrics",
         "name",
         "overlap",
         "quick",
         "tagged_header_min",
-        "times",
         "version_max",
         "version_min",
     )
@@ -61,7 +60,10 @@ class Entry:
         handler: Handler,
         handle: Callable[[RequestContext, Any], Any],
         quick: QuickFunction | None,
+        now_ns: Callable[[], int],
+        tasks: set[asyncio.Task[None]],
     ) -> None:
+        """`tasks` gets the tasks of handlers that are coroutines, until they end."""
         key = handler.request.API_KEY
         assert key is not None
         api = BY_KEY[key]
@@ -75,28 +77,124 @@ class Entry:
         self.overlap = handler.overlap
         self.quick = quick
         self.error_response = handler.error_response
-        self.times = Histogram()
-        """Time from the dispatch of a request to its response; its count is the number of requests.
-        """
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.errors = 0
-        """Requests that ended in an error of their own or an unexpected one."""
+        self.metrics = RequestMetrics()
+        """Durations are from the dispatch of a request to its response."""
+        self._now_ns = now_ns
+        self._tasks = tasks
+
+    def serve(
+        self,
+        connection: Connection,
+        frame_bytes: int,
+        context: RequestContext,
+        request: Any,
+        started: int,
+        inject: Inject | None,
+    ) -> None:
+        """Respond to a request now, or later if the handler does."""
+        try:
+            answer = None
+            if inject is not None:
+                answer = inject(self, context, request)
+            if answer is None:
+                answer = self.handle(context, request)
+        except Exception as error:  # noqa: BLE001  the boundary: one request may fail, not the node
+            answer = self._error_answer(context, request, error)
+        if answer is None or isinstance(answer, Message):
+            self._answer(connection, None, frame_bytes, context, answer, started)
+            return
+        slot = connection.defer(self.overlap)
+        if not isinstance(answer, asyncio.Future):
+            answer = asyncio.ensure_future(answer)
+            self._tasks.add(answer)
+            answer.add_done_callback(self._tasks.discard)
+        answer.add_done_callback(
+            lambda done: self._on_done(
+                connection, slot, frame_bytes, context, request, started, done
+            )
+        )
+
+    def _on_done(
+        self,
+        connection: Connection,
+        slot: Slot,
+        frame_bytes: int,
+        context: RequestContext,
+        request: Any,
+        started: int,
+        done: asyncio.Future[Any],
+    ) -> None:
+        if connection.closed or done.cancelled():
+            connection.close()
+            return
+        error = done.exception()
+        if error is None:
+            answer = done.result()
+        else:
+            answer = self._error_answer(context, request, error)
+        self._answer(connection, slot, frame_bytes, context, answer, started)
+
+    def _answer(
+        self,
+        connection: Connection,
+        slot: Slot | None,
+        frame_bytes: int,
+        context: RequestContext,
+        answer: Message | None,
+        started: int,
+    ) -> None:
+        """Encode a response and pass it to the connection."""
+        duration_us = (self._now_ns() - started) // 1000
+        if answer is None:
+            self.metrics.record(duration_us, frame_bytes, 0)
+            if slot is not None:
+                slot.complete([])
+            return
+        parts: list[Part] = [b""]
+        answer.ENCODERS[context.api_version](answer, parts.append)
+        length = sum(map(len, parts))
+        if context.api_version >= self.tagged_header_min:
+            parts[0] = _response_header_tagged.pack(length + 5, context.correlation_id)
+        else:
+            parts[0] = _response_header.pack(length + 4, context.correlation_id)
+        self.metrics.record(duration_us, frame_bytes, length)
+        if slot is None:
+            connection.respond(parts, length)
+        else:
+            slot.complete(parts)
+
+    def _error_answer(self, context: RequestContext, request: Any, error: BaseException) -> Message:
+        """Return the response to a request that failed as a whole."""
+        self.metrics.record_error()
+        if not isinstance(error, ApiError):  # a defect of Odradek: the node keeps running
+            log.error("%s failed", self.name, exc_info=error)
+            error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if self.error_response is not None:
+            return self.error_response(request, error)
+        return error_answer(request, context.api_version, error.code, error.message)
+
+
+Inject = Callable[[Entry, RequestContext, Any], Any]
+"""Faults for tests: called before each handler; its result replaces the handler's response."""
 
 
 class Dispatcher:
     """Calls handlers; see the module. Lives on the loop's thread."""
 
-    def __init__(self, handlers: Mapping[int, tuple[Handler, Any, Any]], clock: Clock) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[int, tuple[Handler, Any, Any]],
+        clock: Clock,
+        inject: Inject | None = None,
+    ) -> None:
         """`handlers`: by API key the handler and its functions, bound to the node's parts."""
-        self.entries = {key: Entry(*bound) for key, bound in handlers.items()}
-        self.requests_refused = 0
-        self._clock = clock
         self._now_ns = clock.monotonic_ns
         self._tasks: set[asyncio.Task[None]] = set()
-        self.inject: Callable[[Entry, RequestContext, Any], Any] | None = None
-        """Faults for tests: called before each handler; its result replaces the handler's response.
-        """
+        self.entries = {
+            key: Entry(*bound, self._now_ns, self._tasks) for key, bound in handlers.items()
+        }
+        self.requests_refused = 0
+        self.inject = inject
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
         """Serve one frame."""
@@ -123,15 +221,18 @@ class Dispatcher:
                         position = skip_tagged_fields(frame, position, tags)
                 if entry.quick is not None and self.inject is None:
                     try:
-                        bytes_out = entry.quick(peer, frame, position, version, correlation_id)
-                    except Exception as error:  # noqa: BLE001  the boundary, as in `_serve`
-                        self._fail_quick(connection, entry, error)
+                        answer = entry.quick(peer, frame, position, version, correlation_id)
+                    except Exception as error:
+                        # A defect of Odradek: it is unknown how far the request was processed.
+                        entry.metrics.record_error()
+                        log.error("%s failed", entry.name, exc_info=error)
+                        connection.refuse()
                         return
-                    if bytes_out is not None:
-                        entry.bytes_in += len(frame)
-                        entry.bytes_out += len(bytes_out)
-                        connection.respond([bytes_out], len(bytes_out))
-                        entry.times.record((self._now_ns() - started) // 1000)
+                    if answer is not None:
+                        size = len(answer)
+                        connection.respond([answer], size)
+                        duration_us = (self._now_ns() - started) // 1000
+                        entry.metrics.record(duration_us, len(frame), size)
                         return
                 request, end = entry.decoders[version](frame, position)
                 if end > len(frame):
@@ -139,111 +240,10 @@ class Dispatcher:
         except (MalformedMessage, struct.error, IndexError) as error:
             self._refuse(connection, frame, f"is malformed ({error})")
             return
-        entry.bytes_in += len(frame)
         context = RequestContext(
             peer, key, version, correlation_id, peer.client_id, started // 1_000_000
         )
-        self._serve(connection, entry, context, request, started)
-
-    def _fail_quick(self, connection: Connection, entry: Entry, error: Exception) -> None:
-        """Log a defect of Odradek: it is unknown how far the request was processed."""
-        entry.errors += 1
-        log.error("%s failed", entry.name, exc_info=error)
-        connection.refuse()
-
-    def _serve(
-        self,
-        connection: Connection,
-        entry: Entry,
-        context: RequestContext,
-        request: Any,
-        started: int,
-    ) -> None:
-        try:
-            answer = None
-            if self.inject is not None:
-                answer = self.inject(entry, context, request)
-            if answer is None:
-                answer = entry.handle(context, request)
-        except Exception as error:  # noqa: BLE001  the boundary: one request may fail, not the node
-            answer = self._error_answer(entry, context, request, error)
-        if answer is None or isinstance(answer, Message):
-            self._answer(connection, None, entry, context, answer, started)
-        elif isinstance(answer, asyncio.Future):
-            slot = connection.defer(entry.overlap)
-            answer.add_done_callback(
-                lambda done: self._on_done(connection, slot, entry, context, request, started, done)
-            )
-        else:
-            slot = connection.defer(entry.overlap)
-            task = asyncio.ensure_future(answer)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            task.add_done_callback(
-                lambda done: self._on_done(connection, slot, entry, context, request, started, done)
-            )
-
-    def _on_done(
-        self,
-        connection: Connection,
-        slot: Slot,
-        entry: Entry,
-        context: RequestContext,
-        request: Any,
-        started: int,
-        done: asyncio.Future[Any],
-    ) -> None:
-        if connection.closed or done.cancelled():
-            connection.close()
-            return
-        error = done.exception()
-        if error is None:
-            answer = done.result()
-        else:
-            answer = self._error_answer(entry, context, request, error)
-        self._answer(connection, slot, entry, context, answer, started)
-
-    def _answer(
-        self,
-        connection: Connection,
-        slot: Slot | None,
-        entry: Entry,
-        context: RequestContext,
-        answer: Message | None,
-        started: int,
-    ) -> None:
-        """Encode a response and pass it to the connection."""
-        entry.times.record((self._now_ns() - started) // 1000)
-        if answer is None:
-            if slot is not None:
-                slot.complete([])
-            return
-        parts: list[Part] = [b""]
-        answer.ENCODERS[context.api_version](answer, parts.append)
-        length = sum(map(len, parts))
-        if context.api_version >= entry.tagged_header_min:
-            parts[0] = _response_header_tagged.pack(length + 5, context.correlation_id)
-        else:
-            parts[0] = _response_header.pack(length + 4, context.correlation_id)
-        entry.bytes_out += length
-        if slot is None:
-            connection.respond(parts, length)
-        else:
-            slot.complete(parts)
-
-    def _error_answer(
-        self, entry: Entry, context: RequestContext, request: Any, error: BaseException
-    ) -> Message:
-        """Return the response to a request that failed as a whole."""
-        entry.errors += 1
-        if not isinstance(
-            error, ApiError
-        ):  # a defect of Odradek: log it, and keep the node running
-            log.error("%s failed", entry.name, exc_info=error)
-            error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if entry.error_response is not None:
-            return entry.error_response(request, error)
-        return error_answer(request, context.api_version, error.code, error.message)
+        entry.serve(connection, len(frame), context, request, started, self.inject)
 
     def _unserved(self, connection: Connection, frame: memoryview) -> Entry | None:
         """ApiVersions of an unknown version gets a response in version 0 (KIP-511); other APIs

@@ -36,7 +36,8 @@ from odradek.wire.generated.fetch_response import (
 TOPIC_IDS_VERSION = 13
 
 _NOTHING: Mapping[int, Partition] = {}
-_Found = tuple[FetchedPartition, PartitionData, Partition | None]
+_Found = tuple[FetchedPartition, PartitionData, Partition | None, int]
+"""A partition of the request, its response, the replica if there is one, and the records' bytes."""
 
 
 def handle(
@@ -74,8 +75,10 @@ def _answer(
     reads = broker.cold_reads
     if not isinstance(result, int):
         return reads.warm(result)
-    waits_for = fetch.waits_for
-    return DelayedFetch(fetch.evaluate, waits_for, result, wait_ms, reads, broker.loop).future
+    wake = broker.replicas.wake
+    return DelayedFetch(
+        fetch.evaluate, fetch.waits_for, result, wait_ms, wake, reads, broker.loop
+    ).future
 
 
 class _Fetch:
@@ -119,7 +122,7 @@ class _Fetch:
             partition = find(wanted.key)
             if isinstance(partition, PartitionData):
                 immediate = True
-                found.append((wanted, partition, None))
+                found.append((wanted, partition, None, 0))
                 continue
             try:
                 answer = read(
@@ -134,16 +137,16 @@ class _Fetch:
                 left -= size
             elif answer.error_code or answer.diverging_epoch.epoch >= 0:
                 immediate = True
-            found.append((wanted, answer, partition))
+            found.append((wanted, answer, partition, size))
         if missing:
             raise ReadWouldBlock.all_of(missing)
         missing_bytes = self._min_bytes - (self._max_bytes - left)
         if missing_bytes > 0 and not immediate and found:
-            self.waits_for = [partition for _, _, partition in found if partition is not None]
+            self.waits_for = [each for _, _, each, _ in found if each is not None]
             return missing_bytes
-        for _, answer, source in found:
-            if source is not None and answer.records is not None:
-                source.bytes_out += len(answer.records)
+        for _, _, source, size in found:
+            if size and source is not None:
+                source.on_fetched(size)
         return self._respond(found)
 
     def _find(self, key: PartitionKey) -> Partition | PartitionData:
@@ -163,13 +166,13 @@ class _Fetch:
             return FetchResponse(responses=_by_topic(found, self._uses_ids))
         # `has_news` also records the state that the fetcher has after this response.
         told = [each for each in found if each[0].has_news(each[1]) or not self._plan.incremental]
-        session.rotate([wanted.key for wanted, answer, _ in told if answer.records])
+        session.rotate([wanted.key for wanted, answer, _, _ in told if answer.records])
         return FetchResponse(session_id=session.id, responses=_by_topic(told, self._uses_ids))
 
 
 def _by_topic(found: list[_Found], uses_ids: bool) -> list[FetchableTopicResponse]:
     topics: dict[str | bytes, FetchableTopicResponse] = {}
-    for wanted, answer, _ in found:
+    for wanted, answer, _, _ in found:
         name = wanted.key[0]
         topic = topics.get(name)
         if topic is None:

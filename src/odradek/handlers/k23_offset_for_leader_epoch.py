@@ -25,8 +25,7 @@ def handle(
             answer = EpochEndOffset(partition=wanted.partition)
             try:
                 partition = broker.replicas.find(topic.topic, wanted.partition)
-                partition.check_epoch(wanted.current_leader_epoch)
-                partition.check_leader()
+                partition.check_leader(wanted.current_leader_epoch)
                 epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
                 answer.leader_epoch, answer.end_offset = epoch, end_offset
             except ApiError as error:

@@ -137,10 +137,10 @@ class NodeClient:
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Send(request):
+                case Send(request, correlation_id):
                     assert self._link is not None
                     self._link.queue(
-                        request.api_key, request.api_version, request.correlation_id, request.parts
+                        request.api_key, request.api_version, correlation_id, request.parts
                     )
                 case Connect(timeout_ms):
                     self._connecting = self._loop.create_task(self._connect(timeout_ms))

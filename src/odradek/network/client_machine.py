@@ -58,7 +58,7 @@ class ClientClosed(RequestError):
 class Request:
     """A request to the node."""
 
-    __slots__ = ("api_key", "api_version", "correlation_id", "deadline_ms", "on_done", "parts")
+    __slots__ = ("api_key", "api_version", "deadline_ms", "on_done", "parts")
 
     def __init__(
         self,
@@ -76,8 +76,6 @@ class Request:
         self.on_done = on_done
         """Called with the bytes after the response's correlation id, valid until it returns, or an
         error."""
-        self.correlation_id = 0
-        """The correlation id, which is set when the request is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +95,7 @@ class Send:
     """Send the request on the open connection."""
 
     request: Request
+    correlation_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,8 @@ class ClientMachine:
         """Attempts to connect since the last open connection."""
         self._connect_not_before_ms = 0
         self._waiting: deque[Request] = deque()
-        self._in_flight: deque[Request] = deque()
+        self._in_flight: dict[int, Request] = {}
+        """By correlation id, oldest first."""
         self._last_correlation_id = 0
 
     # -- events -----------------------------------------------------------------------------
@@ -159,18 +159,18 @@ class ClientMachine:
         """Return the request of a response; None if it is not the oldest. `tick` sends the next
         one.
         """
-        if not self._in_flight or self._in_flight[0].correlation_id != correlation_id:
+        if next(iter(self._in_flight), None) != correlation_id:
             return None
-        return self._in_flight.popleft()
+        return self._in_flight.pop(correlation_id)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Decide what to do after time has passed or a response has come."""
         effects: list[Effect] = []
-        late = [request for request in self._in_flight if request.deadline_ms <= now_ms]
+        late = [each for each, request in self._in_flight.items() if request.deadline_ms <= now_ms]
         if late:
             effects.append(Disconnect())
-            for request in late:
-                self._in_flight.remove(request)
+            for correlation_id in late:
+                request = self._in_flight.pop(correlation_id)
                 effects.append(Fail(request, RequestTimedOut("no response in time")))
             effects += self._fail_in_flight(now_ms, "an earlier request had no response in time")
         expired = [request for request in self._waiting if request.deadline_ms <= now_ms]
@@ -186,14 +186,15 @@ class ClientMachine:
         was_connected = self.state is not State.DISCONNECTED
         self.state = State.CLOSED
         effects: list[Effect] = [Disconnect()] if was_connected else []
-        for requests in (self._in_flight, self._waiting):
-            effects += [Fail(each, ClientClosed("the client is closed")) for each in requests]
-            requests.clear()
+        requests = (*self._in_flight.values(), *self._waiting)
+        effects += [Fail(each, ClientClosed("the client is closed")) for each in requests]
+        self._in_flight.clear()
+        self._waiting.clear()
         return effects
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called next; None if there is nothing to do before another event."""
-        times = [request.deadline_ms for request in (*self._in_flight, *self._waiting)]
+        times = [request.deadline_ms for request in (*self._in_flight.values(), *self._waiting)]
         if self.state is State.DISCONNECTED and self._waiting:
             times.append(self._connect_not_before_ms)
         return min(times, default=None)
@@ -217,10 +218,11 @@ class ClientMachine:
     def _send(self) -> Iterator[Effect]:
         while self._waiting and len(self._in_flight) < self._settings.in_flight_max:
             request = self._waiting.popleft()
-            self._last_correlation_id = (self._last_correlation_id + 1) & 0x7FFF_FFFF
-            request.correlation_id = self._last_correlation_id
-            self._in_flight.append(request)
-            yield Send(request)
+            correlation_id = self._last_correlation_id = (
+                self._last_correlation_id + 1
+            ) & 0x7FFF_FFFF
+            self._in_flight[correlation_id] = request
+            yield Send(request, correlation_id)
 
     def _fail_in_flight(self, now_ms: int, reason: str) -> list[Effect]:
         """Fail all requests in flight, because the connection is lost."""
@@ -230,7 +232,8 @@ class ClientMachine:
             settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, after=1
         )
         self._connect_not_before_ms = now_ms + delay_ms
-        effects: list[Effect] = [Fail(each, ConnectionLost(reason)) for each in self._in_flight]
+        requests = self._in_flight.values()
+        effects: list[Effect] = [Fail(each, ConnectionLost(reason)) for each in requests]
         self._in_flight.clear()
         return effects
 

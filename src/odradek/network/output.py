@@ -117,16 +117,14 @@ class Output:
             sent = self._transport.send_file(part)
             if sent == 0:
                 raise OSError("file ends before the range that was promised")
-            self._advance(part, sent)
+            part.advance(sent)
+            self._traffic.count_out(sent)
 
     def _send_memory(self, part: BufferedRange, allowed: int) -> bool:
-        """Send at most `size_max` bytes of the range; return whether all of it was sent."""
+        """Send at most `allowed` bytes of the range; return whether all of it was sent."""
         end = part.position + min(part.length, allowed)
         while part.position < end:
-            self._advance(part, self._send(part.memory[part.position : end]))
+            sent = self._send(part.memory[part.position : end])
+            part.advance(sent)
+            self._traffic.count_out(sent)
         return not part.length
-
-    def _advance(self, part: FileRange, sent: int) -> None:
-        part.position += sent
-        part.length -= sent
-        self._traffic.count_out(sent)

@@ -22,7 +22,7 @@ from odradek.core.session.fetch import FetchSessionCache
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
-from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.dispatch import Dispatcher, Inject
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.node.coordinators import compose
@@ -53,11 +53,11 @@ class BrokerRole:
         controller: ControllerChannel,
         endpoints: Sequence[BoundEndpoint],
         on_loaded: Callable[[int], None],
+        inject: Inject | None,
     ) -> None:
         """Requires loaded partition logs and metadata, and empty `replicas`.
 
-        `on_loaded` is called with the number of records of each partition that a coordinator has
-        loaded.
+        `on_loaded` and `inject` are those of `Node`.
         """
         loop = asyncio.get_running_loop()
         self._metadata = metadata
@@ -101,7 +101,7 @@ class BrokerRole:
             served_versions=served_versions(config),
         )
         self.service = Service(
-            config, Dispatcher(broker_table(broker), clock), endpoints, replicas.run_woken
+            config, Dispatcher(broker_table(broker), clock, inject), endpoints, replicas.run_woken
         )
         self._settings = SettingsPublisher(broker, dynamic, topic_configs)
         self._settings.listen(self.service.update_config)

@@ -10,7 +10,7 @@ first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from odradek.broker.broker import Broker
 from odradek.broker.controller.quorum_controller import QuorumController
@@ -18,6 +18,7 @@ from odradek.broker.metadata.publisher import Publishers
 from odradek.env.event_loop import MeasuredSelector
 from odradek.handlers.dispatch import Dispatcher
 from odradek.network.server import Server
+from odradek.telemetry.request_metrics import RequestMetrics
 
 WALKS_MAX = 10
 
@@ -29,7 +30,7 @@ class MetricSources(NamedTuple):
     controller: QuorumController
     server: Server
     dispatcher: Dispatcher
-    selector: MeasuredSelector
+    selector: MeasuredSelector | None
     publishers: Publishers
 
 
@@ -165,10 +166,14 @@ def _requests(node: MetricSources) -> Iterator[Family]:
     entries = list(node.dispatcher.entries.values())
     prefix = "kafka_network_requestmetrics"
 
-    def counted(read: Callable[[Any], float]) -> list[Sample]:
-        return [Sample({"request": each.name}, read(each)) for each in entries if each.times.count]
+    def counted(read: Callable[[RequestMetrics], float]) -> list[Sample]:
+        return [
+            Sample({"request": each.name}, read(each.metrics))
+            for each in entries
+            if each.metrics.count
+        ]
 
-    yield Family(f"{prefix}_requests", "counter", "Requests.", counted(lambda e: e.times.count))
+    yield Family(f"{prefix}_requests", "counter", "Requests.", counted(lambda e: e.count))
     yield Family(
         f"{prefix}_errors",
         "counter",
@@ -183,14 +188,15 @@ def _requests(node: MetricSources) -> Iterator[Family]:
     )
     times = []
     for entry in entries:
-        if not entry.times.count:
+        metrics = entry.metrics
+        if not metrics.count:
             continue
         labels = {"request": entry.name}
         for quantile in (0.5, 0.95, 0.99, 0.999):
-            value = entry.times.quantile_us(quantile) / 1000
+            value = metrics.quantile_us(quantile) / 1000
             times.append(Sample({**labels, "quantile": str(quantile)}, value))
-        times.append(Sample(labels, entry.times.count, "_count"))
-        times.append(Sample(labels, entry.times.sum_us / 1000, "_sum"))
+        times.append(Sample(labels, metrics.count, "_count"))
+        times.append(Sample(labels, metrics.sum_us / 1000, "_sum"))
     text = "Milliseconds from a request to its answer (quantiles: upper bounds, to a factor of 2)."
     yield Family(f"{prefix}_totaltimems", "summary", text, times)
 
@@ -216,14 +222,20 @@ def _network(node: MetricSources) -> Iterator[Family]:
          node.dispatcher.requests_refused),
         ("odradek_cold_reads", "Fetches that waited for the disk.", node.broker.cold_reads.answers),
         ("odradek_cold_read_bytes", "Bytes they waited for.", node.broker.cold_reads.bytes),
-        ("odradek_loop_turns", "Turns of the event loop.", node.selector.turns),
     )  # fmt: skip
     for name, text, value in counters:
         yield Family(name, "counter", text, _one(value))
+    if node.selector is not None:
+        yield from _event_loop(node.selector)
+
+
+def _event_loop(selector: MeasuredSelector) -> Iterator[Family]:
+    text = "Turns of the event loop."
+    yield Family("odradek_loop_turns", "counter", text, _one(selector.turns))
     yield Family(
         "odradek_loop_pause_seconds_max", "gauge",
         "The longest time that the event loop was busy at a stretch since the last scrape.",
-        _one(node.selector.take_pause_max()),
+        _one(selector.take_pause_max()),
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from odradek.env.executor import Executor, ThreadExecutor
 from odradek.env.file_system import FileSystem, OsFileSystem
 from odradek.env.network import Network, SocketNetwork
 from odradek.env.randomness import RandomBytes, system_random_bytes
-from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.dispatch import Dispatcher, Inject
 from odradek.network.server import Server
 from odradek.node.broker_role import BrokerRole
 from odradek.node.controller_role import ControllerRole
@@ -60,7 +60,7 @@ class Node:
     def __init__(
         self,
         config: BrokerConfig,
-        selector: MeasuredSelector,
+        selector: MeasuredSelector | None = None,
         *,
         clock: Clock | None = None,
         random_bytes: RandomBytes = system_random_bytes,
@@ -68,7 +68,14 @@ class Node:
         network: Network | None = None,
         executor: Executor | None = None,
         cluster_id: str | None = None,
+        on_loaded: Callable[[int], None] = lambda records: None,
+        inject: Inject | None = None,
     ) -> None:
+        """`selector` is that of the event loop, if it measures pauses.
+
+        `on_loaded` is called with the number of records of each partition that a coordinator has
+        loaded. `inject` adds faults to requests (see `Dispatcher`).
+        """
         self.config = config
         self.selector = selector
         self._clock = clock or SystemClock()
@@ -77,10 +84,10 @@ class Node:
         self._network = network or SocketNetwork()
         self._executor = executor
         self._cluster_id = cluster_id
+        self._on_loaded = on_loaded
+        self._inject = inject
         self.failed: asyncio.Event = asyncio.Event()
         """Set when the node must stop: its metadata log or all its log directories failed."""
-        self.on_loaded: Callable[[int], None] = lambda records: None
-        """Called with the number of records of each partition that a coordinator has loaded."""
         self._listeners: BoundListeners | None = None
         self._metadata: NodeMetadata | None = None
         self._broker: BrokerRole | None = None
@@ -197,16 +204,14 @@ class Node:
             replicas=replicas,
             controller=LocalControllerChannel(self.controller, replicas.opened),
             endpoints=listeners.broker,
-            on_loaded=self._report_loaded,
+            on_loaded=self._on_loaded,
+            inject=self._inject,
         )
         role.listen(self._controller.update_config)
         self.broker = role.broker
         self.server = role.service.server
         self.dispatcher = role.service.dispatcher
         return role
-
-    def _report_loaded(self, records: int) -> None:
-        self.on_loaded(records)  # `on_loaded` may be set after the start
 
     # -- running ----------------------------------------------------------------------------
 

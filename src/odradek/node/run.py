@@ -12,7 +12,7 @@ from collections.abc import Callable
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.raft.machine import QuorumError
-from odradek.env.event_loop import new_event_loop
+from odradek.env.event_loop import MeasuredSelector, new_event_loop
 from odradek.env.process import raise_descriptor_limit
 from odradek.log import DamagedFile, DirectoryInUse, DiskFull, LogDirectoryOffline
 from odradek.network.listeners import ListenError
@@ -50,7 +50,8 @@ def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     loop, selector = new_event_loop()
     # Cancels the tasks that a failed or interrupted start has left, and waits for them.
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        return runner.run(_run(Node(config, selector), on_ready))
+        node = Node(config, selector, on_loaded=_keep_from_collector)
+        return runner.run(_run(node, selector, on_ready))
 
 
 def _what_to_do(error: Exception) -> str:
@@ -59,7 +60,7 @@ def _what_to_do(error: Exception) -> str:
     return str(error)
 
 
-async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
+async def _run(node: Node, selector: MeasuredSelector, on_ready: Callable[[Node], None]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     # Almost nothing that a start creates is garbage: collections would take 20 % of its time.
@@ -81,9 +82,8 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
     # All existing objects live as long as the node: exclude them from garbage collection.
     gc.collect()
     gc.freeze()
-    node.on_loaded = _keep_from_collector
     on_ready(node)
-    node.selector.forget_pauses()
+    selector.forget_pauses()
     waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
@@ -94,6 +94,9 @@ async def _run(node: Node, on_ready: Callable[[Node], None]) -> int:
 
 
 def _keep_from_collector(records: int) -> None:
-    """Exclude the records that a coordinator has loaded, which live as long as it does."""
-    if records >= FREEZE_RECORDS:
+    """Exclude the records that a coordinator has loaded, which live as long as it does.
+
+    While the node starts, the collector is off; then everything is excluded.
+    """
+    if records >= FREEZE_RECORDS and gc.isenabled():
         gc.freeze()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.load import load
-from odradek.env.event_loop import MeasuredSelector
 from odradek.node.node import Node
 from odradek.sim.executor import SimExecutor
 from odradek.sim.loop import SimLoop, new_loop
@@ -61,7 +60,6 @@ class Machine:
         executor = SimExecutor(loop, self.world.random(f"{purpose} threads"), self.disk, clock)
         self.node = Node(
             self._config,
-            cast("MeasuredSelector", None),  # measures pauses of the real loop
             network=self._host,
             clock=clock,
             random_bytes=self.world.random(f"{purpose} random bytes").randbytes,

@@ -126,13 +126,12 @@ class Broker:
         """Run the broker; the body of its thread."""
         loop, selector = new_event_loop()
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            node = Node(config, selector, file_system=UnsyncedFileSystem())
+            node = Node(config, selector, file_system=UnsyncedFileSystem(), inject=self._faults)
             try:
                 runner.run(node.start())
             except BaseException as error:  # noqa: BLE001  reported to the waiting thread
                 started.set_exception(error)
                 return
-            node.dispatcher.inject = self._faults
             self.port = node.server.endpoints[0].port
             self._node, self._loop = node, loop
             started.set_result(None)
@@ -197,7 +196,7 @@ class Broker:
 
     def requests(self, api: str | int) -> int:
         """Return how many requests of an API were answered."""
-        return self.node.dispatcher.entries[self._key(api)].times.count
+        return self.node.dispatcher.entries[self._key(api)].metrics.count
 
     # -- topics -----------------------------------------------------------------------------
 
