@@ -354,6 +354,45 @@ def test_an_epoch_without_a_record_is_dropped_when_the_log_is_loaded(tmp_path, k
     assert pair.kafkas_epochs() == [first, second]
 
 
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_of_a_producers_last_batches_the_newest_is_known_after_a_restart(
+    tmp_path, kafka, was_clean
+):
+    """A snapshot keeps one batch of a producer. Kafka takes one after recovery, too, and loads it.
+
+    We keep the batches that recovery has read, so older duplicates are still known after a crash.
+    """
+    pair = Pair(tmp_path, kafka, 1, SETTINGS[0])
+
+    def numbered(sequence: int) -> bytes:
+        return bytes(batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence))
+
+    for sequence in range(7):
+        pair.append(numbered(sequence))
+        if sequence in (2, 5):
+            pair.roll()
+    kafka.close()
+    pair.log.close()
+    if not was_clean:
+        for room in (pair.room, pair.other_room):
+            room.file_system.remove(f"{room.path}/{PARTITION}/{names.file_name(7, '.snapshot')}")
+    arguments = {"was_clean": was_clean, "recovery_point": 7 if was_clean else 0}
+    kafka.open(pair.other_path, pair.room.clock, pair.settings, **arguments)
+    log = pair.room.reopen(arguments=arguments, **pair.settings)
+    refused = {"refused": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
+    for sequence in (0, 1, 2, 5, 6, 7):
+        payload = numbered(sequence)
+        theirs = kafka.append(payload, pair.room.clock)
+        assert theirs.get("first") == (sequence if sequence > 5 else None), theirs
+        if sequence > 5 or (not was_clean and sequence > 1):
+            assert log.append_as_leader(bytearray(payload), 0).base_offset == sequence
+        else:
+            assert theirs == refused
+            with pytest.raises(RecordsRefused) as caught:
+                log.append_as_leader(bytearray(payload), 0)
+            assert caught.value.code.name == refused["refused"]
+
+
 def test_truncation_is_the_same(tmp_path, kafka):
     pair = Pair(tmp_path, kafka, 77, SETTINGS[0])
     pair.deletes = False  # else Kafka forgets more of the producers than we do

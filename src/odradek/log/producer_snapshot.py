@@ -5,8 +5,9 @@
     | offset delta of the last batch int32 | last timestamp int64 | coordinator epoch int32
     | first offset of the open transaction int64 (-1: none)
 
-Only the newest batch of a producer is kept, so after a restart a duplicate of an older batch is
-rejected as out of order (as in Apache Kafka).
+Only the newest batch of a producer is kept, so after a clean restart a duplicate of an older batch is
+rejected as out of order (as in Apache Kafka). After a crash, the batches that recovery reads are also
+known.
 """
 
 from __future__ import annotations

@@ -69,14 +69,19 @@ class InlineChild:
         self.is_alive = False
 
 
-def clean(log: PartitionLog, room: LogRoom, entries_max: int | None = None) -> int:
+def clean(
+    log: PartitionLog,
+    room: LogRoom,
+    entries_max: int | None = None,
+    round_type: type[Round] = Round,
+) -> int:
     """One round, at once; the offset up to which the log is clean."""
     from tests.log.support import BROKER_CONFIG
 
     cleanable = find_cleanable(facts_of(log), room.clock.now_ms())
     item = work_item(log, cleanable, BROKER_CONFIG, 1, 1e300)
     item.map_entries_max = entries_max
-    round_ = Round(room.file_system, item, lambda _: None)
+    round_ = round_type(room.file_system, item, lambda _: None)
     end = round_.run(lambda message: log.replace_segments(message.old, message.size))
     log.cleaning.cleaned_to(end)
     return end

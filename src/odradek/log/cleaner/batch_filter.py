@@ -58,7 +58,6 @@ class Kept(NamedTuple):
     data: Buffer
     last_offset: int
     max_timestamp: int
-    record_count: int
 
 
 class BatchFilter:
@@ -86,6 +85,7 @@ class BatchFilter:
         self._now_ms = now_ms
         self._delete_horizon_ms = now_ms + delete_retention_ms
         self.records_read = 0
+        self.records_kept = 0
 
     def filter(self, batch: RecordBatch) -> Kept | None:
         """Return the batch to write; None if it is removed.
@@ -116,11 +116,12 @@ class BatchFilter:
         count = len(kept.spans)
         if not count:
             return _emptied(batch) if self._must_stay(batch) else None
+        self.records_kept += count
         needs_horizon = kept.have_tombstone or is_needless
         if needs_horizon and not batch.attributes & DELETE_HORIZON_FLAG:
             return _rebuilt(batch, payload, kept.spans, self._delete_horizon_ms)
         if count == batch.count:
-            return Kept(batch.data, batch.last_offset, batch.max_timestamp, count)
+            return Kept(batch.data, batch.last_offset, batch.max_timestamp)
         return _rebuilt(batch, payload, kept.spans, None)
 
     def _last_keys_of(self, batch: RecordBatch) -> Sequence[bytes] | None:
@@ -206,7 +207,7 @@ def _emptied(batch: RecordBatch) -> Kept:
     """The batch without its records: producer, epoch, sequence and offsets remain."""
     flags = batch.attributes & ~CODEC_MASK & ~DELETE_HORIZON_FLAG
     data = _with_header(batch, b"", flags, NO_TIMESTAMP, batch.max_timestamp, 0)
-    return Kept(data, batch.last_offset, batch.max_timestamp, 0)
+    return Kept(data, batch.last_offset, batch.max_timestamp)
 
 
 def _rebuilt(
@@ -230,7 +231,7 @@ def _rebuilt(
         )
     compressed = compress(Codec(batch.codec), records)
     data = _with_header(batch, compressed, attributes, base_timestamp, max_timestamp, len(spans))
-    return Kept(data, batch.last_offset, max_timestamp, len(spans))
+    return Kept(data, batch.last_offset, max_timestamp)
 
 
 def _timestamp_delta(payload: bytes, start: int) -> int:

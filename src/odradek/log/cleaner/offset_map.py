@@ -78,6 +78,10 @@ class OffsetMap:
             self._bytes += added * (size + _ENTRY_BYTES + _OBJECT_BYTES) + _INTEGER_BYTES
         return True
 
+    def advance_to(self, offset: int) -> None:
+        """Set `latest_offset`."""
+        self.latest_offset = offset
+
     def last_keys(self) -> dict[int, list[bytes]] | None:
         """Base offset of a batch -> the keys whose last record it has.
 

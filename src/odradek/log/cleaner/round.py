@@ -41,6 +41,19 @@ class Tally:
     records_read: int = 0
     records_kept: int = 0
 
+    def add_read(self, count: int) -> None:
+        """So many bytes were read."""
+        self.bytes_read += count
+
+    def add_written(self, count: int) -> None:
+        """So many bytes were written."""
+        self.bytes_written += count
+
+    def add_records(self, read: int, kept: int) -> None:
+        """So many records were filtered, and so many of them are kept."""
+        self.records_read += read
+        self.records_kept += kept
+
 
 class Round:
     """See the module. `pause(bytes)` is called for all that is read and written: it may wait, and
@@ -48,7 +61,7 @@ class Round:
 
     def __init__(self, file_system: FileSystem, item: WorkItem, pause: OnBytes) -> None:
         self._file_system = file_system
-        self._item = item
+        self.item = item
         self._pause = pause
         self._aborted = self._read_aborted()
         self.map = OffsetMap(item.map_bytes, item.map_entries_max)
@@ -62,7 +75,7 @@ class Round:
             RecordsError: a batch contains an invalid record.
             OSError: the device failed.
         """
-        item = self._item
+        item = self.item
         self._fill_map()
         next_offset = self.map.latest_offset + 1
         if next_offset <= item.first_dirty_offset:
@@ -84,15 +97,15 @@ class Round:
         for group in groups:
             size = self._copy(group, rules, transactions)
             replaced(Replaced(item.number, [segment.base_offset for segment in group], size))
-        self.tally.records_read = rules.records_read
+        self.tally.add_records(rules.records_read, rules.records_kept)
         return next_offset
 
     # -- first pass ---------------------------------------------------------------------------
 
     def _fill_map(self) -> None:
-        item = self._item
+        item = self.item
         start = item.first_dirty_offset
-        transactions = Transactions(each for each in self._aborted if each.last_offset >= start)
+        transactions = Transactions(self.aborted_from(start))
         bases = [base for base, _ in item.segments]
         first = max(0, bisect_right(bases, start) - 1)
         for number in range(first, len(bases)):
@@ -101,11 +114,20 @@ class Round:
                     return
             is_last = number + 1 == len(bases)
             # Offsets may be missing at the end of a segment.
-            self.map.latest_offset = (item.end_offset if is_last else bases[number + 1]) - 1
+            self.map.advance_to((item.end_offset if is_last else bases[number + 1]) - 1)
+
+    def aborted_from(self, offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that end at or after an offset, to which reading begins there.
+
+        Kafka also takes those that ended earlier in the same segment. If their markers are not read
+        again, later batches of the same producers count as aborted, and their keys are not in the
+        map: an older value of a key may then stay for longer than the tombstone of the key.
+        """
+        return [each for each in self._aborted if each.last_offset >= offset]
 
     def _add(self, batch: RecordBatch, transactions: Transactions) -> bool:
         """Add a batch to the map; return False if the map is full."""
-        start = self._item.first_dirty_offset
+        start = self.item.first_dirty_offset
         if batch.is_control:
             transactions.on_control(batch)
         elif not transactions.on_data(batch) and batch.count:
@@ -118,12 +140,12 @@ class Round:
             if not is_new or not self.map.add_batch(keys, batch.base_offset):
                 return self._add_slowly(batch, payload)
         if batch.last_offset >= start:
-            self.map.latest_offset = batch.last_offset
+            self.map.advance_to(batch.last_offset)
         return True
 
     def _add_slowly(self, batch: RecordBatch, payload: bytes) -> bool:
         """Add record by record: the first batch, which may be partly clean, or the last one."""
-        start = self._item.first_dirty_offset
+        start = self.item.first_dirty_offset
         position = 0
         for _ in range(batch.count):
             fields = fields_at(payload, position)
@@ -132,9 +154,9 @@ class Round:
             if fields.key is not None and offset >= start:
                 if not self.map.add(fields.key, batch.base_offset):
                     return False
-                self.map.latest_offset = offset
+                self.map.advance_to(offset)
         if batch.last_offset >= start:
-            self.map.latest_offset = batch.last_offset
+            self.map.advance_to(batch.last_offset)
         return True
 
     # -- second pass --------------------------------------------------------------------------
@@ -143,7 +165,7 @@ class Round:
         self, group: list[SegmentSizes], rules: BatchFilter, transactions: Transactions
     ) -> int:
         """Write the segment that replaces a group; return its size."""
-        item = self._item
+        item = self.item
         base_offset = group[0].base_offset
         kept_before = len(transactions.retained)
         target = CleanedSegment(
@@ -160,7 +182,6 @@ class Round:
                     kept = rules.filter(batch)
                     if kept is not None:
                         target.append(kept)
-                        self.tally.records_kept += kept.record_count
             size = target.finish(
                 transactions.retained[kept_before:], self._modified_ms(group[-1].base_offset)
             )
@@ -182,7 +203,7 @@ class Round:
             position = self._position_before(base_offset, size, from_offset)
         path = self._path(base_offset, names.LOG)
         return read_batches(
-            self._file_system, path, position, size, self._item.buffer_bytes, self._on_read
+            self._file_system, path, position, size, self.item.buffer_bytes, self._on_read
         )
 
     def _position_before(self, base_offset: int, size: int, offset: int) -> int:
@@ -216,7 +237,7 @@ class Round:
         return status.modified_ms
 
     def _read_aborted(self) -> list[AbortedTransaction]:
-        item = self._item
+        item = self.item
         found = []
         for base_offset in (*(base for base, _ in item.segments), *item.later_segments):
             path = self._path(base_offset, names.TRANSACTION_INDEX)
@@ -224,12 +245,12 @@ class Round:
         return [each for each in found if each.first_offset < item.end_offset]
 
     def _path(self, base_offset: int, kind: str) -> str:
-        return f"{self._item.directory}/{names.file_name(base_offset, kind)}"
+        return f"{self.item.directory}/{names.file_name(base_offset, kind)}"
 
     def _on_read(self, count: int) -> None:
-        self.tally.bytes_read += count
+        self.tally.add_read(count)
         self._pause(count)
 
     def _on_write(self, count: int) -> None:
-        self.tally.bytes_written += count
+        self.tally.add_written(count)
         self._pause(count)
