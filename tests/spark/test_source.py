@@ -233,10 +233,10 @@ def test_lost_records_are_an_error_or_a_warning(
     tp = topic_partition.TopicPartition(topic, 0)
     assert not isinstance(delete_records(cluster, {tp: 15})[tp], Exception)
     options = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 5}})}
-    with pytest.raises(PySparkException, match=r"records 5 to 14 of .* are gone"):
+    with pytest.raises(PySparkException, match=r"offsets 5 to 14 of .* no longer exist"):
         reader(**options).count()
     assert values(reader(**options, failOnDataLoss="false")) == [str(i) for i in range(15, 20)]
-    with pytest.raises(PySparkException, match=r"records 10 to 14 of .* are gone"):
+    with pytest.raises(PySparkException, match=r"offsets 10 to 14 of .* no longer exist"):
         run_stream(subscribe=topic)
     found = run_stream(subscribe=topic, failOnDataLoss="false")
     assert [row[2] for rows in found for row in rows] == [str(i) for i in range(15, 20)]
