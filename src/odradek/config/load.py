@@ -48,7 +48,7 @@ FRIENDLY_DEFAULTS = (
         "group.initial.rebalance.delay.ms", "0", When.NO_FILE, "the first consumer starts at once"
     ),
     FriendlyDefault(
-        "socket.send.buffer.bytes", "524288", When.NO_FILE, "a fetch of 1 MB then costs half"
+        "socket.send.buffer.bytes", "1048576", When.NO_FILE, "a fetch of 1 MB then costs half"
     ),
 )
 """All defaults that differ from Apache Kafka's, besides the data directory: see

@@ -90,16 +90,12 @@ class Output:
 
     def _send_bytes(self, parts: list[Part]) -> bool:
         """Send the bytes before the next range; return whether all were accepted."""
-        count = stop = len(parts)
-        if count == 1 or isinstance(parts[1], FileRange):
-            stop = 1
-            data: Buffer = parts[0]  # type: ignore[assignment]  # not a range
-        else:
-            try:
-                data = b"".join(parts)  # type: ignore[arg-type]
-            except TypeError:  # there is a range
-                stop = next(i for i, part in enumerate(parts) if isinstance(part, FileRange))
-                data = b"".join(parts[:stop])  # type: ignore[arg-type]
+        count = len(parts)
+        stop = 1
+        while stop < count and not isinstance(parts[stop], FileRange):
+            stop += 1
+        # The parts before `stop` are bytes.
+        data: Buffer = parts[0] if stop == 1 else b"".join(parts[:stop])  # type: ignore[assignment, arg-type]
         sent = 0
         try:
             sent = self._send(data) if stop == count else self._transport.send_parts((data,), True)
