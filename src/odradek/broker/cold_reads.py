@@ -1,4 +1,4 @@
-"""Reads records that are not in memory in a thread, before they are sent.
+"""Reads records that are not in the page cache in a thread, before they are sent.
 
 Reading them on the loop would block all clients until the device has delivered. A fetch may need
 the device twice. An index and the headers of batches determine where the response begins: `look`

@@ -196,7 +196,7 @@ class Partition:
     # -- waiting requests -----------------------------------------------------------------------
 
     def add_waiter(self, waiter: Waiter) -> None:
-        """Tell `waiter` of every move of the high watermark, until `remove_waiter`."""
+        """Notify `waiter` of every advance of the high watermark, until `remove_waiter`."""
         if self._waiters is None:
             self._waiters = {}
         self._waiters[waiter] = None
@@ -207,7 +207,7 @@ class Partition:
             self._waiters.pop(waiter, None)
 
     def expire_waiters(self) -> None:
-        """Let the waiting requests respond now: there will be no more records here."""
+        """Let the waiting requests respond now, because no more records will be appended."""
         for waiter in list(self._waiters or ()):
             waiter.expire()
 

@@ -1,4 +1,4 @@
-"""What AlterConfigs (33) and IncrementalAlterConfigs (44) share: which node changes a resource."""
+"""Common to AlterConfigs (33) and IncrementalAlterConfigs (44): which node changes a resource."""
 
 from __future__ import annotations
 

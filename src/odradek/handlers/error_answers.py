@@ -1,6 +1,6 @@
 """Responses to requests that failed as a whole, with one error code.
 
-Most responses have an error code of their own. The others have one per requested topic, partition,
+Most responses have a top-level error code. The others have one per requested topic, partition,
 group or resource; for them `_SHAPES` defines which array of the response corresponds to which array
 of the request. If this is not enough, the handler has its own `error_response`.
 """
@@ -31,11 +31,11 @@ class _Level(NamedTuple):
 class _Shape(NamedTuple):
     levels: tuple[_Level, ...]
     top: Versions = NO_VERSIONS
-    """Versions that nevertheless have an error code of their own."""
+    """Versions that nevertheless have a top-level error code."""
 
 
 def _shape(text: str, top: Versions = NO_VERSIONS) -> _Shape:
-    """From `topics>results:name,id=topic_id partitions>partitions:index=`."""
+    """Parse `topics>results:name,id=topic_id partitions>partitions:index=`."""
     levels = []
     for word in text.split():
         arrays, _, fields = word.partition(":")

@@ -1,11 +1,11 @@
 """What a handler file declares: the API it serves, in which versions, and how.
 
-Each file `kNN_name.py` of this package serves one API key and defines `HANDLER`. The listing of
-the package is the support matrix: ApiVersions answers from these declarations and
-`docs/support.md` is generated from them, so nothing is advertised that has no handler.
+Each file `kNN_name.py` of this package serves one API key and defines `HANDLER`. These declarations
+are the support matrix: the ApiVersions response and `docs/support.md` are generated from them, so
+every advertised API has a handler.
 
-A `handle` function gets `(broker, context, request)`. It validates, calls a lower package, and
-translates the outcome into the response, which it returns; or it returns a future, or is a
+A `handle` function gets `(broker, context, request)`. It validates the request, calls a lower
+package, and translates the result into the response. It returns the response or a future, or is a
 coroutine function. None means that the request gets no response. An `ApiError` that it raises
 applies to the whole request; `error_answers` builds the response.
 """
@@ -23,23 +23,23 @@ HandleFunction = Callable[..., Any]
 """(broker, context, request) -> response, None, or an awaitable of them."""
 
 QuickFunction = Callable[..., bytes | None]
-"""(broker, peer, frame, position of the body, version, correlation id) -> the whole response, with
-its size in front, or None if `handle` must process the request; nothing has changed then. `peer`
-has the principal, the listener and the request's client id."""
+"""(broker, peer, frame, position of the body, version, correlation id) -> the encoded response with
+its size prefix. Returns None, and changes nothing, if `handle` must process the request. `peer` has
+the principal, the listener and the request's client id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
     """One served API.
 
-    `versions`: the lowest and highest version served, both inclusive.
-    `unstable_version`: the highest one with `unstable.api.versions.enable`, if there is more.
-    `handle`: serves it on broker listeners; None where only controllers do.
-    `controller`: serves it on controller listeners, with a `Controller` in place of the broker.
-    `forwarded`: a broker passes the request on to the active controller.
-    `error_response`: (request, error) -> response, where `error_answers` does not know enough.
-    `quick`: serves the most frequent form without an object per field; see `QuickFunction`.
-    `overlap`: further requests of this API may be processed while an answer is outstanding.
+    `versions`: the lowest and highest version served, both inclusive. `unstable_version`: the
+    highest one with `unstable.api.versions.enable`, if there is more. `handle`: serves it on broker
+    listeners; None if only controllers serve it. `controller`: serves it on controller listeners,
+    with a `Controller` in place of the broker. `forwarded`: a broker passes the request on to the
+    active controller. `error_response`: (request, error) -> response, if `error_answers` is not
+    sufficient. `quick`: serves the most frequent form without an object per field; see
+    `QuickFunction`. `overlap`: further requests of this API may be processed before the response is
+    sent.
     """
 
     request: type[Message]

@@ -10,9 +10,10 @@
 - Internal topics accept records only from the client id `__admin_client`.
 - The first batch of a transaction in a partition waits until the transaction's coordinator has
   added the partition; from version 12 on the broker asks it to, not the producer (KIP-890).
-- With acks=all the answer waits until the records are committed, with `flush.messages=1` until they
-  are flushed. There is no timeout yet: nothing but this broker's own disk is waited for.
-- Requests of the usual form go the quick way, which answers as `handle` does.
+- With acks=all the response waits until the records are committed, with `flush.messages=1` until
+  they are flushed. There is no timeout yet: only this broker's own disk can cause a wait.
+- Requests of the usual form take the fast path (`quick`), which gives the same responses as
+  `handle`.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def _response(
     work: list[tuple[Partition, memoryview]],
     outcomes: list[_Outcome],
 ) -> ProduceResponse:
-    """The response of `handle` to a request of which a part was refused."""
+    """The response of `handle` to a request of which a part was rejected."""
     response = ProduceResponse()
     following = zip(work, outcomes, strict=True)
     for _, batches in topics:
@@ -201,7 +202,7 @@ async def _confirm_and_append(
     permission: Permission,
     turn: Turn,
 ) -> ProduceResponse | None:
-    """The same, after the coordinator has confirmed the first batches of the transaction."""
+    """Append after the coordinator has confirmed the first batches of the transaction."""
     async with turn:
         await confirm(broker.verification, permission)
         response = _append_all(broker, context, request, permission)

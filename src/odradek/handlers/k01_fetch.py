@@ -1,15 +1,18 @@
 """Fetch (1), versions 4-18: record batches from partitions, waiting for them if requested.
 
-- Batches begin whole; the first one of the response is whole even above the limits (KIP-74), so
-  that a consumer always gets on. The last one of a partition may be cut, as in Apache Kafka.
-- Sessions (KIP-227) in `core/session`; partitions that returned data are served last next time.
-- A fetch that finds less than `min_bytes` waits up to `max_wait_ms`; an error in any partition
-  answers at once, and so does a partition whose offset lies outside what it holds.
+- The first batch of a response is complete even if it exceeds the limits (KIP-74), so that a
+  consumer always makes progress. The last batch of a partition may be incomplete, as in Apache
+  Kafka.
+- Fetch sessions (KIP-227) are in `core/session`; partitions that returned data are served last in
+  the next fetch.
+- A fetch that finds less than `min_bytes` waits up to `max_wait_ms`; it responds immediately if a
+  partition has an error or its offset is out of range.
 - From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
-- Records leave by `sendfile`, from the page cache; what is not there, of them or of what tells
-  where they are, is read by a thread first.
-- Reading committed: up to the last stable offset, with the aborted transactions that overlap.
-- Gaps: followers and closest-replica reads come with the cluster.
+- Records are sent with `sendfile`, from the page cache. Records, index entries and batch headers
+  that are not in the page cache are first read by a thread.
+- With `read_committed`, records below the last stable offset and the overlapping aborted
+  transactions are returned.
+- Gaps: fetches of followers and from the closest replica are not implemented.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ _Found = tuple[FetchedPartition, PartitionData, Partition | None, int]
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | asyncio.Future[FetchResponse] | Coroutine[None, None, FetchResponse]:
-    """Answer at once when there is enough, else wait in the partitions' queues."""
+    """Respond immediately if there is enough data; otherwise wait in the partitions' queues."""
     uses_ids = context.api_version >= TOPIC_IDS_VERSION
     plan = broker.fetch_sessions.plan(request, context.received_ms, uses_ids)
     if plan.error:

@@ -4,10 +4,10 @@
   committed), earliest (-2), the record with the largest timestamp (-3, from version 7), earliest
   local (-4, 8), latest tiered (-5, 9), earliest not yet tiered (-6, 11). One that a version does
   not have is UNSUPPORTED_VERSION.
-- A timestamp later than every record, or a record that readers may not see yet, answers with
-  offset -1 and no error.
+- A timestamp later than every record, or a record that readers may not see yet, returns offset -1
+  without an error.
 - A partition named twice is INVALID_REQUEST.
-- What has to be read from the device is read by a thread first.
+- Data that must be read from the device is read by a thread first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEBUGGING_CONSUMER_ID = -2
 def handle(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Coroutine[None, None, ListOffsetsResponse]:
-    """Answer each partition by itself."""
+    """Return one result per partition."""
 
     def look(files: FileSystem) -> ListOffsetsResponse:
         return _answer(broker, context, request, files)

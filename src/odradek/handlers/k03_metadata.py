@@ -1,14 +1,15 @@
 """Metadata (3), versions 0-13: brokers, topics, and the leaders of partitions.
 
-- All topics: an empty list in version 0, null from version 1 on, where an empty list is none.
+- All topics are requested by an empty list in version 0 and by null from version 1 on, where an
+  empty list means no topics.
 - A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION; if it may be created automatically, its
   creation is begun, and the client retries. A bad name is INVALID_TOPIC_EXCEPTION.
-- Topics may be named by id from version 12 on; then names beside them are not looked at. An
-  unknown id is UNKNOWN_TOPIC_ID, without a name.
-- A partition without a leader is LEADER_NOT_AVAILABLE; one whose leader lacks the listener that
-  the client came in by is LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE. Version 0
-  leaves out replicas that are gone and says REPLICA_NOT_AVAILABLE.
-- The controller is any broker that is alive: brokers forward requests for the controller.
+- Topics may be named by id from version 12 on; then names are ignored. An unknown id is
+  UNKNOWN_TOPIC_ID, without a name.
+- A partition without a leader is LEADER_NOT_AVAILABLE; one whose leader lacks the client's listener
+  is LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE. Version 0 omits offline replicas and
+  returns REPLICA_NOT_AVAILABLE.
+- Any live broker is returned as the controller: brokers forward requests to the controller.
 """
 
 from __future__ import annotations

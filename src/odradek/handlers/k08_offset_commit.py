@@ -2,11 +2,12 @@
 
 - Topics are named by id from version 10 on; an unknown one is UNKNOWN_TOPIC_ID. Otherwise an
   unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION; the others are committed.
-- A group that does not exist is made by a commit without a generation (-1); with one it is
+- A group that does not exist is created by a commit without a generation (-1); with one it is
   ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND.
-- Text beyond offset.metadata.max.bytes is OFFSET_METADATA_TOO_LARGE, for its partition only.
-- Partitions of one topic, without text, from version 8 on, have a quick way.
-- Versions 2-4 may bring a retention time of their own.
+- Metadata longer than offset.metadata.max.bytes is OFFSET_METADATA_TOO_LARGE, only for its
+  partition.
+- Partitions of one topic, without metadata, from version 8 on, take a fast path (`quick`).
+- Versions 2-4 may have a retention time.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def quick(
             return None
     committer = Committer(member_id, instance_id, epoch, False, version)
     if not broker.groups.commit_at_once(group_id, committer, image, partitions):
-        return None  # `handle` waits, or gets the error and says it
+        return None  # `handle` waits, or returns the error
     return single_offset_commit.encode_answer(correlation_id, topic, partitions)
 
 
@@ -80,7 +81,8 @@ def handle(broker: Broker, context: RequestContext, request: OffsetCommitRequest
 def _refuse_unknown(
     topics: TopicsImage, request: OffsetCommitRequest, by_id: bool
 ) -> list[OffsetCommitResponseTopic]:
-    """Answers for what does not exist; the request keeps the rest, with names and ids."""
+    """Return errors for topics and partitions that do not exist, and remove them from the
+    request."""
     refused: list[OffsetCommitResponseTopic] = []
     kept: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:

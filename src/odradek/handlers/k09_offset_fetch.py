@@ -1,11 +1,11 @@
 """OffsetFetch (9), versions 1-10: the committed offsets of groups.
 
 - One group before version 8, many from then on; null topics (version 2 and up) ask for all.
-- Nothing committed is offset -1, without an error, also where the group does not exist.
-- `require_stable` (version 7 and up): a partition of which an open transaction holds an offset
-  is UNSTABLE_OFFSET_COMMIT.
+- Without a commit the offset is -1, without an error, even if the group does not exist.
+- `require_stable` (version 7 and up): a partition with an offset in an open transaction is
+  UNSTABLE_OFFSET_COMMIT.
 - Topics are named by id from version 10 on; an unknown one is UNKNOWN_TOPIC_ID.
-- An error of a group stands beside it, or (version 1) in each partition.
+- An error of a group is in the group's result, or (version 1) in each partition.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 def _fetch(
     broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Answer:
-    """The offsets of one group, or a future of them, of the topics that exist."""
+    """The offsets of one group for the topics that exist, or a future of them."""
     known = group
     if version >= TOPIC_IDS_VERSION and group.topics is not None:
         by_id = broker.metadata.image.topics.by_id
@@ -93,7 +93,7 @@ async def _wait(
             except ApiError as error:
                 code = error.code
                 if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                    # Consumers before 3.9 do not expect that one from here.
+                    # Consumers before 3.9 do not expect this error in OffsetFetch.
                     code = ErrorCode.NOT_COORDINATOR
                 answer = _failed(group, code, version)
         found.append(_complete(broker, group, answer, version))

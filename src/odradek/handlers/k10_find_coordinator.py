@@ -1,6 +1,6 @@
 """FindCoordinator (10), versions 0-6: the coordinator of a group or a transactional id.
 
-- Many keys from version 4 on, one before.
+- From version 4 on a request has many keys, before one.
 - While the coordinator's topic does not exist, it is created, and the response waits for it up to
   `CREATION_WAIT_MS`; then it is COORDINATOR_NOT_AVAILABLE, which clients retry. (Apache Kafka
   returns this error immediately, and the first consumer of a cluster loses up to a second.)

@@ -2,8 +2,9 @@
 
 - A session timeout outside group.min/max.session.timeout.ms is INVALID_SESSION_TIMEOUT.
 - From version 4 on a new member gets MEMBER_ID_REQUIRED and its id, and joins again with it.
-- Version 5 and up: static members. Version 9 tells a returning static leader to skip assigning.
-- The protocol's name is null where there is none from version 7 on, empty before.
+- Version 5 and up: static members. Version 9 tells a returning static leader to skip the
+  assignment.
+- Without a protocol, its name is null from version 7 on, and empty before.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from odradek.wire.generated.join_group_response import JoinGroupResponse
 
 NULL_PROTOCOL_VERSION = 7
 _WITH_MEMBER_ID = frozenset((ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT))
-"""Refusals that give the member back the id that it came with, as Apache Kafka does."""
+"""Errors whose response has the member id of the request, as in Apache Kafka."""
 
 
 async def handle(

@@ -1,7 +1,7 @@
 """Heartbeat (12), versions 0-4: a member keeps its session; it learns that it must rejoin.
 
-- REBALANCE_IN_PROGRESS tells it to join again; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
-  FENCED_INSTANCE_ID, that it is no longer a member.
+- REBALANCE_IN_PROGRESS means that it must rejoin; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
+  FENCED_INSTANCE_ID mean that it is no longer a member.
 - While its group is being loaded, a heartbeat succeeds without a check.
 """
 
@@ -17,7 +17,7 @@ from odradek.wire.generated.heartbeat_response import HeartbeatResponse
 
 
 def handle(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Answer:
-    """Note the sign of life."""
+    """Restart the member's session timeout."""
     return broker.groups.heartbeat(request)
 
 

@@ -1,8 +1,8 @@
 """LeaveGroup (13), versions 0-5: members leave a classic group, or are removed.
 
-- Many members from version 3 on, each with an error of its own; an empty member id with an
-  instance id stands for the member with that instance id.
-- Before version 3 there is one member, whose error is that of the answer.
+- From version 3 on a request has many members, each with its own error; a member with an empty
+  member id is identified by its instance id.
+- Before version 3 there is one member, whose error is that of the response.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MANY_MEMBERS_VERSION = 3
 async def handle(
     broker: Broker, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse:
-    """Let them go."""
+    """Remove the members."""
     if context.api_version < MANY_MEMBERS_VERSION:
         request.members = [MemberIdentity(member_id=request.member_id)]
     try:
@@ -41,7 +41,7 @@ async def handle(
 def _failed(request: LeaveGroupRequest, error: ErrorCode) -> LeaveGroupResponse:
     if error is not ErrorCode.UNKNOWN_MEMBER_ID:
         return LeaveGroupResponse(error_code=error)
-    # There is no such group, and so none of the members.
+    # The group does not exist, so none of the members does.
     return LeaveGroupResponse(
         members=[
             MemberResponse(

@@ -18,7 +18,7 @@ PROTOCOL_VERSION = 5
 
 
 def handle(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> Answer:
-    """The member's part of the assignment, once there is one."""
+    """Return the member's assignment when it is available."""
     if context.api_version >= PROTOCOL_VERSION and (
         request.protocol_type is None or request.protocol_name is None
     ):

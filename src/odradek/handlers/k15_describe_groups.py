@@ -18,7 +18,7 @@ from odradek.wire.generated.describe_groups_response import DescribeGroupsRespon
 async def handle(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    """The groups as they are."""
+    """Describe the groups."""
     groups = await broker.groups.describe_groups(context, request.groups)
     if request.include_authorized_operations:
         for group in groups:

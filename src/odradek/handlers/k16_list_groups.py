@@ -1,7 +1,7 @@
 """ListGroups (16), versions 0-5: the groups that this broker coordinates.
 
-- Filters by state (version 4 and up) and type (5 and up), in any case of letters.
-- COORDINATOR_LOAD_IN_PROGRESS while some groups are not known yet.
+- Filters by state (version 4 and up) and type (5 and up), ignoring case.
+- COORDINATOR_LOAD_IN_PROGRESS while some groups are not loaded yet.
 """
 
 from __future__ import annotations

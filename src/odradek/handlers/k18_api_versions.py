@@ -1,10 +1,10 @@
 """ApiVersions (18), versions 0-4: what this listener serves, and the finalized features.
 
-- A version that is not served is answered in the form of version 0 with UNSUPPORTED_VERSION and
+- The response to an unsupported version has the format of version 0, with UNSUPPORTED_VERSION and
   one entry, ApiVersions itself (KIP-511): the dispatcher passes `request=None` for it.
 - From version 3 on the client names its software; a name or version outside the allowed pattern
   is INVALID_REQUEST.
-- Produce is listed from version 0, though 0-2 are refused: librdkafka would send uncompressed
+- Produce is listed from version 0, although 0-2 are rejected: librdkafka would send uncompressed
   records otherwise (KAFKA-18659).
 - The telemetry APIs are listed only while there is a subscription for client metrics, so that
   clients do not request it without need (Apache Kafka: only with a receiver).
@@ -38,7 +38,7 @@ ZERO_LEVEL_FEATURES_VERSION = 4
 def handle(
     broker: Broker, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
-    """The APIs of the listener that the request came in by."""
+    """Return the APIs of the client's listener."""
     if request is None:
         only = ApiVersion(
             api_key=18, min_version=HANDLER.versions[0], max_version=HANDLER.versions[1]

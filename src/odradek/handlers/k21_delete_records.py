@@ -1,8 +1,8 @@
 """DeleteRecords (21), versions 0-2: move the start of partitions forward.
 
-- Offset -1 stands for the high watermark; one above it is OFFSET_OUT_OF_RANGE.
-- Internal topics are refused (INVALID_TOPIC_EXCEPTION), topics that are compacted only too
-  (POLICY_VIOLATION).
+- Offset -1 means the high watermark; a higher offset is OFFSET_OUT_OF_RANGE.
+- Internal topics are rejected (INVALID_TOPIC_EXCEPTION), and so are topics with only the cleanup
+  policy compact (POLICY_VIOLATION).
 """
 
 from __future__ import annotations

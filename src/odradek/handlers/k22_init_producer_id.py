@@ -2,12 +2,13 @@
 
 - Without a transactional id every request gets a new id with epoch 0.
 - With one, the epoch is raised, which fences earlier producers with the id; its open transaction is
-  aborted first (CONCURRENT_TRANSACTIONS: ask again).
+  aborted first (CONCURRENT_TRANSACTIONS: the producer retries).
 - A producer id without an epoch, or the reverse, is INVALID_REQUEST.
-- PRODUCER_FENCED came with version 4; before it is INVALID_PRODUCER_EPOCH.
+- PRODUCER_FENCED is used from version 4 on; before, INVALID_PRODUCER_EPOCH.
 - Version 6 (KIP-939) is unstable, as in Apache Kafka 4.3: it is served with
-  `unstable.api.versions.enable` only. With `transaction.two.phase.commit.enable` besides, a producer
-  can have transactions that never time out. To keep a prepared one is UNSUPPORTED_VERSION there, too.
+  `unstable.api.versions.enable` only. If `transaction.two.phase.commit.enable` is also set, a
+  producer can have transactions that never time out. Keeping a prepared transaction is
+  UNSUPPORTED_VERSION, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ FENCED_VERSION = 4
 def handle(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
-    """A producer id, at once if one is available and there is no transactional id."""
+    """Return a producer id; immediately if one is available and there is no transactional id."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:

@@ -1,10 +1,10 @@
 """AddPartitionsToTxn (24), versions 0-5: which partitions a transaction is about to write to.
 
-- Versions 0-3 come from clients and carry one transaction; from version 4 on brokers send many
-  at a time, and may only ask whether partitions were added (`verify_only`, KIP-890).
+- Versions 0-3 are sent by clients and have one transaction. Version 4 and later are sent by brokers
+  and have many; they may only verify that partitions were added (`verify_only`, KIP-890).
 - If one partition does not exist, none of its transaction is added: UNKNOWN_TOPIC_OR_PARTITION
   for it, OPERATION_NOT_ATTEMPTED for the others.
-- PRODUCER_FENCED came with version 2; before it is INVALID_PRODUCER_EPOCH.
+- PRODUCER_FENCED is used from version 2 on; before, INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from odradek.wire.generated.add_partitions_to_txn_response import (
 FENCED_VERSION = 2
 BATCHED_VERSION = 4
 EPOCH_BUMP_REQUEST_VERSION = 5
-"""From here on those that ask speak version 2 of the protocol of transactions."""
+"""From this version on, the senders use version 2 of the transaction protocol."""
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -66,7 +66,7 @@ async def handle(
 
 
 async def _add(broker: Broker, version: int, asked: AddPartitionsToTxnTransaction) -> Codes:
-    """What became of each partition of one transaction."""
+    """Return the result of each partition of one transaction."""
     partitions = _partitions(asked.topics)
     known = broker.metadata.image.topics
     names = list(each(partitions))

@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (25), versions 0-4: a transaction is about to commit offsets of a group.
 
 The partition of `__consumer_offsets` that the group belongs to joins the transaction.
-PRODUCER_FENCED came with version 2; before it is INVALID_PRODUCER_EPOCH.
+PRODUCER_FENCED is used from version 2 on; before, INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ FENCED_VERSION = 2
 async def handle(
     broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
-    """Add the group's partition. (Only clients of version 1 of the protocol ask.)"""
+    """Add the group's partition.
+
+    (Only clients of transaction protocol version 1 send this request.)
+    """
     index = broker.groups.partition_for(request.group_id)
     refused: AddOffsetsToTxnResponse | None = await answered(
         broker.transactions.add_partitions,

@@ -2,7 +2,7 @@
 
 - The response is sent when the decision is in the log; the markers follow.
 - From version 5 on every end raises the producer's epoch, and the response has it (KIP-890).
-- PRODUCER_FENCED came with version 2; before it is INVALID_PRODUCER_EPOCH.
+- PRODUCER_FENCED is used from version 2 on; before, INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from odradek.wire.generated.write_txn_markers_response import (
 async def handle(
     broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """Write each marker to its partitions; the results are by producer."""
+    """Write each marker to its partitions; return the results by producer."""
     by_producer: dict[int, Results] = {}
     for asked in request.markers:
         results = _refusal(asked) or broker.markers.write(_marker(asked))
@@ -46,7 +46,7 @@ async def handle(
 
 
 def _refusal(asked: WritableTxnMarker) -> Results | None:
-    """A marker belongs to a producer; Apache Kafka knows no better code where there is none."""
+    """The error for a marker without a valid producer id; Apache Kafka has no better code."""
     if asked.producer_id >= 0 and asked.producer_epoch >= 0:
         return None
     return dict.fromkeys(_partitions(asked), ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -64,7 +64,7 @@ def _marker(asked: WritableTxnMarker) -> Marker:
 
 
 def _partitions(asked: WritableTxnMarker) -> list[TopicPartition]:
-    """Each once."""
+    """The partitions, without duplicates."""
     names = (
         TopicPartition(topic.name, index)
         for topic in asked.topics

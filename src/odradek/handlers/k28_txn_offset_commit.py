@@ -1,10 +1,10 @@
 """TxnOffsetCommit (28), versions 0-5: offsets that count when a transaction commits.
 
 - Unknown topics and partitions are UNKNOWN_TOPIC_OR_PARTITION; the others are committed.
-- The group's partition of `__consumer_offsets` has to belong to the transaction; from version 5
-  on it is added here (KIP-890).
-- Before version 2 a coordinator that loads is COORDINATOR_NOT_AVAILABLE: those clients fail at
-  the other error.
+- The group's partition of `__consumer_offsets` must belong to the transaction; from version 5 on it
+  is added here (KIP-890).
+- Before version 2 the error of a loading coordinator is COORDINATOR_NOT_AVAILABLE, because those
+  clients fail on COORDINATOR_LOAD_IN_PROGRESS.
 - Gap: topics by id (version 6) are not served; Apache Kafka 4.3 does not serve them either.
 """
 
@@ -55,7 +55,8 @@ async def handle(
 
 
 def _refuse_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Answers for what does not exist; the request keeps the rest."""
+    """Return errors for topics and partitions that do not exist, and remove them from the
+    request."""
     known = broker.metadata.image.topics
     answer = TxnOffsetCommitResponse()
     kept = []
@@ -79,7 +80,7 @@ def _refuse_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> TxnOffse
 async def _commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    """Have the group's partition confirmed, then ask the group coordinator.
+    """Confirm the group's partition, then call the group coordinator.
 
     Raises:
         ApiError: nothing is committed.
@@ -106,7 +107,7 @@ async def _commit(
 async def _confirm(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, index: int
 ) -> int:
-    """The guard for the batch; 0 where the transaction is open already.
+    """Return the guard for the batch; 0 if the transaction is already open.
 
     Raises:
         ApiError: the partition is not part of the transaction.
@@ -137,7 +138,7 @@ def _failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCom
 
 
 def _merge(answer: TxnOffsetCommitResponse, more: TxnOffsetCommitResponse) -> None:
-    """Answer for a topic once."""
+    """Merge the results of each topic."""
     by_name = {topic.name: topic for topic in answer.topics}
     for topic in more.topics:
         known = by_name.get(topic.name)

@@ -3,7 +3,7 @@
 - Resources: topics (2), this broker, or with an empty name the defaults of all brokers (4), this
   broker's loggers (8), client metrics (16), groups (32).
 - Another broker's id is INVALID_REQUEST: clients ask each broker for its own settings.
-- Synonyms and documentation only if asked for; sensitive values never.
+- Synonyms and documentation are returned only on request, sensitive values never.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from odradek.wire.generated.describe_configs_response import (
 def handle(
     broker: Broker, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """Each resource by itself."""
+    """Return one result per resource."""
     return DescribeConfigsResponse(
         results=[_result(broker, each, request) for each in request.resources]
     )

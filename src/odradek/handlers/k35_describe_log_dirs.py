@@ -2,7 +2,7 @@
 
 - Without topics (null) all logs are listed; a log directory that has failed is listed with
   KAFKA_STORAGE_ERROR.
-- Sizes are those of the record batches; the lag of a replica that leads is 0.
+- Sizes are those of the record batches; the lag of the leader is 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.wire.generated.describe_log_dirs_response import (
 def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """One result for each of `log.dirs`."""
+    """Return one result for each of `log.dirs`."""
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
         wanted = {TopicPartition(t.topic, index) for t in request.topics for index in t.partitions}

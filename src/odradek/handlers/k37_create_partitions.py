@@ -1,8 +1,9 @@
 """CreatePartitions (37), versions 0-3: topics get more partitions; decided by the controller.
 
-- The count is what the topic is to have then. Replicas of the new partitions may be assigned by
-  hand. `validate_only` changes nothing.
-- A topic named twice is INVALID_REQUEST; a count that is no increase is INVALID_PARTITIONS.
+- The count is the new total. The request may assign the replicas of the new partitions.
+  `validate_only` changes nothing.
+- A topic named twice is INVALID_REQUEST; a count that is not larger than the current one is
+  INVALID_PARTITIONS.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DeleteGroups (42), versions 0-3: groups without members are deleted, with their offsets.
 
-- NON_EMPTY_GROUP while there are members, GROUP_ID_NOT_FOUND where there is no such group.
+- A group with members is NON_EMPTY_GROUP, a group that does not exist GROUP_ID_NOT_FOUND.
 - Version 3 (Apache Kafka 4.4) adds error messages.
 """
 

@@ -1,8 +1,9 @@
 """IncrementalAlterConfigs (44), versions 0-1: single settings are set, deleted, appended to.
 
-- A resource is changed as a whole or not at all; one named twice is INVALID_REQUEST.
-- Settings of a broker are changed by that broker or, under an empty name, for all of them.
-- Loggers of this broker change at once and are not kept; all else is the controller's decision.
+- A resource is changed completely or not at all; one named twice is INVALID_REQUEST.
+- Settings of a broker are changed through that broker; an empty name means all brokers.
+- Loggers of this broker change immediately and until the node stops; all other resources are
+  changed by the controller.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from odradek.wire.generated.incremental_alter_configs_response import (
 async def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """What concerns this node alone is done here, the rest by the controller."""
+    """Change resources of this node here; forward all others to the controller."""
 
     def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
         outcome = _alter_here(broker, resource, request)
@@ -55,7 +56,7 @@ _DONE = ApiError(ErrorCode.NONE)
 def _alter_here(
     broker: Broker, resource: AlterConfigsResource, request: IncrementalAlterConfigsRequest
 ) -> ApiError | None:
-    """The outcome, or None if it is the controller's to decide."""
+    """Return the result, or None if the controller must change the resource."""
     try:
         if resource.resource_type == ResourceType.BROKER and resource.resource_name:
             check_own_id(broker, resource.resource_name)

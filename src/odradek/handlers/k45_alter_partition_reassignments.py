@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (45), versions 0-1: partitions move to other brokers (KIP-455).
 
-- Decided by the controller. Null replicas cancel a reassignment; if there is none, that is
-  NO_REASSIGNMENT_IN_PROGRESS. Brokers that are not registered are INVALID_REPLICA_ASSIGNMENT.
+- Decided by the controller. Null replicas cancel a reassignment; without one the result is
+  NO_REASSIGNMENT_IN_PROGRESS. Unregistered brokers are INVALID_REPLICA_ASSIGNMENT.
 - From version 1 on the client may forbid a change of the replication factor (KIP-860).
 """
 

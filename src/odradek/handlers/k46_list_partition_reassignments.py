@@ -1,7 +1,7 @@
 """ListPartitionReassignments (46), version 0: the reassignments in progress (KIP-455).
 
 - Answered by the controller. Null topics mean all. Partitions that do not exist or are not
-  reassigned are left out, without an error.
+  reassigned are omitted, without an error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""OffsetDelete (47), version 0: deletes a group's offsets of topics that it does not read.
+"""OffsetDelete (47), version 0: deletes a group's offsets of topics without a subscriber.
 
-- Offsets of a topic that members read are GROUP_SUBSCRIBED_TO_TOPIC.
+- A topic that members subscribe to is GROUP_SUBSCRIBED_TO_TOPIC.
 - An unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION; the others are deleted.
 """
 
@@ -27,7 +27,7 @@ from odradek.wire.generated.offset_delete_response import (
 async def handle(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
-    """Delete what may be deleted."""
+    """Delete the offsets that may be deleted."""
     topics = broker.metadata.image.topics
     refused = [_take_unknown(topics, topic) for topic in request.topics]
     request.topics = [each for each in request.topics if each.partitions]

@@ -1,6 +1,6 @@
 """DescribeQuorum (55), versions 0-2: leader and voters of the metadata log (KIP-595, KIP-853).
 
-- Answered by the controller. Any other partition than that of the metadata log is
+- Answered by the controller. A partition other than that of the metadata log is
   UNKNOWN_TOPIC_OR_PARTITION.
 - Version 2 adds directory ids and the endpoints of voters.
 """

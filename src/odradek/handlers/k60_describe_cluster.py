@@ -2,7 +2,7 @@
 
 - A broker listener returns brokers; a request for controllers gets MISMATCHED_ENDPOINT_TYPE, in
   version 0 INVALID_REQUEST. Gap: controller listeners, which return controllers (KIP-919).
-- Fenced brokers are included from version 2 on, if asked for.
+- Fenced brokers are included on request, from version 2 on.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def handle(
     """The brokers as clients of this listener see them.
 
     Raises:
-        ApiError: the request asks for something else than brokers.
+        ApiError: the request is not for brokers.
     """
     _check_endpoint_type(request.endpoint_type, context.api_version)
     view = ListenerView(broker.metadata.image, broker.config, context.peer)

@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0: the producers that wrote to partitions lately (KIP-664)."""
+"""DescribeProducers (61), version 0: the active producers of partitions (KIP-664)."""
 
 from __future__ import annotations
 

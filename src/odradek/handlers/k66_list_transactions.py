@@ -1,10 +1,10 @@
 """ListTransactions (66), versions 0-2: the transactional ids that this broker coordinates.
 
-- Filters: states (unknown ones are named in the answer), producer ids, from version 1 on how long
-  ago the last transaction began (KIP-994), from version 2 on a regular expression that the whole
-  id has to match (KIP-1152).
-- The expression has RE2's syntax, which cannot take ages; Apache Kafka's has Java's. What is none
-  is INVALID_REGULAR_EXPRESSION; so is one that would take seconds.
+- Filters: states (the response lists unknown ones), producer ids, from version 1 on the duration of
+  the transaction (KIP-994), from version 2 on a regular expression that must match the whole id
+  (KIP-1152).
+- The expression has RE2's syntax, whose matching time is bounded; Apache Kafka's has Java's. An
+  invalid expression, or one that would take seconds, is INVALID_REGULAR_EXPRESSION.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from odradek.wire.generated.list_transactions_response import (
 async def handle(
     broker: Broker, context: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
-    """Those that all filters let through."""
+    """Return the transactional ids that pass all filters."""
     names = request.state_filters
     phases = {BY_LABEL[name] for name in names if name in BY_LABEL} if names else None
     wanted = Filter(frozenset(request.producer_id_filters), phases, request.duration_filter)
@@ -44,7 +44,7 @@ async def handle(
 
 
 def _matching(pattern: str, found: Sequence[TransactionState]) -> list[TransactionState]:
-    """Those whose id the pattern matches.
+    """Return those whose id matches the pattern.
 
     Raises:
         ApiError: INVALID_REGULAR_EXPRESSION.

@@ -1,9 +1,9 @@
 """The records of a partition that are replayed but not written yet (Kafka's CoordinatorBatch).
 
 A record is replayed into the machine when it is added, so that the next operation sees it. The
-machine's journal notes the changes. When the batch is appended the journal is committed; when the
-log refuses the batch, the journal rolls everything in it back, and all events that wait for it
-fail. So the machine never holds a record that is neither in the log nor in the open batch.
+machine's journal records the changes. When the batch is appended, the journal is committed. If the
+log rejects the batch, the journal rolls back all its changes, and all events that wait for it fail.
+So every replayed record is either in the log or in the open batch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("odradek.coordinator")
 
 
 class BatchAccumulator:
-    """The open batch of one partition, the events that wait for it, and where the log ends."""
+    """The open batch of one partition, the events that wait for it, and the log end offset."""
 
     __slots__ = (
         "_builder",
@@ -57,7 +57,8 @@ class BatchAccumulator:
     ) -> None:
         """`on_written` is called with the end of the log and the events of each written batch.
 
-        `on_diverged` is called when the log ends elsewhere than the machine: it must be reloaded.
+        `on_diverged` is called if the log end offset differs from the machine's: the machine must
+        be reloaded.
         """
         self._name = name
         self._machine = machine
@@ -70,7 +71,7 @@ class BatchAccumulator:
         self._next_offset = 0
         """The offset of the next record; those before it are replayed."""
         self.written = 0
-        """The end of the log, as far as this partition's machine has written it."""
+        """The log end offset after the last write of this partition's machine."""
 
     @property
     def is_open(self) -> bool:
@@ -95,11 +96,11 @@ class BatchAccumulator:
     ) -> None:
         """Replay the records of a result and add them to the open batch.
 
-        Records of a transaction begin a batch of their own, which is to be flushed before
-        anything else is added.
+        Records of a transaction form a separate batch, which must be flushed before other records
+        are added.
 
         Raises:
-            ApiError: the batch before had to be written first, and could not be.
+            ApiError: the previous batch had to be written first, and the write failed.
         """
         try:
             encoded = [encode(each) for each in result.records]
@@ -138,7 +139,10 @@ class BatchAccumulator:
         producer_id: int,
         producer_epoch: int,
     ) -> None:
-        """Unless the records are atomic, a full batch is written before the next record."""
+        """Add the records.
+
+        Unless they are atomic, a full batch is written before the next record.
+        """
         now_ms = self._context.clock.now_ms()
         limit = self._partition.batch_bytes_max
         machine = self._machine
@@ -161,7 +165,7 @@ class BatchAccumulator:
         """Write the open batch, if there is one.
 
         Raises:
-            ApiError: the log refused it; its records are rolled back and its events have failed.
+            ApiError: the log rejected it; its records are rolled back and its events have failed.
         """
         builder = self._builder
         if builder is None:
@@ -174,10 +178,10 @@ class BatchAccumulator:
             self._on_written(self.written, events)
 
     def append_packed(self, result: PackedResult) -> None:
-        """Write records that are encoded already as a batch of their own; no batch is open.
+        """Write encoded records as a separate batch; no batch may be open.
 
         Raises:
-            ApiError: the log refused them; they are rolled back.
+            ApiError: the log rejected them; they are rolled back.
         """
         assert self._builder is None
         records, replay = result
@@ -193,10 +197,10 @@ class BatchAccumulator:
         committed: bool,
         transaction_version: int,
     ) -> None:
-        """Write the marker that ends a producer's transaction; no batch is open.
+        """Write the marker that ends a producer's transaction; no batch may be open.
 
         Raises:
-            ApiError: the log refused it; the transaction is as it was.
+            ApiError: the log rejected it; the transaction is unchanged.
         """
         assert self._builder is None
         self._machine.replay_end_of_transaction(producer_id, producer_epoch, committed)
@@ -214,7 +218,7 @@ class BatchAccumulator:
         """Append to the partition; roll back records that it rejects.
 
         Raises:
-            ApiError: the partition refused, or its log ends elsewhere than expected.
+            ApiError: the partition rejected it, or its log end offset is not the expected one.
         """
         try:
             end_offset = append(*arguments, **named)

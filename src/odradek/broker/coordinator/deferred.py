@@ -1,8 +1,8 @@
 """Responses that wait until the records they depend on are committed.
 
-`CommitWait` is the only place that knows which response waits for which offset. It asks the
-partition to report each commit (`when_committed`), and bounds the wait: after the write timeout
-the client is told to retry, although the records may still be committed.
+`CommitWait` has the responses that wait, by offset. The partition notifies it of commits
+(`when_committed`). The wait is limited: after the write timeout the client gets a retriable error,
+although the records may still be committed.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     # -- offsets ------------------------------------------------------------------------------
 
     def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
-        """OffsetCommit; the empty group id is one like others here."""
+        """OffsetCommit; the empty group id is valid."""
         shard = self._shard(request.group_id)
         return shard.write(shard.machine.commit.commit, request, context.api_version)
 
@@ -169,7 +169,8 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         topic: TopicImage,
         partitions: Sequence[tuple[int, int, int]],
     ) -> bool:
-        """The usual OffsetCommit (see `Commit.commit_usual`), if it can be done here and now."""
+        """The usual OffsetCommit (see `Commit.commit_usual`), if it can be completed
+        immediately."""
         try:
             shard = self._shard(group_id)
         except ApiError:
@@ -265,7 +266,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     # -- for metrics --------------------------------------------------------------------------
 
     def count_by_state(self) -> dict[tuple[GroupType, str], int]:
-        """How many groups of which type are in which state."""
+        """Number of groups by type and state."""
         counts: dict[tuple[GroupType, str], int] = {}
         for machine in self.runtime.machines():
             for key, count in machine.count_by_state().items():
@@ -273,7 +274,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return counts
 
     def count_rebalances(self) -> dict[GroupType, int]:
-        """How many rebalances there were since this broker has coordinated the groups."""
+        """Number of rebalances since this broker became the coordinator."""
         counts = dict.fromkeys(GroupType, 0)
         for machine in self.runtime.machines():
             for kind, count in machine.state.rebalances.items():
@@ -281,7 +282,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return counts
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
-        """(group id, topic, partition, offset) of all that is committed."""
+        """(group id, topic, partition, offset) of all committed offsets."""
         for machine in self.runtime.machines():
             for group_id, topics in machine.offsets.committed.items():
                 for topic, partitions in topics.items():

@@ -51,11 +51,12 @@ class CoordinatorPartition(Protocol):
         ...
 
     def append_records(self, timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> int:
-        """The same for keys and values that are a batch of their own, uncompressed."""
+        """Append keys and values as a separate, uncompressed batch."""
         ...
 
     async def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Whole batches from `offset` on, the first one even if it is larger; empty at the end.
+        """Read complete batches from `offset` on, the first one even if it exceeds the limit; empty
+        at the end.
 
         Raises:
             ApiError: the log cannot be read.

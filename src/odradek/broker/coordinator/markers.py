@@ -61,7 +61,7 @@ class MarkerWriter:
         self._loop = loop
 
     def write(self, marker: Marker) -> Results | asyncio.Task[Results]:
-        """Write a marker to all its partitions: the outcome for each, now or later."""
+        """Write a marker to all its partitions; return the result of each, or a future."""
         batch = end_of_transaction_batch(
             marker.committed,
             producer_id=marker.producer_id,
@@ -95,7 +95,10 @@ class MarkerWriter:
         ending: EndOfTransaction,
         transaction_version: int,
     ) -> asyncio.Future[None] | None:
-        """Append a marker; the future ends when it is committed, None: it is already."""
+        """Append a marker.
+
+        Return a future that completes when it is committed, None if it already is.
+        """
         partition = self._replicas.by_name.get(name.topic, {}).get(name.partition)
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -22,7 +22,7 @@ log = logging.getLogger("odradek.producer_ids")
 PREFETCH_AT = 0.9
 """Fraction of a block after which the next one is requested."""
 BACKOFF_MS = 50
-"""How long to wait before the next request after the controller refused one."""
+"""Delay before the next request after the controller has rejected one."""
 WAIT_S = 1.0
 """How long a producer may wait for the controller before it has to retry."""
 PRODUCER_ID_MAX = 2**63 - 1
@@ -52,7 +52,7 @@ class ProducerIds:
         self._not_before_ms = 0
 
     def take(self) -> int | None:
-        """A producer id that was never given out; None if there is none."""
+        """Return a new producer id; None if there is none."""
         if self._next >= self._block.stop:
             if self._next_block is None:
                 return None
@@ -66,11 +66,11 @@ class ProducerIds:
 
     @property
     def is_available(self) -> bool:
-        """Whether `take` has one to give."""
+        """Whether `take` would return an id."""
         return self._next < self._block.stop or self._next_block is not None
 
     def take_now(self) -> int:
-        """The same without waiting; if there is none, request a block.
+        """Return a new producer id without waiting; if there is none, request a block.
 
         Raises:
             ApiError: COORDINATOR_LOAD_IN_PROGRESS: there is none now; retry. (Older clients would
@@ -92,7 +92,7 @@ class ProducerIds:
                 await asyncio.wait((self._request,), timeout=WAIT_S)
 
     async def allocate(self) -> int:
-        """A producer id that was never given out, waiting for the controller if necessary.
+        """Return a new producer id; wait for the controller if necessary.
 
         Raises:
             ApiError: see `take_now`.
@@ -133,7 +133,7 @@ class ProducerIds:
         return range(start, start + length)
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Make no more requests."""
         if self._request is not None:
             self._request.cancel()
             await asyncio.wait((self._request,))

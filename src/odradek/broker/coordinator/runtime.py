@@ -92,7 +92,7 @@ class CoordinatorRuntime(Generic[MachineT]):
     # -- elections ----------------------------------------------------------------------------
 
     def load(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition now: load it, unless that has happened."""
+        """This broker became the leader of the partition: load it, unless it is loaded."""
         if leader_epoch <= self._epochs.get(partition, -1):
             return
         self._epochs[partition] = leader_epoch
@@ -160,11 +160,11 @@ class CoordinatorRuntime(Generic[MachineT]):
         shard.machine.on_loaded(self._image)
 
     def _reload(self, partition: int) -> None:
-        """The log ends elsewhere than the machine: load it again."""
+        """The log end offset differs from the machine's: load the log again."""
         self._shards[partition].close(ShardState.FAILED)
         self._begin_load(partition)
 
-    # -- the rest of life ---------------------------------------------------------------------
+    # -- metadata and shutdown ---------------------------------------------------------------------
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Give the new image to all machines."""

@@ -1,12 +1,12 @@
 """One partition of a coordinator's topic: the machine, and how its operations are performed.
 
-An operation is a method of the machine that returns records and a response. `Shard` puts the
-parts together that perform it, each of which owns its own state:
+An operation is a method of the machine that returns records and a response. `Shard` consists of
+parts that perform it; each owns its state:
 
 - `BatchAccumulator`: the records that are replayed but not written;
-- `CommitWait`: the responses that wait until what was written is committed;
-- `TimerRunner`, `TaskRunner`: what the machine does later, or in threads;
-- `AnswerSender`: answers to requests that the machine has kept waiting.
+- `CommitWait`: the responses that wait until records are committed;
+- `TimerRunner`, `TaskRunner`: the machine's timers, and its tasks in threads;
+- `AnswerSender`: delayed responses.
 
 The shard itself decides when a batch is written: at the end of the turn of the event loop, or at
 once for the first operation of a millisecond, which saves a future and a turn.
@@ -41,12 +41,12 @@ log = logging.getLogger("odradek.coordinator")
 
 
 class ShardState(Enum):
-    """What a shard can do."""
+    """The states of a shard."""
 
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"
-    """Its log could not be read: requests are refused until the next election."""
+    """Its log could not be read: requests fail until the next election."""
     CLOSED = "closed"
 
 
@@ -61,7 +61,8 @@ class Shard(Generic[MachineT]):
         context: ShardContext,
         on_diverged: Callable[[], None],
     ) -> None:
-        """`on_diverged` is called when the log ends elsewhere than the machine: reload it."""
+        """`on_diverged` is called if the log end offset differs from the machine's: the shard
+        must be reloaded."""
         self.name = name
         self.machine = machine
         self.state = ShardState.LOADING
@@ -111,7 +112,7 @@ class Shard(Generic[MachineT]):
         """Perform an operation; its response is given when its records are committed.
 
         Raises:
-            ApiError: the machine or the log refuses.
+            ApiError: the machine or the log rejects the operation.
         """
         try:
             return self._take(operation(*arguments))
@@ -130,12 +131,13 @@ class Shard(Generic[MachineT]):
         operation: Callable[..., CoordinatorResult[Any]],
         *arguments: Any,
     ) -> Answer:
-        """Perform an operation whose records count when the producer's transaction commits.
+        """Perform an operation whose records become visible when the producer's transaction
+        commits.
 
-        They are a batch of their own, written at once.
+        They form a separate batch, which is written immediately.
 
         Raises:
-            ApiError: the machine or the log refuses.
+            ApiError: the machine or the log rejects the operation.
         """
         try:
             result = operation(*arguments)
@@ -171,10 +173,11 @@ class Shard(Generic[MachineT]):
         return event.future
 
     def write_packed(self, operation: Callable[..., PackedResult], *arguments: Any) -> bool:
-        """Perform an operation of the commonest kind, and write its records alone, now.
+        """Perform an operation with encoded records, and write them immediately as a separate
+        batch.
 
-        False if that is not possible: other writes come first, or the machine or the log
-        refuses. Nothing has changed then, and `write` gives the reason.
+        Returns False if this is not possible, because of earlier writes or because the machine or
+        the log rejects it. Then nothing has changed, and `write` gives the reason.
         """
         now_ms = self._context.clock.monotonic_ms()
         if (
@@ -220,7 +223,7 @@ class Shard(Generic[MachineT]):
             self._perform()
 
     def _take(self, result: CoordinatorResult[Any]) -> Answer:
-        """Take a result: the response if nothing has to be waited for, else its future."""
+        """Process a result: return the response, or a future if it must wait."""
         batch = self._batch
         if result.records:
             is_alone = not batch.is_open

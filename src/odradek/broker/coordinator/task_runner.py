@@ -18,7 +18,7 @@ log = logging.getLogger("odradek.coordinator")
 
 
 class TaskRunner:
-    """One task of a key runs at a time; another one of the same key is dropped meanwhile."""
+    """Runs at most one task per key; a second task with the same key is dropped."""
 
     __slots__ = ("_context", "_is_running", "_name", "_tasks", "_write")
 

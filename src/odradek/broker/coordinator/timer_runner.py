@@ -44,7 +44,7 @@ class TimerRunner:
         self._arm()
 
     def close(self) -> None:
-        """Run no more timers, and forget all of them."""
+        """Stop, and remove all timers."""
         self._is_running = False
         self._timers.listen(None)
         self._timers.cancel_all()

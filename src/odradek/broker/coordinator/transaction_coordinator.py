@@ -132,7 +132,8 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Partitions
     ) -> Answer:
-        """AddPartitionsToTxn that only asks: NONE or TRANSACTION_ABORTABLE for each partition."""
+        """AddPartitionsToTxn with `verify_only`: NONE or TRANSACTION_ABORTABLE for each
+        partition."""
         shard = self._shard(transactional_id)
         return shard.write(
             shard.machine.membership.verify,
@@ -143,7 +144,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         )
 
     def end(self, request: EndTxnRequest, client_version: int) -> Answer:
-        """EndTxn: an EndTxnResponse, as soon as the end is decided for good."""
+        """EndTxn: an EndTxnResponse, as soon as the decision is committed."""
         shard = self._shard(request.transactional_id)
         return shard.write(
             shard.machine.ending.end,
@@ -228,7 +229,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         return await self._listed(lambda machine: machine.listing.list(wanted))
 
     def count_by_phase(self) -> Counter[str]:
-        """How many transactional ids are in which phase."""
+        """Number of transactional ids by phase."""
         counts: Counter[str] = Counter()
         for machine in self.runtime.machines():
             counts += machine.count_by_phase()
@@ -236,12 +237,12 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
 
     @property
     def ending_count(self) -> int:
-        """Transactions whose markers are on their way."""
+        """Number of transactions whose markers are being written."""
         return sum(machine.completion.count for machine in self.runtime.machines())
 
 
 def _take_note(done: asyncio.Future[Any]) -> None:
-    """The machine tries again; people may want to know why."""
+    """Log an error of a marker; the machine retries."""
     error = None if done.cancelled() else done.exception()
     if error is not None:
         log.warning("the end of a transaction is not written yet: %s", error)

@@ -1,9 +1,9 @@
 """Verifies that a partition belongs to the transaction before it is written to (KIP-890).
 
-Before the first batch of a transaction is appended to a partition, the partition's leader asks
-the coordinator whether the partition was added to the transaction, or, where the producer leaves
-that to the broker (version 2 of the protocol), has it added. Meanwhile a guard in the log sees to
-it that nothing of an earlier transaction, late on its way, slips in (`PartitionLog`).
+Before the first batch of a transaction is appended to a partition, the partition's leader asks the
+coordinator whether the partition was added to the transaction, or, where the producer leaves that
+to the broker (version 2 of the protocol), has it added. Meanwhile a guard in the log prevents that
+a delayed batch of an earlier transaction is appended (`PartitionLog`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from odradek.model.topic_partition import TopicPartition
 
 
 class Protocol(Enum):
-    """What the broker does for a request, by its version."""
+    """What the broker does for a request, depending on its version."""
 
     VERIFY_QUIETLY = "the client knows no TRANSACTION_ABORTABLE"
     VERIFY = "the partition was added before"
@@ -36,14 +36,14 @@ class Protocol(Enum):
 
 
 def protocol_of_produce(api_version: int) -> Protocol:
-    """By the version of Produce."""
+    """The protocol for a version of Produce."""
     if api_version >= 12:
         return Protocol.ADD
     return Protocol.VERIFY if api_version == 11 else Protocol.VERIFY_QUIETLY
 
 
 def protocol_of_offset_commit(api_version: int) -> Protocol:
-    """By the version of TxnOffsetCommit."""
+    """The protocol for a version of TxnOffsetCommit."""
     if api_version >= 5:
         return Protocol.ADD
     return Protocol.VERIFY if api_version == 4 else Protocol.VERIFY_QUIETLY
@@ -106,7 +106,7 @@ class Verification:
         self._config = config
         self._clock = clock
         self._turns: dict[int, asyncio.Future[None]] = {}
-        """By producer id: the last request of those that wait."""
+        """Producer id -> its last waiting request."""
 
     def is_awaited(self, producer_id: int) -> bool:
         """Whether an earlier request of the producer waits."""
@@ -120,9 +120,9 @@ class Verification:
     def begin(
         self, writer: Writer, sequences: Mapping[Partition, int]
     ) -> tuple[Guards, dict[TopicPartition, ApiError]]:
-        """Guards of the partitions that the coordinator has to be asked about, and what failed.
+        """Return guards of the partitions that need verification, and errors.
 
-        `sequences`: of each partition that of the first batch that came for it.
+        `sequences`: for each partition the sequence number of its first batch.
         """
         guards: Guards = {}
         errors: dict[TopicPartition, ApiError] = {}
@@ -146,7 +146,7 @@ class Verification:
     def ask(self, writer: Writer, guards: Guards) -> Asked:
         """Ask the coordinator whether the partitions belong to the transaction, or to add them.
 
-        If there is no `verdict` yet, hand it to `confirm`.
+        If there is no `verdict` yet, pass the result to `confirm`.
         """
         transactions = self._transactions
         partitions = gathered(guards)
@@ -162,10 +162,10 @@ class Verification:
         return answer if isinstance(answer, asyncio.Future) else _refused(answer, writer)
 
     async def confirm(self, writer: Writer, guards: Guards, asked: Asked | None = None) -> Errors:
-        """What the coordinator refuses in the end; the other partitions belong to the transaction.
+        """Return the partitions that the coordinator rejects; the others belong to the transaction.
 
-        While the transaction before still ends, a partition is added again after a pause: that
-        is soon over, and the client's request cost more to repeat.
+        While the previous transaction is still ending, a partition is added again after a short
+        delay: this costs less than a retry by the client.
         """
         config = self._config()
         started_ms = self._clock.monotonic_ms()
@@ -186,7 +186,7 @@ class Verification:
 
 
 def verdict(asked: Asked, writer: Writer) -> Errors | None:
-    """What the coordinator refuses; None if it needs time."""
+    """Return the partitions that the coordinator rejects; None if it has not responded yet."""
     if isinstance(asked, asyncio.Future):
         return None
     is_ending = writer.protocol.adds and ErrorCode.CONCURRENT_TRANSACTIONS in asked.values()
@@ -207,7 +207,7 @@ def _all_refused(error: ApiError, writer: Writer, guards: Guards) -> Errors:
 
 
 def _for_producers(code: ErrorCode, protocol: Protocol) -> ErrorCode:
-    """The coordinator's error as producers know it."""
+    """Translate the coordinator's error for producers."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and protocol is Protocol.VERIFY_QUIETLY:
