@@ -12,6 +12,7 @@ from odradek.broker import reading
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition
 from odradek.model.errors import ErrorCode
+from odradek.wire.generated.fetch_request import FetchPartition
 
 
 @pytest.fixture
@@ -26,7 +27,10 @@ def partition(tmp_path: Path) -> Partition:
 
 
 def read(partition: Partition, offset: int, last_fetched_epoch: int):
-    wanted = FetchedPartition(("topic", 0), offset, 1 << 20, -1, last_fetched_epoch)
+    request = FetchPartition(
+        fetch_offset=offset, partition_max_bytes=1 << 20, last_fetched_epoch=last_fetched_epoch
+    )
+    wanted = FetchedPartition(("topic", 0), request)
     return reading.read(partition, wanted, 0, 1 << 20, True)
 
 

@@ -117,8 +117,7 @@ def join_isr(controller, isr):
     from odradek.core.controller.partition_change import PartitionChange
 
     image = controller.image.topics.by_name["a"]
-    change = PartitionChange(controller.state, "a", image.id, 0, image.partitions[0])
-    change.isr = isr
+    change = PartitionChange(controller.state, "a", image.id, 0, image.partitions[0], isr=isr)
     controller.replay([change.record()])
 
 

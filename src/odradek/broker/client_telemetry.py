@@ -72,11 +72,15 @@ class ClientTelemetry:
             payload = decompress(request.compression_type, request.metrics, limit)
             points = otlp.points(bytes(payload))
         except (InvalidRecords, otlp.MalformedTelemetry) as error:
-            self.machine.refuse(instance, ErrorCode.INVALID_RECORD)
+            instance.refuse(ErrorCode.INVALID_RECORD)
             raise ApiError(
                 ErrorCode.INVALID_RECORD, f"telemetry cannot be read: {error}"
             ) from error
-        series = self._numbers.setdefault(instance.id, {})
+        series = self._numbers.get(instance.id)
+        if series is None:
+            if len(self._numbers) >= len(self.machine.instances):
+                self._forget_expired()
+            series = self._numbers[instance.id] = {}
         for point in points:
             key = (point.name, point.attributes)
             if key in series:
@@ -84,9 +88,16 @@ class ClientTelemetry:
             elif len(series) < SERIES_MAX:
                 series[key] = point.value
 
+    def _forget_expired(self) -> None:
+        live = self.machine.instances
+        self._numbers = {each: series for each, series in self._numbers.items() if each in live}
+
     def numbers(self) -> Iterator[tuple[Mapping[str, str], Mapping[SeriesKey, float]]]:
-        """Yield the identity and the newest numbers of each live client instance."""
-        for instance_id in [i for i in self._numbers if i not in self.machine.instances]:
-            del self._numbers[instance_id]
-        for instance_id, series in self._numbers.items():
-            yield self.machine.instances[instance_id].client, series
+        """Yield the identity and the newest numbers of each live client instance.
+
+        Changes nothing, because the metrics server calls it on its own thread.
+        """
+        for instance_id, series in list(self._numbers.items()):
+            instance = self.machine.instances.get(instance_id)
+            if instance is not None:
+                yield instance.client, dict(series)

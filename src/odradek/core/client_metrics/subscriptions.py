@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
@@ -74,22 +74,124 @@ def _list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-@dataclass(slots=True)
 class Instance:
-    """One client instance and the subscription derived for it."""
+    """One client instance, and the subscription derived for it."""
 
-    id: bytes
-    client: Mapping[str, str]
-    metrics: list[str] = field(default_factory=list)
-    interval_ms: int = INTERVAL_MS_DEFAULT
-    subscription_id: int = 0
-    generation: int = -1
-    """Of the subscriptions that it was derived from."""
-    asked_ms: int | None = None
-    pushed_ms: int | None = None
-    seen_ms: int = 0
-    last_error: ErrorCode = ErrorCode.NONE
-    is_terminating: bool = False
+    __slots__ = (
+        "_asked_ms",
+        "_generation",
+        "_is_terminating",
+        "_last_error",
+        "_pushed_ms",
+        "client",
+        "id",
+        "interval_ms",
+        "metrics",
+        "seen_ms",
+        "subscription_id",
+    )
+
+    def __init__(self, instance_id: bytes, client: Mapping[str, str]) -> None:
+        self.id = instance_id
+        self.client = {**client, "client_instance_id": uuids.to_text(instance_id)}
+        self.metrics: list[str] = []
+        self.interval_ms = INTERVAL_MS_DEFAULT
+        self.subscription_id = 0
+        self.seen_ms = 0
+        self._generation = -1
+        """The generation of the subscriptions that its own was derived from."""
+        self._asked_ms: int | None = None
+        self._pushed_ms: int | None = None
+        self._last_error = ErrorCode.NONE
+        self._is_terminating = False
+
+    def on_request(
+        self, now_ms: int, subscriptions: Mapping[str, Subscription], generation: int
+    ) -> None:
+        """The client has sent a request: derive its subscription again if they have changed."""
+        self.seen_ms = now_ms
+        if self._generation != generation:
+            self._derive(subscriptions.values())
+            self._generation = generation
+
+    def _derive(self, subscriptions: Iterable[Subscription]) -> None:
+        """Join all subscriptions that match; after a change the client may ask at once."""
+        metrics: set[str] = set()
+        interval_ms = INTERVAL_MS_DEFAULT
+        for subscription in subscriptions:
+            if subscription.matches(self.client):
+                metrics.update(subscription.metrics)
+                interval_ms = min(interval_ms, subscription.interval_ms)
+        self.metrics = [ALL_METRICS] if ALL_METRICS in metrics else sorted(metrics)
+        self.interval_ms = interval_ms
+        text = f"{self.metrics}{interval_ms}".encode() + self.id
+        self.subscription_id = zlib.crc32(text) - 2**31
+        self._asked_ms = self._pushed_ms = None
+        self._is_terminating = False
+
+    def ask(self, now_ms: int) -> None:
+        """The client asks for its subscription.
+
+        Raises:
+            ApiError: THROTTLING_QUOTA_EXCEEDED, because it asks too early.
+        """
+        times = [time for time in (self._asked_ms, self._pushed_ms) if time is not None]
+        early = bool(times) and now_ms - max(times) < self.interval_ms
+        may_ask_anew = self._last_error in {
+            ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        }
+        if early and not may_ask_anew:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        self._asked_ms = now_ms
+        self._last_error = ErrorCode.NONE
+
+    def push(
+        self,
+        now_ms: int,
+        subscription_id: int,
+        compression_type: int,
+        is_too_large: bool,
+        terminating: bool,
+    ) -> None:
+        """The client pushes metrics.
+
+        Raises:
+            ApiError: the push is refused.
+        """
+        error = self._refusal(now_ms, subscription_id, compression_type, is_too_large, terminating)
+        self._is_terminating = terminating
+        self._last_error = error
+        if error:
+            raise ApiError(error)
+
+    def refuse(self, error: ErrorCode) -> None:
+        """The push that was accepted last could not be read after all."""
+        self._last_error = error
+
+    def _refusal(
+        self,
+        now_ms: int,
+        subscription_id: int,
+        compression_type: int,
+        is_too_large: bool,
+        terminating: bool,
+    ) -> ErrorCode:
+        if self._is_terminating:
+            return ErrorCode.INVALID_REQUEST
+        asked, pushed = self._asked_ms, self._pushed_ms
+        # The first push after asking may come early: clients spread theirs by a jitter.
+        first = asked is not None and (pushed is None or asked > pushed)
+        on_time = first or pushed is None or now_ms - pushed >= self.interval_ms
+        if on_time:
+            self._pushed_ms = now_ms
+        elif not terminating:
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if subscription_id != self.subscription_id:
+            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        if not 0 <= compression_type <= COMPRESSION_TYPES_MAX:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        return ErrorCode.TELEMETRY_TOO_LARGE if is_too_large else ErrorCode.NONE
 
 
 class ClientMetrics:
@@ -125,18 +227,7 @@ class ClientMetrics:
         if instance_id == uuids.ZERO:
             instance_id = self._draw_id()
         instance = self._instance(instance_id, client, now_ms)
-        last = max(
-            (t for t in (instance.asked_ms, instance.pushed_ms) if t is not None), default=None
-        )
-        early = last is not None and now_ms - last < instance.interval_ms
-        may_ask_anew = instance.last_error in {
-            ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-        }
-        if early and not may_ask_anew:
-            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        instance.asked_ms = now_ms
-        instance.last_error = ErrorCode.NONE
+        instance.ask(now_ms)
         return instance
 
     def push(
@@ -158,73 +249,18 @@ class ClientMetrics:
         if uuids.is_reserved(instance_id):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         instance = self._instance(instance_id, client, now_ms)
-        error = self._refusal(
-            instance, now_ms, subscription_id, compression_type, payload_bytes, terminating
-        )
-        instance.is_terminating = terminating
-        instance.last_error = error
-        if error:
-            raise ApiError(error)
+        is_too_large = payload_bytes > self.payload_bytes_max
+        instance.push(now_ms, subscription_id, compression_type, is_too_large, terminating)
         return instance
-
-    def refuse(self, instance: Instance, error: ErrorCode) -> None:
-        """The push that was accepted last could not be read after all."""
-        instance.last_error = error
-
-    def _refusal(
-        self,
-        instance: Instance,
-        now_ms: int,
-        subscription_id: int,
-        compression_type: int,
-        payload_bytes: int,
-        terminating: bool,
-    ) -> ErrorCode:
-        if instance.is_terminating:
-            return ErrorCode.INVALID_REQUEST
-        asked, pushed = instance.asked_ms, instance.pushed_ms
-        # The first push after asking may come early: clients spread theirs by a jitter.
-        first = asked is not None and (pushed is None or asked > pushed)
-        on_time = first or pushed is None or now_ms - pushed >= instance.interval_ms
-        if on_time:
-            instance.pushed_ms = now_ms
-        elif not terminating:
-            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        if subscription_id != instance.subscription_id:
-            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-        if not 0 <= compression_type <= COMPRESSION_TYPES_MAX:
-            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        if payload_bytes > self.payload_bytes_max:
-            return ErrorCode.TELEMETRY_TOO_LARGE
-        return ErrorCode.NONE
 
     def _instance(self, instance_id: bytes, client: Mapping[str, str], now_ms: int) -> Instance:
         instance = self.instances.get(instance_id)
         if instance is None:
             self._expire(now_ms)
-            named = {**client, "client_instance_id": uuids.to_text(instance_id)}
-            instance = self.instances[instance_id] = Instance(instance_id, named)
-        if instance.generation != self._generation:
-            self._derive(instance)
-        instance.seen_ms = now_ms
+            instance = self.instances[instance_id] = Instance(instance_id, client)
+        instance.on_request(now_ms, self._subscriptions, self._generation)
         self.instances.move_to_end(instance_id)
         return instance
-
-    def _derive(self, instance: Instance) -> None:
-        """Join all subscriptions that match; a changed one lets the client ask at once."""
-        metrics: set[str] = set()
-        interval_ms = INTERVAL_MS_DEFAULT
-        for subscription in self._subscriptions.values():
-            if subscription.matches(instance.client):
-                metrics.update(subscription.metrics)
-                interval_ms = min(interval_ms, subscription.interval_ms)
-        instance.metrics = [ALL_METRICS] if ALL_METRICS in metrics else sorted(metrics)
-        instance.interval_ms = interval_ms
-        text = f"{instance.metrics}{interval_ms}".encode() + instance.id
-        instance.subscription_id = zlib.crc32(text) - 2**31
-        instance.generation = self._generation
-        instance.asked_ms = instance.pushed_ms = None
-        instance.is_terminating = False
 
     def _expire(self, now_ms: int) -> None:
         """Forget what has been silent for three intervals, and the oldest beyond the limit."""

@@ -72,9 +72,8 @@ def _elect(state: ControllerState, name: str, index: int, election_type: int) ->
         is_settled = partition.leader != NO_LEADER
     if is_settled:
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED)
-    change = PartitionChange(state, name, topic.id, index, partition)
-    change.election = Election.PREFERRED if is_preferred else Election.UNCLEAN
-    record = change.record()
+    election = Election.PREFERRED if is_preferred else Election.UNCLEAN
+    record = PartitionChange(state, name, topic.id, index, partition, election=election).record()
     if record is None:
         raise ApiError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

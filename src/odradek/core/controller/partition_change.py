@@ -38,7 +38,10 @@ class Election(Enum):
 
 
 class PartitionChange:
-    """Set what is wanted, then take `record()`. The attributes are targets, at first as now."""
+    """What is wanted of a partition; `record()` returns the record that makes the change.
+
+    The attributes are targets: those passed in, and what the partition has now for the others.
+    """
 
     def __init__(
         self,
@@ -47,23 +50,32 @@ class PartitionChange:
         topic_id: bytes,
         index: int,
         partition: PartitionRegistration,
+        *,
         may_lead: Callable[[int], bool] | None = None,
+        election: Election = Election.ONLINE,
+        isr: Sequence[int] | None = None,
+        replicas: Sequence[int] | None = None,
+        removing: Sequence[int] | None = None,
+        adding: Sequence[int] | None = None,
+        unclean_shutdown: Sequence[int] = (),
     ) -> None:
-        """`may_lead` replaces the state's `is_active`, while a broker is changing."""
+        """`may_lead` replaces the state's `is_active`, while a broker is changing.
+
+        `unclean_shutdown` names replicas that may have lost data: they are no longer eligible.
+        """
         self._state = state
         self._topic_id = topic_id
         self._index = index
         self._before = partition
         self._may_lead = may_lead or state.is_active
         self._min_isr = state.min_insync_replicas(topic, len(partition.replicas))
-        self.isr: Sequence[int] = partition.isr
-        self.replicas: Sequence[int] = partition.replicas
-        self.removing: Sequence[int] = partition.removing_replicas
-        self.adding: Sequence[int] = partition.adding_replicas
+        self.isr: Sequence[int] = partition.isr if isr is None else isr
+        self.replicas: Sequence[int] = partition.replicas if replicas is None else replicas
+        self.removing: Sequence[int] = partition.removing_replicas if removing is None else removing
+        self.adding: Sequence[int] = partition.adding_replicas if adding is None else adding
         self.directories = dict(zip(partition.replicas, partition.directories, strict=True))
-        self.election = Election.ONLINE
-        self.unclean_shutdown: Sequence[int] = ()
-        """Replicas that may have lost data: they are no longer eligible."""
+        self.election = election
+        self.unclean_shutdown = unclean_shutdown
         self._elr: Sequence[int] = partition.elr
 
     def record(self) -> PartitionChangeRecord | None:

@@ -85,12 +85,18 @@ def _changes(
     unclean: int = NO_LEADER,
 ) -> Iterator[PartitionChangeRecord]:
     for topic, topic_id, index, partition in partitions:
-        change = PartitionChange(state, topic, topic_id, index, partition, may_lead)
-        if state.unclean_election_enabled(topic):
-            change.election = Election.UNCLEAN
-        change.isr = without(partition.isr, removed)
-        if unclean != NO_LEADER:
-            change.unclean_shutdown = (unclean,)
+        may_be_unclean = state.unclean_election_enabled(topic)
+        change = PartitionChange(
+            state,
+            topic,
+            topic_id,
+            index,
+            partition,
+            may_lead=may_lead,
+            election=Election.UNCLEAN if may_be_unclean else Election.ONLINE,
+            isr=without(partition.isr, removed),
+            unclean_shutdown=() if unclean == NO_LEADER else (unclean,),
+        )
         record = change.record()
         if record is not None:
             yield record

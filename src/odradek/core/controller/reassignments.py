@@ -72,36 +72,49 @@ def _alter(
     if topic is None or partition is None:
         what = f"a topic named {name}" if topic is None else f"{name}-{request.partition_index}"
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {what}")
-    change = PartitionChange(state, name, topic.id, request.partition_index, partition)
+    index = request.partition_index
     if request.replicas is None:
-        return _cancel(state, name, partition, change)
+        return _cancel(state, topic, index, partition)
     check_assignment(state, request.replicas, None)
     if not may_change_factor:
         _check_factor(partition, len(request.replicas))
     plan = reassignment.plan(partition.replicas, request.replicas)
-    change.replicas = plan.replicas
-    change.removing = plan.removing or partition.removing_replicas
-    change.adding = plan.adding or partition.adding_replicas
-    return change.record()
+    return PartitionChange(
+        state,
+        name,
+        topic.id,
+        index,
+        partition,
+        replicas=plan.replicas,
+        removing=plan.removing or None,
+        adding=plan.adding or None,
+    ).record()
 
 
 def _cancel(
-    state: ControllerState, name: str, partition: PartitionRegistration, change: PartitionChange
+    state: ControllerState, topic: TopicImage, index: int, partition: PartitionRegistration
 ) -> Message | None:
     if not partition.is_reassigning:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     reversal = reassignment.reverse(partition.replicas, partition.isr, partition.adding_replicas)
-    may_be_unclean = state.unclean_election_enabled(name)
+    may_be_unclean = state.unclean_election_enabled(topic.name)
     if reversal.is_unclean and not may_be_unclean:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"no old replica of {name} is in sync; going back to them needs an unclean election",
+            f"no old replica of {topic.name} is in sync; going back to them needs an unclean election",
         )
-    if may_be_unclean:
-        change.election = Election.UNCLEAN
-    change.isr, change.replicas = reversal.isr, reversal.replicas
-    change.removing = change.adding = ()
-    return change.record()
+    return PartitionChange(
+        state,
+        topic.name,
+        topic.id,
+        index,
+        partition,
+        election=Election.UNCLEAN if may_be_unclean else Election.ONLINE,
+        isr=reversal.isr,
+        replicas=reversal.replicas,
+        removing=(),
+        adding=(),
+    ).record()
 
 
 def _check_factor(partition: PartitionRegistration, wanted: int) -> None:

@@ -78,6 +78,16 @@ class Leader:
         self.flushed: dict[int, int] = {}
         self.high_watermark = -1
 
+    def on_flushed(self, voter_id: int, end_offset: int, voters: VoterSet) -> bool:
+        """A voter has flushed its log to `end_offset`; return whether more is committed."""
+        assert end_offset >= self.flushed.get(voter_id, 0), "a flushed log does not shrink"
+        self.flushed[voter_id] = end_offset
+        committed = voters.committed(self.flushed)
+        if committed <= self.start_offset or committed <= self.high_watermark:
+            return False
+        self.high_watermark = committed
+        return True
+
 
 class Resigned:
     """Led the epoch and will not lead it again."""
@@ -192,14 +202,8 @@ class QuorumMachine:
         role = self.role
         if not isinstance(role, Leader):
             return  # it has resigned since
-        assert event.end_offset >= role.flushed.get(self.local.id, 0), (
-            "a flushed log does not shrink"
-        )
-        role.flushed[self.local.id] = event.end_offset
-        committed = self.voters.committed(role.flushed)
-        if committed > role.start_offset and committed > role.high_watermark:
-            role.high_watermark = committed
-            effects.append(CommitUpTo(committed))
+        if role.on_flushed(self.local.id, event.end_offset, self.voters):
+            effects.append(CommitUpTo(role.high_watermark))
 
     def _resign(self, effects: list[Effect]) -> None:
         if isinstance(self.role, Leader):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from odradek.model.errors import ErrorCode
-from odradek.wire.generated.fetch_request import FetchRequest
+from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest
 from odradek.wire.generated.fetch_response import PartitionData
 
 INITIAL_EPOCH = 0
@@ -43,22 +43,22 @@ class FetchedPartition:
         "max_bytes",
     )
 
-    def __init__(
-        self,
-        key: PartitionKey,
-        fetch_offset: int,
-        max_bytes: int,
-        current_leader_epoch: int,
-        last_fetched_epoch: int,
-    ) -> None:
+    def __init__(self, key: PartitionKey, request: FetchPartition) -> None:
         self.key = key
-        self.fetch_offset = fetch_offset
-        self.max_bytes = max_bytes
-        self.current_leader_epoch = current_leader_epoch
-        self.last_fetched_epoch = last_fetched_epoch
+        self.fetch_offset = request.fetch_offset
+        self.max_bytes = request.partition_max_bytes
+        self.current_leader_epoch = request.current_leader_epoch
+        self.last_fetched_epoch = request.last_fetched_epoch
         self.high_watermark = -1
         """Of the last answer in the session; -1 before the first."""
         self.log_start_offset = -1
+
+    def update(self, request: FetchPartition) -> None:
+        """Take over what a follow-up request wants; what the last answer said stays."""
+        self.fetch_offset = request.fetch_offset
+        self.max_bytes = request.partition_max_bytes
+        self.current_leader_epoch = request.current_leader_epoch
+        self.last_fetched_epoch = request.last_fetched_epoch
 
     def has_news(self, answer: PartitionData) -> bool:
         """Whether an incremental answer must name the partition; remembers what it says."""
@@ -81,23 +81,31 @@ class FetchSession:
 
     __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
 
-    def __init__(self, session_id: int, now_ms: int, uses_topic_ids: bool) -> None:
+    def __init__(
+        self,
+        session_id: int,
+        now_ms: int,
+        uses_topic_ids: bool,
+        partitions: dict[PartitionKey, FetchedPartition],
+    ) -> None:
         self.id = session_id
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         """The epoch that the next request has to carry."""
-        self.partitions: dict[PartitionKey, FetchedPartition] = {}
+        self.partitions = partitions
 
-    def update(self, request: FetchRequest) -> None:
+    def update(self, request: FetchRequest, now_ms: int) -> None:
         """Take over what an incremental request adds, changes and forgets."""
-        for partition in partitions_of(request, self.uses_topic_ids):
-            known = self.partitions.get(partition.key)
-            if known is not None:
-                partition.high_watermark = known.high_watermark
-                partition.log_start_offset = known.log_start_offset
-            self.partitions[partition.key] = partition
+        self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
+        self.last_used_ms = now_ms
+        for key, wanted in _named(request, self.uses_topic_ids):
+            known = self.partitions.get(key)
+            if known is None:
+                self.partitions[key] = FetchedPartition(key, wanted)
+            else:
+                known.update(wanted)
         for topic in request.forgotten_topics_data:
             name: str | bytes = topic.topic_id if self.uses_topic_ids else topic.topic
             for index in topic.partitions:
@@ -111,18 +119,14 @@ class FetchSession:
                 self.partitions[key] = partition
 
 
-def partitions_of(request: FetchRequest, uses_topic_ids: bool) -> Iterator[FetchedPartition]:
+def _named(
+    request: FetchRequest, uses_topic_ids: bool
+) -> Iterator[tuple[PartitionKey, FetchPartition]]:
     """The partitions that a request names."""
     for topic in request.topics:
         name: str | bytes = topic.topic_id if uses_topic_ids else topic.topic
         for partition in topic.partitions:
-            yield FetchedPartition(
-                (name, partition.partition),
-                partition.fetch_offset,
-                partition.partition_max_bytes,
-                partition.current_leader_epoch,
-                partition.last_fetched_epoch,
-            )
+            yield (name, partition.partition), partition
 
 
 @dataclass(slots=True)
@@ -159,7 +163,10 @@ class FetchSessionCache:
         if epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             if request.session_id != NO_SESSION:
                 self._remove(request.session_id)
-            partitions = {p.key: p for p in partitions_of(request, uses_topic_ids)}
+            partitions = {
+                key: FetchedPartition(key, wanted)
+                for key, wanted in _named(request, uses_topic_ids)
+            }
             session = None
             if epoch == INITIAL_EPOCH:
                 session = self._open(partitions, now_ms, uses_topic_ids)
@@ -172,13 +179,11 @@ class FetchSessionCache:
         if session.uses_topic_ids != uses_topic_ids:
             return self._refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         before = len(session.partitions)
-        session.update(request)
+        session.update(request, now_ms)
         self.partitions += len(session.partitions) - before
         if not session.partitions:
             self._remove(session.id)
             return FetchPlan(ErrorCode.NONE, None, (), incremental=False)
-        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
-        session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
         return FetchPlan(ErrorCode.NONE, session, session.partitions.values(), incremental=True)
 
@@ -194,8 +199,7 @@ class FetchSessionCache:
         session_id = self._draw_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._draw_id()
-        session = FetchSession(session_id, now_ms, uses_topic_ids)
-        session.partitions = partitions
+        session = FetchSession(session_id, now_ms, uses_topic_ids, partitions)
         self._sessions[session_id] = session
         self.partitions += len(partitions)
         return session
