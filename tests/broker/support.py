@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.log.support import TOPIC_ID, LogRoom
+from tests.log.support import TOPIC_ID, LogWorkspace
 
 from odradek.broker.partition import Partition
 from odradek.core.metadata.image import PartitionRegistration
@@ -52,6 +52,6 @@ def partition_of(
     **settings: object,
 ) -> Partition:
     """A partition over a new log; `settings` are those of the topic."""
-    log = LogRoom(path, UnsyncedFileSystem()).open(TopicPartition(topic, index), **settings)
+    log = LogWorkspace(path, UnsyncedFileSystem()).open(TopicPartition(topic, index), **settings)
     log.on_leader_epoch(registration.leader_epoch)
     return Partition(topic, topic_id, index, log, registration, NODE_ID, flushes or Flushes())

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.log.support import (
     PARTITION,
-    LogRoom,
+    LogWorkspace,
     batch,
     end_transaction,
     read_records,
@@ -51,9 +51,9 @@ def lines(*words: object, code: int = 0) -> list[dict]:
 @pytest.fixture
 def partition(tmp_path) -> Path:
     """Two segments: plain, compressed, an aborted transaction."""
-    room = LogRoom(tmp_path / "data")
-    room.storage.verify_transactions = False
-    log = room.open(**SETTINGS)
+    workspace = LogWorkspace(tmp_path / "data")
+    workspace.storage.verify_transactions = False
+    log = workspace.open(**SETTINGS)
     for number in range(10):
         log.append_as_leader(batch((b"key", b"v%d" % number), (None, b"x" * 200)), 0)
     fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
@@ -187,8 +187,8 @@ def test_damage_is_found(partition, name, position, data, text):
 
 
 def _open(partition: Path):
-    room = LogRoom(partition.parent)
-    return room.reopen(PARTITION, {"recovery_point": 2**62, "was_clean": True}, **SETTINGS)
+    workspace = LogWorkspace(partition.parent)
+    return workspace.reopen(PARTITION, {"recovery_point": 2**62, "was_clean": True}, **SETTINGS)
 
 
 def test_a_torn_end_is_cut_off(partition):

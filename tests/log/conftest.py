@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.log.support import LogRoom
+from tests.log.support import LogWorkspace
 
 
 @pytest.fixture
-def room(tmp_path):
-    return LogRoom(tmp_path)
+def workspace(tmp_path):
+    return LogWorkspace(tmp_path)

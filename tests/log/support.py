@@ -61,7 +61,7 @@ def topic_config(**settings: object) -> TopicConfig:
     return TopicConfig(overrides, BROKER_CONFIG.layers)
 
 
-class LogRoom:
+class LogWorkspace:
     """A directory, a clock and the logs that a test opens in it."""
 
     def __init__(self, path: Path | str, file_system: FileSystem | None = None) -> None:

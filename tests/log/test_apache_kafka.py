@@ -17,7 +17,7 @@ from tests.log.kafka_log import OPTIONS, KafkaLog, assert_same, describe, kafka_
 from tests.log.support import (
     NOW_MS,
     PARTITION,
-    LogRoom,
+    LogWorkspace,
     append,
     batch,
     end_transaction,
@@ -63,12 +63,12 @@ class Pair:
         self.draw = random.Random(seed)
         self.kafka = kafka
         self.settings = {"file_delete_delay_ms": 0} | settings
-        self.room = LogRoom(tmp_path / "ours")
-        self.other_room = LogRoom(tmp_path / "kafkas")
-        self.room.storage = self.room.new_storage(verify_transactions=False)
-        self.other_room.storage = self.room.storage
-        self.log: PartitionLog = self.room.open(**self.settings)
-        kafka.open(self.other_path, self.room.clock, self.settings)
+        self.workspace = LogWorkspace(tmp_path / "ours")
+        self.other_workspace = LogWorkspace(tmp_path / "kafkas")
+        self.workspace.storage = self.workspace.new_storage(verify_transactions=False)
+        self.other_workspace.storage = self.workspace.storage
+        self.log: PartitionLog = self.workspace.open(**self.settings)
+        kafka.open(self.other_path, self.workspace.clock, self.settings)
         self.epoch = 0
         self.sequences: dict[int, int] = {}
         self.open_transactions: set[int] = set()
@@ -76,7 +76,7 @@ class Pair:
 
     @property
     def other_path(self) -> str:
-        return f"{self.other_room.path}/{PARTITION}"
+        return f"{self.other_workspace.path}/{PARTITION}"
 
     # -- what happens to both -----------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class Pair:
         """Append to both; whether they took it."""
         theirs = self.kafka.append(
             payload,
-            self.room.clock,
+            self.workspace.clock,
             epoch=self.epoch,
             origin=origin,
             transaction_version=transaction_version,
@@ -113,9 +113,9 @@ class Pair:
         builder = RecordBatchBuilder(codec=codec, **fields)
         keyless = draw.random() < 0.03
         for _ in range(draw.choice([1, 1, 2, 5])):
-            timestamp = self.room.clock.ms - draw.randrange(10_000)
+            timestamp = self.workspace.clock.ms - draw.randrange(10_000)
             if draw.random() < 0.02:
-                timestamp = self.room.clock.ms + draw.choice([2 * HOUR_MS, -HOUR_MS])
+                timestamp = self.workspace.clock.ms + draw.choice([2 * HOUR_MS, -HOUR_MS])
             key = None if keyless else b"key %d" % draw.randrange(20)
             value = draw.choice([None, b"", draw.randbytes(draw.randrange(120))])
             headers = [("h", b"x")] if draw.random() < 0.1 else ()
@@ -123,8 +123,8 @@ class Pair:
         return bytes(builder.build())
 
     def step(self) -> None:
-        self.room.clock.ms += self.draw.randrange(3000)
-        self.other_room.clock.ms = self.room.clock.ms
+        self.workspace.clock.ms += self.draw.randrange(3000)
+        self.other_workspace.clock.ms = self.workspace.clock.ms
         self.draw.choices(
             (
                 self.plain,
@@ -167,7 +167,7 @@ class Pair:
             producer_id=producer_id,
             producer_epoch=self.draw.choice([0, 0, 0, 1]),
             coordinator_epoch=self.draw.choice([5, 5, 5, 4]),
-            timestamp=self.room.clock.ms,
+            timestamp=self.workspace.clock.ms,
         )
         version = self.draw.choice([0, 1, 2])
         if self.append(marker, AppendOrigin.COORDINATOR, version):
@@ -182,7 +182,7 @@ class Pair:
         if not self.deletes:
             return
         offset = self.draw.randint(self.log.log_start_offset, self.log.high_watermark)
-        self.kafka.ask("delete", offset=offset, now=self.room.clock.ms)
+        self.kafka.ask("delete", offset=offset, now=self.workspace.clock.ms)
         self.log.delete_records_before(offset)
         self.log.delete_old_segments()
 
@@ -205,7 +205,7 @@ class Pair:
             self.compare_read(offset, self.draw.choice([1, 100, 1000, 1 << 20]))
         for timestamp in (
             *(-1, -2, -3, -4, -5, -6, 0),
-            *(self.draw.randint(NOW_MS - 12_000, self.room.clock.ms + 10) for _ in range(20)),
+            *(self.draw.randint(NOW_MS - 12_000, self.workspace.clock.ms + 10) for _ in range(20)),
         ):
             found = log.offset_for_timestamp(timestamp)
             theirs = self.kafka.ask("time", time=timestamp).get("found")
@@ -239,12 +239,12 @@ class Pair:
 
     def compare_files(self) -> None:
         """After both were closed."""
-        ours, theirs = self.room.files(), self.other_room.files()
+        ours, theirs = self.workspace.files(), self.other_workspace.files()
         only_one = {"partition.metadata"}
         assert set(ours) - only_one == set(theirs) - only_one
         for name in set(ours) - only_one:
-            mine = read_file(self.room.file_system, f"{self.log.path}/{name}")
-            others = read_file(self.room.file_system, f"{self.other_path}/{name}")
+            mine = read_file(self.workspace.file_system, f"{self.log.path}/{name}")
+            others = read_file(self.workspace.file_system, f"{self.other_path}/{name}")
             if name.endswith(".snapshot"):
                 assert snapshot_rows(mine) == snapshot_rows(others), name
             elif name == names.LEADER_EPOCH_CHECKPOINT:
@@ -258,7 +258,7 @@ class Pair:
     def kafkas_epochs(self) -> list[tuple[int, int]]:
         """The entries of its checkpoint file."""
         path = f"{self.other_path}/{names.LEADER_EPOCH_CHECKPOINT}"
-        return read_leader_epochs(self.room.file_system, path)
+        return read_leader_epochs(self.workspace.file_system, path)
 
 
 def snapshot_rows(content: bytes) -> list:
@@ -304,13 +304,13 @@ def compare_reopened(pair: Pair, before: dict, start: int, end: int) -> None:
         arguments = {"was_clean": was_clean, "recovery_point": end if was_clean else 0}
         theirs = pair.kafka.open(
             pair.log.path,
-            pair.room.clock,
+            pair.workspace.clock,
             pair.settings,
             log_start_offset=start,
             **arguments,
         )
         pair.kafka.close()
-        log = pair.other_room.reopen(
+        log = pair.other_workspace.reopen(
             arguments={"log_start_offset": start} | arguments, **pair.settings
         )
         ours = describe(log)
@@ -343,11 +343,11 @@ def test_an_epoch_without_a_record_is_dropped_when_the_log_is_loaded(tmp_path, k
     assert pair.kafkas_epochs() == [first, second, (pair.epoch, 2)]
     expected = [list(first), list(second)]
     loaded = {"was_clean": True, "recovery_point": 2}
-    log = pair.other_room.reopen(arguments=loaded, **pair.settings)
+    log = pair.other_workspace.reopen(arguments=loaded, **pair.settings)
     assert describe(log)["epochs"] == expected
     log.close()
     for path in (pair.log.path, pair.other_path):
-        opened = kafka.open(path, pair.room.clock, pair.settings, **loaded)
+        opened = kafka.open(path, pair.workspace.clock, pair.settings, **loaded)
         kafka.close()
         assert opened["epochs"] == expected
     pair.compare_files()
@@ -374,15 +374,17 @@ def test_of_a_producers_last_batches_the_newest_is_known_after_a_restart(
     kafka.close()
     pair.log.close()
     if not was_clean:
-        for room in (pair.room, pair.other_room):
-            room.file_system.remove(f"{room.path}/{PARTITION}/{names.file_name(7, '.snapshot')}")
+        for workspace in (pair.workspace, pair.other_workspace):
+            workspace.file_system.remove(
+                f"{workspace.path}/{PARTITION}/{names.file_name(7, '.snapshot')}"
+            )
     arguments = {"was_clean": was_clean, "recovery_point": 7 if was_clean else 0}
-    kafka.open(pair.other_path, pair.room.clock, pair.settings, **arguments)
-    log = pair.room.reopen(arguments=arguments, **pair.settings)
+    kafka.open(pair.other_path, pair.workspace.clock, pair.settings, **arguments)
+    log = pair.workspace.reopen(arguments=arguments, **pair.settings)
     refused = {"refused": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
     for sequence in (0, 1, 2, 5, 6, 7):
         payload = numbered(sequence)
-        theirs = kafka.append(payload, pair.room.clock)
+        theirs = kafka.append(payload, pair.workspace.clock)
         assert theirs.get("first") == (sequence if sequence > 5 else None), theirs
         if sequence > 5 or (not was_clean and sequence > 1):
             assert log.append_as_leader(bytearray(payload), 0).base_offset == sequence
@@ -423,9 +425,9 @@ def test_offsets_that_are_not_there_are_refused_by_both(tmp_path, kafka):
 
 def test_dump_log_segments_reads_every_file(tmp_path, kafka):
     """`--deep-iteration`, `--index-sanity-check` and `--verify-index-only` find nothing wrong."""
-    room = LogRoom(tmp_path)
-    room.storage = room.new_storage(verify_transactions=False)
-    log = room.open(segment_bytes=3000, index_interval_bytes=100)
+    workspace = LogWorkspace(tmp_path)
+    workspace.storage = workspace.new_storage(verify_transactions=False)
+    log = workspace.open(segment_bytes=3000, index_interval_bytes=100)
     for number in range(60):
         fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 2 * number}
         append(log, b"a %d" % number, b"b", epoch=number // 20, codec=Codec(number % 5), **fields)
@@ -439,7 +441,7 @@ def test_dump_log_segments_reads_every_file(tmp_path, kafka):
         )
         end_transaction(log, number % 3 == 0, 8)
     log.close()
-    files = [name for name in room.files() if name.startswith("0")]
+    files = [name for name in workspace.files() if name.startswith("0")]
     assert len(log.segments) > 3
     said = dump(log.path, files, "--deep-iteration", "--print-data-log")
     assert said.count("| offset: ") == log.log_end_offset
@@ -453,10 +455,10 @@ def test_dump_log_segments_reads_every_file(tmp_path, kafka):
 
 
 def test_dump_log_segments_reads_what_the_cleaner_wrote(tmp_path):
-    room = LogRoom(tmp_path)
-    room.storage = room.new_storage(verify_transactions=False)
+    workspace = LogWorkspace(tmp_path)
+    workspace.storage = workspace.new_storage(verify_transactions=False)
     settings = {"cleanup_policy": "compact", "segment_bytes": 3000, "index_interval_bytes": 100}
-    log = room.open(**settings, file_delete_delay_ms=0)
+    log = workspace.open(**settings, file_delete_delay_ms=0)
     for number in range(60):
         key = b"key %d" % (number % 7)
         append(log, (key, b"%d" % number * 20), codec=Codec(number % 5))
@@ -465,10 +467,10 @@ def test_dump_log_segments_reads_what_the_cleaner_wrote(tmp_path):
         end_transaction(log, number % 3 == 0, 8)
     log.roll()
     before = log.size
-    clean(log, room)
+    clean(log, workspace)
     assert log.size < before // 2
     log.close()
-    files = [name for name in room.files() if name.startswith("0")]
+    files = [name for name in workspace.files() if name.startswith("0")]
     said = dump(log.path, files, "--deep-iteration", has_gaps=True)
     assert said.count("isvalid: true") == said.count("baseOffset: ") == len(read_batches(log)) > 7
     indexes = [name for name in files if name.endswith((".index", ".timeindex"))]

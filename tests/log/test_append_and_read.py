@@ -20,16 +20,16 @@ from odradek.records.compression import Codec
 from odradek.records.record import iterate_records
 
 
-def test_offsets_follow_one_another(room):
-    log = room.open()
+def test_offsets_follow_one_another(workspace):
+    log = workspace.open()
     infos = [append(log, b"a"), append(log, b"b", b"c"), append(log, b"d")]
     assert [(info.base_offset, info.last_offset) for info in infos] == [(0, 0), (1, 2), (3, 3)]
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 4, 4)
     assert values(log) == [b"a", b"b", b"c", b"d"]
 
 
-def test_the_stored_batch_is_the_sent_one_but_for_offset_and_leader_epoch(room):
-    log = room.open()
+def test_the_stored_batch_is_the_sent_one_but_for_offset_and_leader_epoch(workspace):
+    log = workspace.open()
     append(log, b"first")
     sent = batch(b"second", b"third", codec=Codec.ZSTD)
     untouched = bytes(sent)
@@ -40,16 +40,16 @@ def test_the_stored_batch_is_the_sent_one_but_for_offset_and_leader_epoch(room):
     assert stored[8:12] + stored[16:] == untouched[8:12] + untouched[16:]
 
 
-def test_a_buffer_that_cannot_be_written_to_is_copied(room):
-    log = room.open()
+def test_a_buffer_that_cannot_be_written_to_is_copied(workspace):
+    log = workspace.open()
     for _ in range(3):
         log.append_as_leader(bytes(batch(b"x")), 0)
         log.append_as_leader(memoryview(bytes(batch(b"x"))), 0)
     assert [each.base_offset for each in read_batches(log)] == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_payload_in_the_middle_of_a_larger_buffer(room):
-    log = room.open()
+def test_a_payload_in_the_middle_of_a_larger_buffer(workspace):
+    log = workspace.open()
     frame = bytearray(b"header") + batch(b"x") + b"trailer"
     view = memoryview(frame)[6:-7]
     for _ in range(2):
@@ -60,8 +60,8 @@ def test_a_payload_in_the_middle_of_a_larger_buffer(room):
     assert frame.endswith(b"trailer")
 
 
-def test_reads_begin_at_the_batch_that_holds_the_offset(room):
-    log = room.open()
+def test_reads_begin_at_the_batch_that_holds_the_offset(workspace):
+    log = workspace.open()
     append(log, b"a", b"b", b"c")
     append(log, b"d", b"e")
     for offset, base in ((0, 0), (1, 0), (2, 0), (3, 3), (4, 3)):
@@ -69,8 +69,8 @@ def test_reads_begin_at_the_batch_that_holds_the_offset(room):
     assert log.read(5, 100, 5) is None
 
 
-def test_reads_end_below_the_limit(room):
-    log = room.open()
+def test_reads_end_below_the_limit(workspace):
+    log = workspace.open()
     for _ in range(4):
         append(log, b"a", b"b")
     for limit, count in ((0, 0), (2, 1), (4, 2), (8, 4)):
@@ -79,8 +79,8 @@ def test_reads_end_below_the_limit(room):
     assert log.read(6, 100, 4) is None
 
 
-def test_the_first_batch_is_whole_if_that_is_asked_for(room):
-    log = room.open()
+def test_the_first_batch_is_whole_if_that_is_asked_for(workspace):
+    log = workspace.open()
     append(log, bytes(1000))
     append(log, bytes(1000))
     size = len(batch(bytes(1000)))
@@ -92,15 +92,15 @@ def test_the_first_batch_is_whole_if_that_is_asked_for(room):
 
 
 @pytest.mark.parametrize("offset", [-1, 4, 100])
-def test_offsets_that_are_not_there(room, offset):
-    log = room.open()
+def test_offsets_that_are_not_there(workspace, offset):
+    log = workspace.open()
     append(log, b"a", b"b", b"c")
     with pytest.raises(OffsetOutOfRange, match="0 to 3"):
         log.read(offset, 100, 3)
 
 
-def test_reads_go_on_over_segments(room):
-    log = room.open(segment_bytes=500)
+def test_reads_go_on_over_segments(workspace):
+    log = workspace.open(segment_bytes=500)
     for number in range(50):
         append(log, b"%d" % number, b"filler" * 5)
     assert len(log.segments) > 5
@@ -112,9 +112,9 @@ def test_reads_go_on_over_segments(room):
         assert read_records(log, offset)[0].offset == offset
 
 
-def test_every_offset_is_found_with_sparse_and_with_dense_indexes(room):
+def test_every_offset_is_found_with_sparse_and_with_dense_indexes(workspace):
     for interval in (0, 300, 4096):
-        log = room.open(PARTITION._replace(partition=interval), index_interval_bytes=interval)
+        log = workspace.open(PARTITION._replace(partition=interval), index_interval_bytes=interval)
         for number in range(100):
             append(log, *[b"%d" % number] * (1 + number % 4))
         log.active_segment.forget_positions()
@@ -123,8 +123,8 @@ def test_every_offset_is_found_with_sparse_and_with_dense_indexes(room):
             assert found.base_offset <= offset <= found.last_offset
 
 
-def test_what_is_read_stays_readable_when_the_log_goes(room):
-    log = room.open(segment_bytes=300)
+def test_what_is_read_stays_readable_when_the_log_goes(workspace):
+    log = workspace.open(segment_bytes=300)
     for _ in range(20):
         append(log, b"some value")
     data = log.read(0, 1000, log.log_end_offset)
@@ -133,23 +133,23 @@ def test_what_is_read_stays_readable_when_the_log_goes(room):
     log.delete_old_segments()
     log.close()
     found = data.records
-    assert room.file_system.pread(found.descriptor, found.length, found.position) == expected
+    assert workspace.file_system.pread(found.descriptor, found.length, found.position) == expected
 
 
-def test_few_files_are_open_and_all_are_served(room):
-    room.storage = room.new_storage(open_files_max=3)
-    logs = [room.open(PARTITION._replace(partition=number)) for number in range(10)]
+def test_few_files_are_open_and_all_are_served(workspace):
+    workspace.storage = workspace.new_storage(open_files_max=3)
+    logs = [workspace.open(PARTITION._replace(partition=number)) for number in range(10)]
     for round_number in range(5):
         for number, log in enumerate(logs):
             append(log, b"%d %d" % (number, round_number))
-            assert len(room.storage.descriptors) <= 3
+            assert len(workspace.storage.descriptors) <= 3
     for number, log in enumerate(logs):
         assert values(log) == [b"%d %d" % (number, each) for each in range(5)]
 
 
-def test_append_time(room):
-    log = room.open(message_timestamp_type="LogAppendTime")
-    room.clock.ms = NOW_MS + 12345
+def test_append_time(workspace):
+    log = workspace.open(message_timestamp_type="LogAppendTime")
+    workspace.clock.ms = NOW_MS + 12345
     for codec in Codec:
         sent = batch(b"a", b"b", timestamp=5, codec=codec)
         info = log.append_as_leader(sent, 0)
@@ -161,8 +161,10 @@ def test_append_time(room):
 
 
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-def test_recompression(room, target):
-    log = room.open(compression_type=target, compression_zstd_level=9, compression_gzip_level=3)
+def test_recompression(workspace, target):
+    log = workspace.open(
+        compression_type=target, compression_zstd_level=9, compression_gzip_level=3
+    )
     for codec in Codec:
         append(
             log,
@@ -179,14 +181,14 @@ def test_recompression(room, target):
     assert [each.sequence for each in read_records(log)] == list(range(10))
 
 
-def test_control_batches_are_not_compressed(room):
-    log = room.open(compression_type="zstd")
+def test_control_batches_are_not_compressed(workspace):
+    log = workspace.open(compression_type="zstd")
     end_transaction(log, True, 5)
     assert RecordBatch(read_bytes(log, 0)).codec == Codec.NONE
 
 
-def test_settings_change_while_the_log_is_used(room):
-    log = room.open()
+def test_settings_change_while_the_log_is_used(workspace):
+    log = workspace.open()
     append(log, b"a")
     log.update_config(topic_config(compression_type="gzip"))
     append(log, b"a")

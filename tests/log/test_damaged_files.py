@@ -12,7 +12,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from tests.log.support import NOW_MS, LogRoom, append, batch, end_transaction, topic_config
+from tests.log.support import NOW_MS, LogWorkspace, append, batch, end_transaction, topic_config
 
 from odradek.log import LogDamaged, LogManager, OffsetOutOfRange, PartitionLog
 from odradek.model.topic_partition import TopicPartition
@@ -31,7 +31,7 @@ MEMORY_MAX = 4 << 20
 Files = dict[str, bytes]
 
 
-def start(files: Files) -> tuple[LogRoom, LogManager]:
+def start(files: Files) -> tuple[LogWorkspace, LogManager]:
     """A manager over these files."""
     root = Directory()
     for path, content in files.items():
@@ -40,10 +40,10 @@ def start(files: Files) -> tuple[LogRoom, LogManager]:
         for part in above:
             directory = directory.now.setdefault(part, Directory())
         directory.now[name] = File(content)
-    room = LogRoom("/logs", LossyFileSystem(root))
-    manager = room.manager(topic_configs=lambda _: topic_config(**SETTINGS))
+    workspace = LogWorkspace("/logs", LossyFileSystem(root))
+    manager = workspace.manager(topic_configs=lambda _: topic_config(**SETTINGS))
     manager.start()
-    return room, manager
+    return workspace, manager
 
 
 def files_in(directory: Directory, path: str = "") -> Files:
@@ -76,18 +76,18 @@ def fill(log: PartitionLog) -> None:
 @pytest.fixture(scope="module")
 def written() -> tuple[Files, Files, list[bytes]]:
     """The files after a clean stop and after a crash, and all batches by their order."""
-    room, manager = start({})
+    workspace, manager = start({})
     manager.storage.verify_transactions = False
     for partition in (DAMAGED, SOUND):
         fill(manager.get_or_create(partition, TOPIC_ID))
     log = manager.get(DAMAGED)
     log.flush()
     assert len(log.segments) > 3
-    crashed = files_in(room.file_system.root)
+    crashed = files_in(workspace.file_system.root)
     stored, error = served(log)
     assert error is None
     manager.shutdown()
-    return files_in(room.file_system.root), crashed, [bytes(each.data) for each in stored]
+    return files_in(workspace.file_system.root), crashed, [bytes(each.data) for each in stored]
 
 
 def served(log: PartitionLog) -> tuple[list[RecordBatch], Exception | None]:
@@ -145,7 +145,7 @@ def test_damaged_files(written, was_clean, caplog):
     cases = 0
     for what, path, content in damages(files, random.Random(SEED)):
         case = f"{path} {what}"
-        room, manager = start(files | {path: content})
+        workspace, manager = start(files | {path: content})
         assert manager.online_directories, case
         log = manager.get(SOUND)
         found, error = served(log)
@@ -202,7 +202,7 @@ def test_a_log_that_cannot_be_loaded_stays_offline_until_it_is_deleted(written, 
     path = max(p for p in clean if p.startswith("/logs/damaged-0/") and p.endswith(".log"))
     content = bytearray(clean[path])
     content[-60:] = b"\xff" * 60
-    room, manager = start(clean | {path: bytes(content)})
+    workspace, manager = start(clean | {path: bytes(content)})
     assert manager.get(DAMAGED) is None
     assert f"damaged-0 is damaged and stays offline: {path}" in caplog.text
     with pytest.raises(LogDamaged, match="damaged-0 is damaged"):
@@ -211,8 +211,8 @@ def test_a_log_that_cannot_be_loaded_stays_offline_until_it_is_deleted(written, 
     assert manager.delete(DAMAGED)
     assert not manager.delete(DAMAGED)
     append(manager.get_or_create(DAMAGED, b"another topic id"), b"anew")
-    room.clock.ms += 100_000
+    workspace.clock.ms += 100_000
     while manager.tick() < 100:
         pass
     manager.shutdown()
-    assert not [name for name in files_in(room.file_system.root) if "delete" in name]
+    assert not [name for name in files_in(workspace.file_system.root) if "delete" in name]

@@ -8,7 +8,7 @@ import pytest
 from tests.log.support import (
     NOW_MS,
     PARTITION,
-    LogRoom,
+    LogWorkspace,
     append,
     batch,
     end_transaction,
@@ -108,7 +108,7 @@ def steps():
     yield lambda log: append(log, b"last", epoch=3)
 
 
-def perform(room: LogRoom, step, log) -> int:
+def perform(workspace: LogWorkspace, step, log) -> int:
     """Do one step, when there is room if need be; how often it was refused."""
     for attempt in range(REFUSALS):
         before = (
@@ -121,36 +121,36 @@ def perform(room: LogRoom, step, log) -> int:
             step(log)
             return attempt
         except DiskFull:
-            assert not room.directory.is_offline
+            assert not workspace.directory.is_offline
             assert before[:3] == (log.log_end_offset, log.producers.first_unstable_offset, log.size)
-    room.file_system.has_room = True
+    workspace.file_system.has_room = True
     step(log)
     return REFUSALS
 
 
-def run(fits: int | None) -> tuple[LogRoom, PartitionLog, int]:
-    room = LogRoom("/logs", FullDisk())
-    room.storage.verify_transactions = False
-    log = room.open(**SETTINGS)
-    room.file_system.changes = 0
-    room.file_system.fits = fits
+def run(fits: int | None) -> tuple[LogWorkspace, PartitionLog, int]:
+    workspace = LogWorkspace("/logs", FullDisk())
+    workspace.storage.verify_transactions = False
+    log = workspace.open(**SETTINGS)
+    workspace.file_system.changes = 0
+    workspace.file_system.fits = fits
     refused = 0
     for step in steps():
-        refused += perform(room, step, log)
+        refused += perform(workspace, step, log)
         log.high_watermark = log.log_end_offset
-    return room, log, refused
+    return workspace, log, refused
 
 
 @pytest.fixture(scope="module")
 def plenty():
     """The log after the same steps where there is always room, and how many changes they are."""
-    room, log, refused = run(None)
+    workspace, log, refused = run(None)
     assert not refused
     assert len(log.segments) > 5
     assert log.aborted_transactions(0, 1000)
-    changes = room.file_system.changes
+    changes = workspace.file_system.changes
     log.flush()
-    return state(log), contents(room.file_system.root), changes
+    return state(log), contents(workspace.file_system.root), changes
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -158,12 +158,12 @@ def test_a_disk_that_fills_up_at_any_change(plenty, part):
     expected, files, changes = plenty
     refusals = 0
     for fits in range(1 + part, changes + 1, 4):
-        room, log, refused = run(fits)
+        workspace, log, refused = run(fits)
         refusals += refused
         assert state(log) == expected, fits
         log.flush()
-        assert contents(room.file_system.root) == files, fits
-        crashed = LogRoom("/logs", room.file_system)
+        assert contents(workspace.file_system.root) == files, fits
+        crashed = LogWorkspace("/logs", workspace.file_system)
         recovered = crashed.open(**SETTINGS)
         assert state(recovered) == expected, fits
         log.close()
@@ -174,28 +174,28 @@ def test_a_disk_that_fills_up_at_any_change(plenty, part):
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_what_is_there_is_served_while_nothing_fits(code, caplog):
-    room = LogRoom("/logs", FullDisk())
-    log = room.open()
+    workspace = LogWorkspace("/logs", FullDisk())
+    log = workspace.open()
     append(log, b"before")
-    room.file_system.has_room = False
-    room.file_system.code = code
+    workspace.file_system.has_room = False
+    workspace.file_system.code = code
     offered = batch(b"lost")
     for _ in range(3):
         with pytest.raises(DiskFull, match="could not append to topic-0"):
             log.append_as_leader(offered, 0)
         assert values(log) == [b"before"]
-    assert not room.directory.is_offline
+    assert not workspace.directory.is_offline
     assert caplog.text.count("it refuses writes") == 1
-    room.file_system.has_room = True
+    workspace.file_system.has_room = True
     assert append(log, b"after").base_offset == 1
     assert values(log) == [b"before", b"after"]
 
 
 def test_too_many_open_files_are_no_failure_of_the_disk():
-    room = LogRoom("/logs", FullDisk())
-    log = room.open(flush_messages=2)
+    workspace = LogWorkspace("/logs", FullDisk())
+    log = workspace.open(flush_messages=2)
     append(log, b"before")
-    room.file_system.fail = lambda operation, _: (
+    workspace.file_system.fail = lambda operation, _: (
         OSError(errno.EMFILE, "Too many open files") if operation == "open" else None
     )
     append(log, b"its file is open")  # but cannot be flushed now
@@ -209,8 +209,8 @@ def test_too_many_open_files_are_no_failure_of_the_disk():
     ):
         with pytest.raises(DiskFull, match="Too many open files"):
             attempt()
-    assert not room.directory.is_offline
-    room.file_system.fail = lambda operation, _: None
+    assert not workspace.directory.is_offline
+    workspace.file_system.fail = lambda operation, _: None
     append(log, b"after")
     assert log.recovery_point == 3
     assert values(log) == [b"before", b"its file is open", b"after"]
@@ -218,21 +218,21 @@ def test_too_many_open_files_are_no_failure_of_the_disk():
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
 def test_other_failures_are_no_matter_of_room(code):
-    room = LogRoom("/logs", FullDisk())
-    log = room.open()
-    room.file_system.has_room = False
-    room.file_system.code = code
+    workspace = LogWorkspace("/logs", FullDisk())
+    log = workspace.open()
+    workspace.file_system.has_room = False
+    workspace.file_system.code = code
     with pytest.raises(LogDirectoryOffline):
         append(log, b"lost")
-    assert room.directory.is_offline
+    assert workspace.directory.is_offline
 
 
 def test_half_a_batch_that_stays_behind_is_a_failure():
-    room = LogRoom("/logs", FullDisk())
-    log = room.open()
+    workspace = LogWorkspace("/logs", FullDisk())
+    log = workspace.open()
     append(log, b"before")
-    room.file_system.fits = room.file_system.changes + 1
-    room.file_system.fail = lambda operation, _: (
+    workspace.file_system.fits = workspace.file_system.changes + 1
+    workspace.file_system.fail = lambda operation, _: (
         OSError(errno.ENOSPC, "no room") if operation == "truncate" else None
     )
     with pytest.raises(LogDirectoryOffline, match="a torn batch"):
@@ -240,10 +240,10 @@ def test_half_a_batch_that_stays_behind_is_a_failure():
 
 
 def test_a_sync_that_says_full_is_a_failure():
-    room = LogRoom("/logs", FullDisk())
-    log = room.open()
+    workspace = LogWorkspace("/logs", FullDisk())
+    log = workspace.open()
     append(log, b"perhaps lost")
-    room.file_system.fail = lambda operation, _: (
+    workspace.file_system.fail = lambda operation, _: (
         OSError(errno.ENOSPC, "no room") if operation == "fsync" else None
     )
     with pytest.raises(LogDirectoryOffline):
@@ -251,54 +251,54 @@ def test_a_sync_that_says_full_is_a_failure():
 
 
 def test_a_new_log_without_room_leaves_nothing():
-    room = LogRoom("/logs", FullDisk())
-    manager = room.manager()
+    workspace = LogWorkspace("/logs", FullDisk())
+    manager = workspace.manager()
     manager.start()
-    before = contents(room.file_system.root)
+    before = contents(workspace.file_system.root)
     for fits in range(1, 6):
-        room.file_system.fits = room.file_system.changes + fits
+        workspace.file_system.fits = workspace.file_system.changes + fits
         with pytest.raises(DiskFull, match="could not make the log of new-0"):
             manager.get_or_create(TopicPartition("new", 0), TOPIC_ID)
-        assert contents(room.file_system.root) == before
-        assert room.file_system.status("/logs/new-0") is None
-        room.file_system.has_room = True
+        assert contents(workspace.file_system.root) == before
+        assert workspace.file_system.status("/logs/new-0") is None
+        workspace.file_system.has_room = True
     append(manager.get_or_create(TopicPartition("new", 0), TOPIC_ID), b"x")
     manager.shutdown()
 
 
 def test_checkpoints_are_written_when_there_is_room():
-    room = LogRoom("/logs", FullDisk())
-    manager = room.manager()
+    workspace = LogWorkspace("/logs", FullDisk())
+    manager = workspace.manager()
     manager.start()
     log = manager.get_or_create(PARTITION, TOPIC_ID)
     append(log, b"x")
     log.flush()
-    room.file_system.has_room = False
+    workspace.file_system.has_room = False
     for _ in range(3):
-        room.clock.ms += 60_000
+        workspace.clock.ms += 60_000
         while manager.tick() < 100:
             pass
     assert manager.online_directories
     path = "/logs/recovery-point-offset-checkpoint"
-    assert read_offsets(room.file_system, path) == {}
-    room.file_system.has_room = True
-    room.clock.ms += 60_000
+    assert read_offsets(workspace.file_system, path) == {}
+    workspace.file_system.has_room = True
+    workspace.clock.ms += 60_000
     while manager.tick() < 100:
         pass
-    assert read_offsets(room.file_system, path) == {PARTITION: 0}
+    assert read_offsets(workspace.file_system, path) == {PARTITION: 0}
 
 
 def test_a_stop_without_room_is_none_in_good_order():
-    room = LogRoom("/logs", FullDisk())
-    manager = room.manager()
+    workspace = LogWorkspace("/logs", FullDisk())
+    manager = workspace.manager()
     manager.start()
     log = manager.get_or_create(PARTITION, TOPIC_ID)
     append(log, b"x")
-    room.file_system.has_room = False
+    workspace.file_system.has_room = False
     manager.shutdown()
-    assert room.file_system.status("/logs/.kafka_cleanshutdown") is None
-    room.file_system.has_room = True
-    manager = room.manager()
+    assert workspace.file_system.status("/logs/.kafka_cleanshutdown") is None
+    workspace.file_system.has_room = True
+    manager = workspace.manager()
     manager.start()
     log = manager.get(PARTITION)
     log.high_watermark = log.log_end_offset
@@ -306,21 +306,21 @@ def test_a_stop_without_room_is_none_in_good_order():
 
 
 def test_what_is_too_old_goes_even_if_no_new_segment_fits():
-    room = LogRoom("/logs", FullDisk())
-    log = room.open(segment_bytes=200, retention_ms=1000)
+    workspace = LogWorkspace("/logs", FullDisk())
+    log = workspace.open(segment_bytes=200, retention_ms=1000)
     for number in range(6):
         append(log, b"%d" % number * 50)
-    room.clock.ms += 10_000
-    room.file_system.has_room = False
+    workspace.clock.ms += 10_000
+    workspace.file_system.has_room = False
     segments = len(log.segments)
     assert log.delete_old_segments() == segments - 1 > 1
-    room.file_system.has_room = True
+    workspace.file_system.has_room = True
     assert log.delete_old_segments() == 1
 
 
 def test_new_logs_go_where_there_is_room():
-    room = LogRoom("/logs", FullDisk())
-    manager = room.manager(["/logs/first", "/logs/second"])
+    workspace = LogWorkspace("/logs", FullDisk())
+    manager = workspace.manager(["/logs/first", "/logs/second"])
     manager.start()
     first = manager.get_or_create(TopicPartition("t", 0), TOPIC_ID, is_new=True)
     manager.get_or_create(TopicPartition("t", 1), TOPIC_ID, is_new=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.log.support import LaterExecutor, LogRoom, append, batch, values
+from tests.log.support import LaterExecutor, LogWorkspace, append, batch, values
 
 from odradek.log.log_appender import _pack_start
 from odradek.log.partition_log import reading
@@ -18,8 +18,8 @@ def given(*contents: bytes, first: int = 0) -> bytes:
     return payload
 
 
-def test_a_follower_writes_several_batches_at_once(room):
-    log = room.open()
+def test_a_follower_writes_several_batches_at_once(workspace):
+    log = workspace.open()
     log.append_as_follower(given(b"a"), 3)
     writes = []
     segment = log.active_segment
@@ -31,8 +31,8 @@ def test_a_follower_writes_several_batches_at_once(room):
     assert log.leader_epoch == 3
 
 
-def test_the_tail_below_the_log_end_is_read_without_a_search(room, monkeypatch):
-    log = room.open()
+def test_the_tail_below_the_log_end_is_read_without_a_search(workspace, monkeypatch):
+    log = workspace.open()
     for value in (b"a", b"b", b"c"):
         append(log, value)
     monkeypatch.setattr(reading, "read", None)
@@ -42,9 +42,11 @@ def test_the_tail_below_the_log_end_is_read_without_a_search(room, monkeypatch):
 
 def test_an_append_waits_for_a_truncation(tmp_path):
     works = []
-    room = LogRoom(tmp_path)
-    room.storage = room.new_storage(executor=LaterExecutor(lambda *each: works.append(each)))
-    log = room.open()
+    workspace = LogWorkspace(tmp_path)
+    workspace.storage = workspace.new_storage(
+        executor=LaterExecutor(lambda *each: works.append(each))
+    )
+    log = workspace.open()
     for value in (b"a", b"b", b"c"):
         append(log, value)
     ended = []

@@ -5,7 +5,15 @@ from __future__ import annotations
 import errno
 
 import pytest
-from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogRoom, append, topic_config, values
+from tests.log.support import (
+    NOW_MS,
+    TOPIC_ID,
+    LaterExecutor,
+    LogWorkspace,
+    append,
+    topic_config,
+    values,
+)
 
 from odradek.env.file_system import OsFileSystem, read_file, replace_file
 from odradek.log import DirectoryInUse, FlushWork, InconsistentTopicId, LogDirectoryOffline
@@ -21,14 +29,14 @@ def partition(number, topic="topic"):
     return TopicPartition(topic, number)
 
 
-def started(room, paths=None, **arguments):
-    manager = room.manager(paths, **arguments)
+def started(workspace, paths=None, **arguments):
+    manager = workspace.manager(paths, **arguments)
     manager.start()
     return manager
 
 
-def test_logs_are_made_found_and_deleted(room):
-    manager = started(room)
+def test_logs_are_made_found_and_deleted(workspace):
+    manager = started(workspace)
     assert manager.get(partition(0)) is None
     log = manager.get_or_create(partition(0), TOPIC_ID, is_new=True)
     assert manager.get_or_create(partition(0), TOPIC_ID) is log
@@ -42,62 +50,66 @@ def test_logs_are_made_found_and_deleted(room):
         append(log, b"too late")
 
 
-def test_a_deleted_directory_is_renamed_then_removed(room):
-    manager = started(room)
+def test_a_deleted_directory_is_renamed_then_removed(workspace):
+    manager = started(workspace)
     log = manager.get_or_create(partition(0), TOPIC_ID)
     append(log, b"value")
     manager.delete(partition(0))
-    (name,) = [entry.name for entry in room.file_system.scan(room.path) if entry.is_directory]
+    (name,) = [
+        entry.name for entry in workspace.file_system.scan(workspace.path) if entry.is_directory
+    ]
     assert name.startswith("topic-0.")
     assert name.endswith("-delete")
     again = manager.get_or_create(partition(0), OTHER_ID)
     assert again.log_end_offset == 0
-    room.clock.ms += 59_999
+    workspace.clock.ms += 59_999
     manager.tick()
-    assert room.file_system.status(f"{room.path}/{name}")
-    room.clock.ms += 1
+    assert workspace.file_system.status(f"{workspace.path}/{name}")
+    workspace.clock.ms += 1
     manager.tick()
-    assert room.file_system.status(f"{room.path}/{name}") is None
+    assert workspace.file_system.status(f"{workspace.path}/{name}") is None
     assert manager.get(partition(0)) is again
 
 
-def test_deletion_goes_on_after_a_restart(room):
-    manager = started(room)
+def test_deletion_goes_on_after_a_restart(workspace):
+    manager = started(workspace)
     manager.get_or_create(partition(0), TOPIC_ID)
     manager.delete(partition(0))
     manager.shutdown()
-    manager = started(room)
+    manager = started(workspace)
     assert len(manager) == 0
     manager.tick()
-    assert not [entry for entry in room.file_system.scan(room.path) if entry.is_directory]
+    assert not [entry for entry in workspace.file_system.scan(workspace.path) if entry.is_directory]
 
 
-def test_a_stray_log_is_kept_aside(room):
-    manager = started(room)
+def test_a_stray_log_is_kept_aside(workspace):
+    manager = started(workspace)
     manager.get_or_create(partition(0), TOPIC_ID)
     manager.delete(partition(0), is_stray=True)
-    room.clock.ms += 10**9
+    workspace.clock.ms += 10**9
     manager.tick()
     manager.shutdown()
-    manager = started(room)
-    (name,) = [entry.name for entry in room.file_system.scan(room.path) if entry.is_directory]
+    manager = started(workspace)
+    (name,) = [
+        entry.name for entry in workspace.file_system.scan(workspace.path) if entry.is_directory
+    ]
     assert name.endswith("-stray")
     assert len(manager) == 0
 
 
-def test_the_log_of_another_topic_of_the_same_name(room):
-    manager = started(room)
+def test_the_log_of_another_topic_of_the_same_name(workspace):
+    manager = started(workspace)
     manager.get_or_create(partition(0), TOPIC_ID)
     with pytest.raises(InconsistentTopicId):
         manager.get_or_create(partition(0), OTHER_ID)
     manager.shutdown()
     with pytest.raises(InconsistentTopicId):
-        started(room).get_or_create(partition(0), OTHER_ID)
+        started(workspace).get_or_create(partition(0), OTHER_ID)
 
 
 @pytest.mark.parametrize("was_clean", [True, False])
-def test_a_restart(room, was_clean):
-    manager = started(room)
+def test_a_restart(workspace, was_clean):
+    manager = started(workspace)
     for number in range(5):
         log = manager.get_or_create(partition(number), TOPIC_ID)
         for value in range(number):
@@ -106,7 +118,7 @@ def test_a_restart(room, was_clean):
         manager.shutdown(broker_epoch=7)
     else:
         manager.storage.file_system.close(manager.directories[0].lock)
-    again = started(room)
+    again = started(workspace)
     assert again.broker_epoch == (7 if was_clean else -1)
     assert len(again) == 5
     for number in range(5):
@@ -119,56 +131,59 @@ def test_a_restart(room, was_clean):
         assert values(log) == [b"%d" % value for value in range(number)]
 
 
-def test_files_of_a_clean_shutdown(room):
-    manager = started(room)
+def test_files_of_a_clean_shutdown(workspace):
+    manager = started(workspace)
     log = manager.get_or_create(partition(3), TOPIC_ID)
     for number in range(10):
         append(log, b"%d" % number)
     log.delete_records_before(4)
     manager.shutdown(broker_epoch=12)
-    files = room.file_system
+    files = workspace.file_system
     read = read_offsets
-    assert read(files, f"{room.path}/recovery-point-offset-checkpoint") == {partition(3): 10}
-    assert read(files, f"{room.path}/log-start-offset-checkpoint") == {partition(3): 4}
-    assert read(files, f"{room.path}/replication-offset-checkpoint") == {partition(3): 10}
-    marker = f"{room.path}/.kafka_cleanshutdown"
+    assert read(files, f"{workspace.path}/recovery-point-offset-checkpoint") == {partition(3): 10}
+    assert read(files, f"{workspace.path}/log-start-offset-checkpoint") == {partition(3): 4}
+    assert read(files, f"{workspace.path}/replication-offset-checkpoint") == {partition(3): 10}
+    marker = f"{workspace.path}/.kafka_cleanshutdown"
     assert read_file(files, marker) == b'{"version":0,"brokerEpoch":12}'
-    manager = started(room)
+    manager = started(workspace)
     assert files.status(marker) is None
     assert manager.get(partition(3)).log_start_offset == 4
 
 
-def test_one_process_at_a_time(room, tmp_path):
+def test_one_process_at_a_time(workspace, tmp_path):
     class Locked(OsFileSystem):
         def lock(self, descriptor):
             return False
 
-    other = LogRoom(tmp_path, Locked())
+    other = LogWorkspace(tmp_path, Locked())
     with pytest.raises(DirectoryInUse, match="another process"):
         started(other)
 
 
-def test_what_is_no_partition_is_left_alone(room):
+def test_what_is_no_partition_is_left_alone(workspace):
     for name in ("lost+found", "notes", "__cluster_metadata-0"):
-        room.file_system.make_directory(f"{room.path}/{name}")
-    manager = started(room)
+        workspace.file_system.make_directory(f"{workspace.path}/{name}")
+    manager = started(workspace)
     assert len(manager) == 0
     manager.shutdown()
-    assert len([entry for entry in room.file_system.scan(room.path) if entry.is_directory]) == 3
+    assert (
+        len([entry for entry in workspace.file_system.scan(workspace.path) if entry.is_directory])
+        == 3
+    )
 
 
-def test_the_directory_id_is_read(room):
+def test_the_directory_id_is_read(workspace):
     properties = f"#\nversion=1\ndirectory.id={uuids.to_text(OTHER_ID)}\n"
-    replace_file(room.file_system, f"{room.path}/meta.properties", properties.encode())
-    assert started(room).directories[0].id == OTHER_ID
+    replace_file(workspace.file_system, f"{workspace.path}/meta.properties", properties.encode())
+    assert started(workspace).directories[0].id == OTHER_ID
 
 
 # -- settings ---------------------------------------------------------------------------------
 
 
-def test_settings_of_topics(room):
+def test_settings_of_topics(workspace):
     configs = {"a": topic_config(retention_ms=1), "b": topic_config(retention_ms=2)}
-    manager = started(room, topic_configs=lambda topic: configs[topic])
+    manager = started(workspace, topic_configs=lambda topic: configs[topic])
     first = manager.get_or_create(partition(0, "a"), TOPIC_ID)
     second = manager.get_or_create(partition(0, "b"), OTHER_ID)
     assert (first.config.retention_ms, second.config.retention_ms) == (1, 2)
@@ -182,22 +197,22 @@ def test_settings_of_topics(room):
 # -- several directories ----------------------------------------------------------------------
 
 
-def two(room):
-    return [f"{room.path}/first", f"{room.path}/second"]
+def two(workspace):
+    return [f"{workspace.path}/first", f"{workspace.path}/second"]
 
 
-def test_new_logs_go_to_the_directory_with_the_fewest(room):
-    manager = started(room, two(room))
+def test_new_logs_go_to_the_directory_with_the_fewest(workspace):
+    manager = started(workspace, two(workspace))
     for number in range(6):
         manager.get_or_create(partition(number), TOPIC_ID, is_new=True)
     assert [len(manager.logs_in(directory)) for directory in manager.directories] == [3, 3]
     manager.shutdown()
-    manager = started(room, two(room))
+    manager = started(workspace, two(workspace))
     assert [len(manager.logs_in(directory)) for directory in manager.directories] == [3, 3]
 
 
-def test_new_logs_go_where_they_are_assigned(room):
-    manager = started(room, two(room))
+def test_new_logs_go_where_they_are_assigned(workspace):
+    manager = started(workspace, two(workspace))
     manager.directories[1].id = OTHER_ID
     for number in range(3):
         log = manager.get_or_create(partition(number), TOPIC_ID, directory_id=OTHER_ID)
@@ -205,17 +220,17 @@ def test_new_logs_go_where_they_are_assigned(room):
 
 
 def test_a_failing_disk_takes_its_directory_offline(tmp_path):
-    room = LogRoom("/logs", LossyFileSystem())
+    workspace = LogWorkspace("/logs", LossyFileSystem())
     failures = []
     manager = started(
-        room,
-        two(room),
+        workspace,
+        two(workspace),
         on_directory_failure=lambda directory, logs: failures.append((directory, len(logs))),
     )
     logs = [manager.get_or_create(partition(number), TOPIC_ID) for number in range(4)]
     for log in logs:
         append(log, b"before")
-    room.file_system.fail = lambda operation, path: (
+    workspace.file_system.fail = lambda operation, path: (
         OSError(errno.EIO, "I/O error") if operation == "pwrite" and "/first/" in path else None
     )
     broken = [log for log in logs if log.directory.path.endswith("first")]
@@ -243,8 +258,8 @@ def test_a_failing_disk_takes_its_directory_offline(tmp_path):
         manager.get_or_create(partition(9), TOPIC_ID, is_new=True).directory is sound[0].directory
     )
     manager.shutdown()
-    room.file_system.fail = lambda operation, path: None
-    manager = started(room, two(room))
+    workspace.file_system.fail = lambda operation, path: None
+    manager = started(workspace, two(workspace))
     assert len(manager) == 5
     for log in broken:
         found = manager.get(log.topic_partition)
@@ -255,13 +270,15 @@ def test_a_failing_disk_takes_its_directory_offline(tmp_path):
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
 @pytest.mark.parametrize("operation", ["pwrite", "fsync", "create", "rename", "open", "pread"])
 def test_every_failing_call_ends_in_an_offline_directory(code, operation):
-    room = LogRoom("/logs", LossyFileSystem())
-    manager = started(room, two(room), topic_configs=lambda _: topic_config(segment_bytes=300))
+    workspace = LogWorkspace("/logs", LossyFileSystem())
+    manager = started(
+        workspace, two(workspace), topic_configs=lambda _: topic_config(segment_bytes=300)
+    )
     logs = [manager.get_or_create(partition(number), TOPIC_ID) for number in range(2)]
     for log in logs:
         for number in range(20):
             append(log, b"%d" % number)
-    room.file_system.fail = lambda what, path: (
+    workspace.file_system.fail = lambda what, path: (
         OSError(code, "broken") if what == operation and path.startswith("/logs/first") else None
     )
     broken = next(log for log in logs if log.directory.path.endswith("first"))
@@ -283,32 +300,32 @@ def test_every_failing_call_ends_in_an_offline_directory(code, operation):
 
 
 def test_a_directory_that_cannot_be_opened_at_the_start():
-    room = LogRoom("/logs", LossyFileSystem())
-    started(room, two(room)).shutdown()
-    room.file_system.fail = lambda operation, path: (
+    workspace = LogWorkspace("/logs", LossyFileSystem())
+    started(workspace, two(workspace)).shutdown()
+    workspace.file_system.fail = lambda operation, path: (
         OSError(errno.EIO, "I/O error") if path.startswith("/logs/first") else None
     )
-    manager = started(room, two(room))
+    manager = started(workspace, two(workspace))
     assert [directory.is_offline for directory in manager.directories] == [True, False]
     manager.get_or_create(partition(0), TOPIC_ID, is_new=True)
     with pytest.raises(LogDirectoryOffline, match="/logs/first"):
         manager.get_or_create(partition(1), TOPIC_ID)
-    room.file_system.fail = lambda operation, path: OSError(errno.EIO, "I/O error")
+    workspace.file_system.fail = lambda operation, path: OSError(errno.EIO, "I/O error")
     with pytest.raises(LogDirectoryOffline, match="no log directory"):
-        started(room, two(room))
+        started(workspace, two(workspace))
 
 
 # -- chores -----------------------------------------------------------------------------------
 
 
-def test_retention_happens_by_itself(room):
+def test_retention_happens_by_itself(workspace):
     config = topic_config(retention_ms=1000, segment_bytes=200)
-    manager = started(room, topic_configs=lambda _: config)
+    manager = started(workspace, topic_configs=lambda _: config)
     logs = [manager.get_or_create(partition(number), TOPIC_ID) for number in range(250)]
     for log in logs[::50]:
         for number in range(10):
             append(log, b"%d" % number, timestamp=NOW_MS - 2000)
-    room.clock.ms += 30_000
+    workspace.clock.ms += 30_000
     steps = 1
     while manager.tick() < 100:
         steps += 1
@@ -316,15 +333,15 @@ def test_retention_happens_by_itself(room):
     assert {log.log_start_offset for log in logs[::50]} == {10}
 
 
-def test_checkpoints_are_written_by_themselves(room):
-    manager = started(room)
+def test_checkpoints_are_written_by_themselves(workspace):
+    manager = started(workspace)
     log = manager.get_or_create(partition(0), TOPIC_ID)
     for _ in range(5):
         append(log)
     log.roll()
     log.delete_records_before(2)
     log.flush()
-    room.clock.ms += 30_000
+    workspace.clock.ms += 30_000
     while manager.tick() < 100:
         pass
     for name, offset in (
@@ -332,12 +349,14 @@ def test_checkpoints_are_written_by_themselves(room):
         ("log-start-offset-checkpoint", 2),
         ("replication-offset-checkpoint", 5),
     ):
-        assert read_offsets(room.file_system, f"{room.path}/{name}") == {partition(0): offset}
+        assert read_offsets(workspace.file_system, f"{workspace.path}/{name}") == {
+            partition(0): offset
+        }
 
 
-def test_flush_by_time_and_by_number(room):
+def test_flush_by_time_and_by_number(workspace):
     config = topic_config(flush_ms=1000, flush_messages=10)
-    manager = started(room, topic_configs=lambda _: config)
+    manager = started(workspace, topic_configs=lambda _: config)
     log = manager.get_or_create(partition(0), TOPIC_ID)
     for _ in range(9):
         append(log)
@@ -345,14 +364,16 @@ def test_flush_by_time_and_by_number(room):
     append(log)
     assert log.recovery_point == 10
     append(log)
-    room.clock.ms += 30_000
+    workspace.clock.ms += 30_000
     manager.tick()
     assert log.recovery_point == 11
 
 
-def test_group_commit(room):
+def test_group_commit(workspace):
     works = []
-    manager = started(room, executor=LaterExecutor(lambda work, done: works.append((work, done))))
+    manager = started(
+        workspace, executor=LaterExecutor(lambda work, done: works.append((work, done)))
+    )
     logs = [manager.get_or_create(partition(number), TOPIC_ID) for number in range(3)]
     flushed = []
     for number, log in enumerate(logs):
@@ -379,8 +400,8 @@ def test_group_commit(room):
 
 
 @pytest.mark.parametrize("error", [ValueError("a defect"), MemoryError()])
-def test_a_flush_that_ends_in_a_defect_is_reported_as_failed(room, monkeypatch, caplog, error):
-    manager = started(room)
+def test_a_flush_that_ends_in_a_defect_is_reported_as_failed(workspace, monkeypatch, caplog, error):
+    manager = started(workspace)
     log = manager.get_or_create(partition(0), TOPIC_ID)
     append(log)
 
@@ -396,20 +417,23 @@ def test_a_flush_that_ends_in_a_defect_is_reported_as_failed(room, monkeypatch, 
 
 
 def test_a_new_log_has_nothing_of_the_one_of_its_name_that_was_deleted():
-    room = LogRoom("/logs", LossyFileSystem())
-    manager = started(room)
+    workspace = LogWorkspace("/logs", LossyFileSystem())
+    manager = started(workspace)
     log = manager.get_or_create(partition(0), TOPIC_ID)
     for _ in range(5):
         append(log, b"old")
     log.delete_records_before(3)
     log.flush()
-    room.clock.ms += 60_000
+    workspace.clock.ms += 60_000
     manager.tick()
-    assert "topic 0 3" in read_file(room.file_system, "/logs/log-start-offset-checkpoint").decode()
+    assert (
+        "topic 0 3"
+        in read_file(workspace.file_system, "/logs/log-start-offset-checkpoint").decode()
+    )
     manager.delete(partition(0))
     log = manager.get_or_create(partition(0), OTHER_ID)
     append(log, b"new")
-    manager = started(room)  # after a crash
+    manager = started(workspace)  # after a crash
     log = manager.get(partition(0))
     log.high_watermark = log.log_end_offset
     assert values(log) == [b"new"]

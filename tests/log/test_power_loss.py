@@ -26,7 +26,7 @@ import random
 from collections import Counter
 
 import pytest
-from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogRoom, topic_config
+from tests.log.support import NOW_MS, TOPIC_ID, LaterExecutor, LogWorkspace, topic_config
 from tests.support import progress
 from tests.support.run_seed import seeds
 
@@ -94,15 +94,15 @@ class World:
 
     def start(self) -> LogManager:
         self.epoch += 1
-        room = LogRoom("/data", self.files)
-        manager = room.manager(
+        workspace = LogWorkspace("/data", self.files)
+        manager = workspace.manager(
             overrides={"num.recovery.threads.per.data.dir": "1"},
             topic_configs=lambda _: topic_config(**SETTINGS),
             executor=LaterExecutor(self.later),
         )
         manager.storage.verify_transactions = False
         manager.start()
-        self.clock = room.clock
+        self.clock = workspace.clock
         return manager
 
     # -- what happens -------------------------------------------------------------------------

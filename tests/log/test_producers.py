@@ -30,9 +30,9 @@ def refused(code, function, *arguments, **keywords):
 
 
 @pytest.fixture
-def log(room):
-    room.storage = room.new_storage(verify_transactions=False)
-    return room.open()
+def log(workspace):
+    workspace.storage = workspace.new_storage(verify_transactions=False)
+    return workspace.open()
 
 
 def test_the_last_five_batches_are_known_again(log):
@@ -91,15 +91,15 @@ def test_producers_do_not_disturb_one_another(log):
     assert [each.last_sequence for each in log.active_producers()] == [2] * 5
 
 
-def test_idle_producers_are_forgotten(room, log):
+def test_idle_producers_are_forgotten(workspace, log):
     send(log, 0)
-    room.clock.ms += 86_400_000 - 1
+    workspace.clock.ms += 86_400_000 - 1
     log.expire_producers()
     refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, send, log, 5)
-    room.clock.ms += 1
+    workspace.clock.ms += 1
     log.expire_producers()
     assert log.active_producers() == []
-    send(log, 5, timestamp=room.clock.ms)
+    send(log, 5, timestamp=workspace.clock.ms)
 
 
 def test_a_coordinator_is_checked_for_epochs_only(log):
@@ -162,9 +162,9 @@ def test_aborted_transactions_come_with_reads_of_committed_records(log):
     assert [each.first_offset for each in data.aborted_transactions] == [4]
 
 
-def test_aborts_are_found_over_segments(room):
-    room.storage = room.new_storage(verify_transactions=False)
-    log = room.open(segment_bytes=200)
+def test_aborts_are_found_over_segments(workspace):
+    workspace.storage = workspace.new_storage(verify_transactions=False)
+    log = workspace.open(segment_bytes=200)
     begin(log, producer_id=1)
     for _ in range(10):
         append(log, b"filler")
@@ -238,8 +238,8 @@ def test_active_producers(log):
 
 
 @pytest.fixture
-def strict_log(room):
-    return room.open()
+def strict_log(workspace):
+    return workspace.open()
 
 
 def test_a_transaction_begins_with_the_coordinators_consent(strict_log):
@@ -310,9 +310,9 @@ def test_a_fenced_producer_is_not_verified(strict_log):
 
 
 @pytest.mark.parametrize("was_clean", [True, False])
-def test_producers_are_known_after_a_restart(room, was_clean):
-    room.storage = room.new_storage(verify_transactions=False)
-    log = room.open(segment_bytes=400)
+def test_producers_are_known_after_a_restart(workspace, was_clean):
+    workspace.storage = workspace.new_storage(verify_transactions=False)
+    log = workspace.open(segment_bytes=400)
     for number in range(12):
         send(log, number)
     begin(log, producer_id=1)
@@ -322,7 +322,7 @@ def test_producers_are_known_after_a_restart(room, was_clean):
     stable = log.last_stable_offset
     if was_clean:
         log.close()
-    log = room.reopen(arguments={"was_clean": was_clean}, segment_bytes=400)
+    log = workspace.reopen(arguments={"was_clean": was_clean}, segment_bytes=400)
     assert sorted(log.active_producers()) == before
     assert log.last_stable_offset == stable == 12
     assert [each.producer_id for each in log.aborted_transactions(0, 99)] == [2]
@@ -332,9 +332,9 @@ def test_producers_are_known_after_a_restart(room, was_clean):
     assert log.last_stable_offset == log.log_end_offset
 
 
-def test_truncation_takes_producers_back(room):
-    room.storage = room.new_storage(verify_transactions=False)
-    log = room.open(segment_bytes=400)
+def test_truncation_takes_producers_back(workspace):
+    workspace.storage = workspace.new_storage(verify_transactions=False)
+    log = workspace.open(segment_bytes=400)
     for number in range(20):
         send(log, number)
     begin(log, producer_id=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.log.support import NOW_MS, LogRoom, append, read_records
+from tests.log.support import NOW_MS, LogWorkspace, append, read_records
 
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.records.builder import RecordBatchBuilder
@@ -28,8 +28,8 @@ def ask(log, time):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_the_first_record_at_or_after_a_time(room, codec):
-    log = room.open()
+def test_the_first_record_at_or_after_a_time(workspace, codec):
+    log = workspace.open()
     append_times(log, 10, 20, 30, codec=codec)
     append_times(log, 5, 60, 40, codec=codec)
     append_times(log, 50, 70, codec=codec)
@@ -45,8 +45,8 @@ def test_the_first_record_at_or_after_a_time(room, codec):
         assert ask(log, time) == expected
 
 
-def test_records_before_the_log_start_do_not_count(room):
-    log = room.open()
+def test_records_before_the_log_start_do_not_count(workspace):
+    log = workspace.open()
     append_times(log, 10, 20, 30)
     append_times(log, 40)
     log.delete_records_before(2)
@@ -61,13 +61,17 @@ def test_records_before_the_log_start_do_not_count(room):
     st.booleans(),
 )
 def test_by_time_is_as_by_looking_at_all(tmp_path_factory, batches, restart):
-    log = LogRoom(tmp_path_factory.mktemp("log")).open(segment_bytes=600, index_interval_bytes=50)
-    room = LogRoom(log.directory.path)
+    log = LogWorkspace(tmp_path_factory.mktemp("log")).open(
+        segment_bytes=600, index_interval_bytes=50
+    )
+    workspace = LogWorkspace(log.directory.path)
     for times in batches:
         append_times(log, *times)
     if restart:
         log.close()
-        log = room.reopen(arguments={"was_clean": True}, segment_bytes=600, index_interval_bytes=50)
+        log = workspace.reopen(
+            arguments={"was_clean": True}, segment_bytes=600, index_interval_bytes=50
+        )
     records = read_records(log)
     for time in range(52):
         target = NOW_MS - 100_000 + time
@@ -85,8 +89,8 @@ def test_by_time_is_as_by_looking_at_all(tmp_path_factory, batches, restart):
     assert found.offset == next(r.offset for r in records if r.timestamp == latest)
 
 
-def test_special_times(room):
-    log = room.open()
+def test_special_times(workspace):
+    log = workspace.open()
     log.on_leader_epoch(2)
     assert log.offset_for_timestamp(LATEST) == (-1, 0, 2)
     assert log.offset_for_timestamp(EARLIEST) == (-1, 0, 2)
@@ -186,16 +190,16 @@ def test_both_columns_grow(entries):
         assert epochs.latest == epoch
 
 
-def test_epochs_of_a_log_live_through_restarts(room):
-    log = room.open()
+def test_epochs_of_a_log_live_through_restarts(workspace):
+    log = workspace.open()
     append(log, b"a", epoch=1)
     append(log, b"b", epoch=3)
     log.on_leader_epoch(4)
     assert log.leader_epochs.entries == [(1, 0), (3, 1), (4, 2)]
-    lost = room.open()  # after a crash: what is in batches is found again
+    lost = workspace.open()  # after a crash: what is in batches is found again
     assert lost.leader_epochs.entries == [(1, 0), (3, 1)]
     log.close()
-    kept = room.reopen(arguments={"was_clean": True})
+    kept = workspace.reopen(arguments={"was_clean": True})
     assert kept.leader_epochs.entries == [(1, 0), (3, 1)]  # as Kafka: the empty one is cut off
     assert kept.end_offset_for_epoch(1) == (1, 1)
     assert kept.leader_epoch == 3

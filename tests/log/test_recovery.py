@@ -12,16 +12,16 @@ from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
 
 
-def filled(room, count=30, **settings):
+def filled(workspace, count=30, **settings):
     """A log of several segments, abandoned as a crash leaves it."""
-    log = room.open(**({"segment_bytes": 500, "index_interval_bytes": 100} | settings))
+    log = workspace.open(**({"segment_bytes": 500, "index_interval_bytes": 100} | settings))
     for number in range(count):
         append(log, b"value %d" % number, epoch=number // 10)
     return log
 
 
-def reopen(room, **arguments):
-    return room.reopen(arguments=arguments, segment_bytes=500, index_interval_bytes=100)
+def reopen(workspace, **arguments):
+    return workspace.reopen(arguments=arguments, segment_bytes=500, index_interval_bytes=100)
 
 
 def expected(count):
@@ -29,9 +29,9 @@ def expected(count):
 
 
 @pytest.mark.parametrize("recovery_point", [0, 7, 29, 30])
-def test_all_that_was_written_is_there(room, recovery_point):
-    filled(room)
-    log = reopen(room, recovery_point=recovery_point)
+def test_all_that_was_written_is_there(workspace, recovery_point):
+    filled(workspace)
+    log = reopen(workspace, recovery_point=recovery_point)
     assert values(log) == expected(30)
     assert log.recovery_point == recovery_point
     assert log.leader_epochs.entries == [(0, 0), (1, 10), (2, 20)]
@@ -40,40 +40,40 @@ def test_all_that_was_written_is_there(room, recovery_point):
 
 
 @pytest.mark.parametrize("cut", [1, 12, 16, 60, 61, 70])
-def test_a_torn_tail_is_cut_off(room, cut):
-    log = filled(room)
+def test_a_torn_tail_is_cut_off(workspace, cut):
+    log = filled(workspace)
     path = log.active_segment.path(names.LOG)
-    content = read_file(room.file_system, path)
+    content = read_file(workspace.file_system, path)
     last = len(batch(b"value 29"))
-    replace_file(room.file_system, path, content[: len(content) - last + cut])
-    log = reopen(room)
+    replace_file(workspace.file_system, path, content[: len(content) - last + cut])
+    log = reopen(workspace)
     assert log.log_end_offset == 29
     assert values(log) == expected(29)
-    assert room.file_system.status(path).size == len(content) - last
+    assert workspace.file_system.status(path).size == len(content) - last
 
 
 @pytest.mark.parametrize("tail", [bytes(5000), b"\xff" * 40, b"noise" * 100])
-def test_what_is_no_batch_is_cut_off(room, tail):
-    log = filled(room)
+def test_what_is_no_batch_is_cut_off(workspace, tail):
+    log = filled(workspace)
     path = log.active_segment.path(names.LOG)
-    replace_file(room.file_system, path, read_file(room.file_system, path) + tail)
-    assert values(reopen(room)) == expected(30)
+    replace_file(workspace.file_system, path, read_file(workspace.file_system, path) + tail)
+    assert values(reopen(workspace)) == expected(30)
 
 
-def test_a_damaged_batch_ends_the_log(room, caplog):
-    log = filled(room)
+def test_a_damaged_batch_ends_the_log(workspace, caplog):
+    log = filled(workspace)
     path = log.segments[1].path(names.LOG)
     base = log.segments[1].base_offset
-    content = bytearray(read_file(room.file_system, path))
+    content = bytearray(read_file(workspace.file_system, path))
     size = len(batch(b"value 6"))
     content[size + 65] ^= 1
-    replace_file(room.file_system, path, content)
-    log = reopen(room)
+    replace_file(workspace.file_system, path, content)
+    log = reopen(workspace)
     assert values(log) == expected(base + 1)
     assert len(log.segments) == 2
     assert f"byte {size}, offset {base + 1}" in caplog.text
     offsets = range(base + 2)
-    assert set(room.files()) <= {
+    assert set(workspace.files()) <= {
         *(names.file_name(offset, kind) for offset in (0, base) for kind in names.SEGMENT_KINDS),
         *(names.file_name(offset, names.PRODUCER_SNAPSHOT) for offset in offsets),
         names.LEADER_EPOCH_CHECKPOINT,
@@ -81,87 +81,87 @@ def test_a_damaged_batch_ends_the_log(room, caplog):
     }
 
 
-def test_damage_below_the_recovery_point_is_not_looked_for(room):
-    log = filled(room)
+def test_damage_below_the_recovery_point_is_not_looked_for(workspace):
+    log = filled(workspace)
     path = log.segments[0].path(names.LOG)
-    content = bytearray(read_file(room.file_system, path))
+    content = bytearray(read_file(workspace.file_system, path))
     content[65] ^= 1
-    replace_file(room.file_system, path, content)
-    log = reopen(room, recovery_point=29)
+    replace_file(workspace.file_system, path, content)
+    log = reopen(workspace, recovery_point=29)
     assert log.log_end_offset == 30
     assert not RecordBatch(content).is_valid
 
 
-def test_indexes_are_made_as_they_were(room):
-    log = filled(room)
+def test_indexes_are_made_as_they_were(workspace):
+    log = filled(workspace)
     log.close()
     before = {
-        name: read_file(room.file_system, f"{log.path}/{name}")
-        for name in room.files()
+        name: read_file(workspace.file_system, f"{log.path}/{name}")
+        for name in workspace.files()
         if name.endswith((".index", ".timeindex"))
     }
     assert any(before.values())
     for name in before:
-        replace_file(room.file_system, f"{log.path}/{name}", b"nonsense" * 3)
-    reopen(room).close()
+        replace_file(workspace.file_system, f"{log.path}/{name}", b"nonsense" * 3)
+    reopen(workspace).close()
     for name, content in before.items():
-        assert read_file(room.file_system, f"{log.path}/{name}") == content, name
+        assert read_file(workspace.file_system, f"{log.path}/{name}") == content, name
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex"])
-def test_a_missing_index_is_made_even_after_a_clean_shutdown(room, kind):
-    log = filled(room)
+def test_a_missing_index_is_made_even_after_a_clean_shutdown(workspace, kind):
+    log = filled(workspace)
     log.close()
     path = log.segments[2].path(kind)
-    before = read_file(room.file_system, path)
-    room.file_system.remove(path)
-    log = reopen(room, was_clean=True, recovery_point=30)
-    assert read_file(room.file_system, path) == before
+    before = read_file(workspace.file_system, path)
+    workspace.file_system.remove(path)
+    log = reopen(workspace, was_clean=True, recovery_point=30)
+    assert read_file(workspace.file_system, path) == before
     assert values(log) == expected(30)
 
 
-def test_an_index_without_its_log_goes(room):
-    log = filled(room)
+def test_an_index_without_its_log_goes(workspace):
+    log = filled(workspace)
     log.close()
     for kind in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
-        replace_file(room.file_system, f"{log.path}/{names.file_name(999, kind)}", b"")
-    reopen(room, was_clean=True)
-    assert not [name for name in room.files() if "999" in name]
+        replace_file(workspace.file_system, f"{log.path}/{names.file_name(999, kind)}", b"")
+    reopen(workspace, was_clean=True)
+    assert not [name for name in workspace.files() if "999" in name]
 
 
-def test_an_index_that_points_nowhere_does_no_harm(room):
-    log = filled(room)
+def test_an_index_that_points_nowhere_does_no_harm(workspace):
+    log = filled(workspace)
     log.close()
     for segment in log.segments:
         for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
             path = segment.path(kind)
-            size = len(read_file(room.file_system, path))
-            replace_file(room.file_system, path, b"\x7f" * size)
-    log = reopen(room, was_clean=True, recovery_point=30)
+            size = len(read_file(workspace.file_system, path))
+            replace_file(workspace.file_system, path, b"\x7f" * size)
+    log = reopen(workspace, was_clean=True, recovery_point=30)
     assert log.log_end_offset == 30
     assert values(log) == expected(30)
 
 
-def test_a_log_that_ends_before_its_start_begins_anew(room):
-    filled(room)
-    log = reopen(room, log_start_offset=100)
+def test_a_log_that_ends_before_its_start_begins_anew(workspace):
+    filled(workspace)
+    log = reopen(workspace, log_start_offset=100)
     assert (log.log_start_offset, log.log_end_offset) == (100, 100)
     assert [segment.base_offset for segment in log.segments] == [100]
     append(log, b"new", epoch=5)
     assert values(log, 100) == [b"new"]
 
 
-def test_the_log_start_offset_is_kept(room):
-    filled(room)
-    log = reopen(room, log_start_offset=17)
+def test_the_log_start_offset_is_kept(workspace):
+    filled(workspace)
+    log = reopen(workspace, log_start_offset=17)
     assert log.log_start_offset == 17
     assert values(log, 17) == expected(30)[17:]
     assert log.leader_epochs.entries == [(1, 17), (2, 20)]
 
 
-def test_an_empty_directory_becomes_a_log(room):
-    room.file_system.make_directory(f"{room.path}/topic-0")
-    log = reopen(room)
+def test_an_empty_directory_becomes_a_log(workspace):
+    workspace.file_system.make_directory(f"{workspace.path}/topic-0")
+    log = reopen(workspace)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
     append(log, b"first")
     assert values(log) == [b"first"]
@@ -170,7 +170,7 @@ def test_an_empty_directory_becomes_a_log(room):
 # -- replacements -----------------------------------------------------------------------------
 
 
-def compacted(room, log, numbers, suffix):
+def compacted(workspace, log, numbers, suffix):
     """Write what is left of the first segments after compaction, under a suffix."""
     segments = [log.segments[number] for number in numbers]
     base = segments[0].base_offset
@@ -183,60 +183,62 @@ def compacted(room, log, numbers, suffix):
         (names.TIME_INDEX, b""),
     ):
         path = f"{log.path}/{names.file_name(base, kind)}{suffix}"
-        replace_file(room.file_system, path, content)
+        replace_file(workspace.file_system, path, content)
     return last
 
 
-def test_an_unfinished_replacement_goes(room):
-    log = filled(room)
+def test_an_unfinished_replacement_goes(workspace):
+    log = filled(workspace)
     log.close()
-    before = room.files()
-    compacted(room, log, [0, 1], names.CLEANED)
-    log = reopen(room, was_clean=True)
+    before = workspace.files()
+    compacted(workspace, log, [0, 1], names.CLEANED)
+    log = reopen(workspace, was_clean=True)
     assert values(log) == expected(30)
-    assert room.files() == before
+    assert workspace.files() == before
 
 
-def test_a_finished_replacement_takes_over(room):
-    log = filled(room)
+def test_a_finished_replacement_takes_over(workspace):
+    log = filled(workspace)
     log.close()
-    last = compacted(room, log, [0, 1, 2], names.SWAP)
-    log = reopen(room, was_clean=True, recovery_point=30)
+    last = compacted(workspace, log, [0, 1, 2], names.SWAP)
+    log = reopen(workspace, was_clean=True, recovery_point=30)
     assert [segment.base_offset for segment in log.segments][:2] == [0, last + 1]
     assert values(log) == [b"compacted", *expected(30)[last + 1 :]]
-    assert not [name for name in room.files() if name.endswith(names.SWAP)]
+    assert not [name for name in workspace.files() if name.endswith(names.SWAP)]
     assert values(log, last) == expected(30)[last + 1 :]  # the batch holds it, no record does
 
 
-def test_a_replacement_that_was_half_renamed(room):
-    log = filled(room)
+def test_a_replacement_that_was_half_renamed(workspace):
+    log = filled(workspace)
     log.close()
-    last = compacted(room, log, [0, 1], names.SWAP)
+    last = compacted(workspace, log, [0, 1], names.SWAP)
     swap = f"{log.path}/{names.file_name(0, names.OFFSET_INDEX)}"
-    room.file_system.rename(swap + names.SWAP, swap)
-    log = reopen(room, was_clean=True, recovery_point=30)
+    workspace.file_system.rename(swap + names.SWAP, swap)
+    log = reopen(workspace, was_clean=True, recovery_point=30)
     assert values(log) == [b"compacted", *expected(30)[last + 1 :]]
 
 
-def test_a_replacement_begun_twice(room):
+def test_a_replacement_begun_twice(workspace):
     """A later `.cleaned` says that `.swap` files from there on belong to an unfinished split."""
-    log = filled(room)
+    log = filled(workspace)
     log.close()
-    compacted(room, log, [1], names.SWAP)
-    compacted(room, log, [0], names.CLEANED)
-    log = reopen(room, was_clean=True, recovery_point=30)
+    compacted(workspace, log, [1], names.SWAP)
+    compacted(workspace, log, [0], names.CLEANED)
+    log = reopen(workspace, was_clean=True, recovery_point=30)
     assert values(log) == expected(30)
 
 
-def test_deleted_files_go(room):
-    log = filled(room)
+def test_deleted_files_go(workspace):
+    log = filled(workspace)
     log.close()
-    replace_file(room.file_system, f"{log.path}/{names.file_name(0, '.log.deleted')}", b"x")
+    replace_file(workspace.file_system, f"{log.path}/{names.file_name(0, '.log.deleted')}", b"x")
     replace_file(
-        room.file_system, f"{log.path}/00000000000000000005-0000000001.checkpoint.deleted", b"x"
+        workspace.file_system,
+        f"{log.path}/00000000000000000005-0000000001.checkpoint.deleted",
+        b"x",
     )
-    reopen(room, was_clean=True)
-    assert [name for name in room.files() if "deleted" in name] == [
+    reopen(workspace, was_clean=True)
+    assert [name for name in workspace.files() if "deleted" in name] == [
         "00000000000000000005-0000000001.checkpoint.deleted"
     ]
 
@@ -245,17 +247,19 @@ def test_deleted_files_go(room):
 
 
 @pytest.mark.parametrize("was_clean", [True, False])
-def test_messages_of_old_formats_are_served(room, was_clean):
-    room.file_system.make_directory(f"{room.path}/topic-0")
+def test_messages_of_old_formats_are_served(workspace, was_clean):
+    workspace.file_system.make_directory(f"{workspace.path}/topic-0")
     old = b"".join(
         legacy_message(number % 2, offset=number, timestamp=NOW_MS + number) for number in range(20)
     )
     new = batch(b"new", base_offset=20)
-    replace_file(room.file_system, f"{room.path}/topic-0/{names.file_name(0, '.log')}", old + new)
-    log = reopen(room, was_clean=was_clean)
+    replace_file(
+        workspace.file_system, f"{workspace.path}/topic-0/{names.file_name(0, '.log')}", old + new
+    )
+    log = reopen(workspace, was_clean=was_clean)
     assert log.log_end_offset == 21
     data = log.read(7, 1 << 20, 21)
-    found = room.file_system.pread(
+    found = workspace.file_system.pread(
         data.records.descriptor, data.records.length, data.records.position
     )
     assert old.endswith(found[: -len(new)])

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.log.support import LogRoom, append, batch, values
+from tests.log.support import LogWorkspace, append, batch, values
 
 from odradek.env.file_system import OsFileSystem, read_file, replace_file
 from odradek.log import names, recovery, sequential_reader
@@ -97,14 +97,14 @@ def test_recovery_finds_the_same_either_way(tmp_path: Path, torn_bytes: int) -> 
     for name, file_system in (("usual", OsFileSystem()), ("cold", Cold())):
         directory = tmp_path / name
         skip_without_direct_reads(tmp_path / "probe", file_system)
-        room = LogRoom(directory, file_system)
-        log = room.open(index_interval_bytes=2000)
+        workspace = LogWorkspace(directory, file_system)
+        log = workspace.open(index_interval_bytes=2000)
         for number in range(100):
             append(log, b"%d" % number * (number * 7 % 3000))
         path = log.active_segment.path(names.LOG)
         content = read_file(file_system, path) + batch(b"x" * 9000)
         replace_file(file_system, path, content[: len(content) - 9000 + torn_bytes])
-        log = room.reopen(arguments={}, index_interval_bytes=2000)
+        log = workspace.reopen(arguments={}, index_interval_bytes=2000)
         offsets = read_file(file_system, log.active_segment.path(names.OFFSET_INDEX))
         found.append((log.log_end_offset, values(log), log.size, offsets))
         if isinstance(file_system, Cold):

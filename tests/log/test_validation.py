@@ -46,8 +46,8 @@ def changed(payload, position, struct, value):
 
 
 @pytest.fixture
-def log(room):
-    log = room.open()
+def log(workspace):
+    log = workspace.open()
     append(log, b"what is there")
     return log
 
@@ -99,15 +99,15 @@ def test_old_formats_are_refused(log, magic):
     assert f"format {magic}" in refused(log, payload, ErrorCode.INVALID_RECORD).message
 
 
-def test_the_size_limit_of_the_topic(room):
-    log = room.open(max_message_bytes=200)
+def test_the_size_limit_of_the_topic(workspace):
+    log = workspace.open(max_message_bytes=200)
     size = len(batch(bytes(100)))
     append(log, bytes(100 + 200 - size - 1))
     refused(log, batch(bytes(300)), ErrorCode.MESSAGE_TOO_LARGE)
 
 
-def test_a_batch_larger_than_a_segment(room):
-    log = room.open(segment_bytes=100)
+def test_a_batch_larger_than_a_segment(workspace):
+    log = workspace.open(segment_bytes=100)
     append(log, b"fits")
     refused(log, batch(bytes(200)), ErrorCode.RECORD_LIST_TOO_LARGE)
     append(log, b"fits")
@@ -165,15 +165,15 @@ def test_records_of_the_far_future_are_refused(log):
     assert [index for index, _ in error.record_errors] == [0]
 
 
-def test_the_future_comes_closer(room, log):
+def test_the_future_comes_closer(workspace, log):
     late = batch(b"late", timestamp=NOW_MS + 2 * HOUR_MS)
     refused(log, late, ErrorCode.INVALID_TIMESTAMP)
-    room.clock.ms += HOUR_MS
+    workspace.clock.ms += HOUR_MS
     append(log, b"late", timestamp=NOW_MS + 2 * HOUR_MS)
 
 
-def test_records_of_the_past_are_refused_where_the_topic_says_so(room):
-    log = room.open(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=10)
+def test_records_of_the_past_are_refused_where_the_topic_says_so(workspace):
+    log = workspace.open(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=10)
     builder = RecordBatchBuilder()
     for timestamp in (NOW_MS, NOW_MS - 1001, NOW_MS + 10, NOW_MS - 1000, -1, NOW_MS + 11):
         builder.append(timestamp, b"key", b"value")
@@ -184,8 +184,8 @@ def test_records_of_the_past_are_refused_where_the_topic_says_so(room):
 
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-def test_compacted_topics_need_keys(room, codec, policy):
-    log = room.open(cleanup_policy=policy)
+def test_compacted_topics_need_keys(workspace, codec, policy):
+    log = workspace.open(cleanup_policy=policy)
     payload = batch((b"k", b"v"), b"no key", (b"", b"empty key"), b"none either", codec=codec)
     error = refused(log, payload, ErrorCode.INVALID_RECORD)
     assert [index for index, _ in error.record_errors] == [1, 3]
@@ -194,8 +194,8 @@ def test_compacted_topics_need_keys(room, codec, policy):
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
-def test_records_that_are_looked_at_have_to_be_there(room, codec):
-    log = room.open(cleanup_policy="compact")
+def test_records_that_are_looked_at_have_to_be_there(workspace, codec):
+    log = workspace.open(cleanup_policy="compact")
     payload = batch((b"a", b"b"), (b"a", b"b"), codec=codec)
     for count in (1, 3):
         lying = bytearray(payload)
@@ -209,8 +209,8 @@ def test_records_that_are_looked_at_have_to_be_there(room, codec):
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
-def test_a_bomb_is_refused(room, codec):
-    log = room.open(compression_type="uncompressed", max_message_bytes=100 << 20)
+def test_a_bomb_is_refused(workspace, codec):
+    log = workspace.open(compression_type="uncompressed", max_message_bytes=100 << 20)
     builder = RecordBatchBuilder()
     builder.append(NOW_MS, b"key", b"value")
     bomb = builder.build()[:61] + compress(codec, bytes(80 << 20))
@@ -218,15 +218,15 @@ def test_a_bomb_is_refused(room, codec):
     refused(log, changed(bomb, ATTRIBUTES_POSITION, ATTRIBUTES, codec), ErrorCode.INVALID_RECORD)
 
 
-def test_recompression_must_not_exceed_the_limit(room):
-    log = room.open(compression_type="uncompressed", max_message_bytes=1000)
+def test_recompression_must_not_exceed_the_limit(workspace):
+    log = workspace.open(compression_type="uncompressed", max_message_bytes=1000)
     append(log, bytes(900), codec=Codec.GZIP)
     refused(log, batch(bytes(5000), codec=Codec.GZIP), ErrorCode.MESSAGE_TOO_LARGE)
 
 
 @pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
-def test_producers_must_not_claim_append_time(room, kind):
-    log = room.open(message_timestamp_type=kind)
+def test_producers_must_not_claim_append_time(workspace, kind):
+    log = workspace.open(message_timestamp_type=kind)
     payload = batch(log_append_time=NOW_MS)
     if kind == "LogAppendTime":
         refused(log, payload, ErrorCode.INVALID_TIMESTAMP)
@@ -238,8 +238,8 @@ def test_producers_must_not_claim_append_time(room, kind):
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_walked_batch_gets_the_max_timestamp_that_its_records_have(room, codec):
-    log = room.open(cleanup_policy="compact")
+def test_a_walked_batch_gets_the_max_timestamp_that_its_records_have(workspace, codec):
+    log = workspace.open(cleanup_policy="compact")
     payload = batch((b"k", b"v"), timestamp=NOW_MS - 5, codec=codec)
     payload = changed(payload, MAX_TIMESTAMP_POSITION, TIMESTAMP, NOW_MS - 500)
     log.append_as_leader(payload, 0)
@@ -249,10 +249,10 @@ def test_a_walked_batch_gets_the_max_timestamp_that_its_records_have(room, codec
 
 @pytest.mark.parametrize("target", list(Codec))
 @pytest.mark.parametrize("codec", list(Codec))
-def test_records_get_offsets_without_gaps_where_they_are_read_anyway(room, codec, target):
+def test_records_get_offsets_without_gaps_where_they_are_read_anyway(workspace, codec, target):
     """As in Apache Kafka, which has no values at hand where records stay compressed."""
     name = "uncompressed" if target is Codec.NONE else target.name.lower()
-    log = room.open(cleanup_policy="compact", compression_type=name)
+    log = workspace.open(cleanup_policy="compact", compression_type=name)
     builder = RecordBatchBuilder(codec=codec, producer_id=9, producer_epoch=0, base_sequence=0)
     builder.append(NOW_MS, b"a", b"1", [("h", b"x")], offset=0)
     builder.append(NOW_MS, b"b", b"2", offset=7)

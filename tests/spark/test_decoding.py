@@ -51,7 +51,7 @@ def logs(draw):
 
 
 def rows(batch: RecordBatch) -> list[dict]:
-    """What the record room reads, as rows of the data source."""
+    """The records as `odradek.records` reads them, as rows of the data source."""
     kind = 1 if batch.is_log_append_time else 0
     return [
         {
@@ -77,7 +77,7 @@ def decoded(buffer: bytes, offsets: range = EVERYTHING) -> list[dict]:
 
 
 @given(logs())
-def test_a_log_decodes_to_what_the_record_room_reads(pieces):
+def test_a_log_decodes_to_the_rows_that_the_records_package_reads(pieces):
     expected = [row for piece in pieces for row in rows(RecordBatch(piece))]
     assert decoded(b"".join(pieces)) == expected
 

@@ -1,4 +1,4 @@
-"""A setting that is called honoured is read by some room."""
+"""Every setting with the status honoured is read outside the package `config`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ READ_ELSEWHERE = {
     *("message_timestamp_type", "segment_ms"),
     "unclean_leader_election_enable",
 }
-"""Attributes whose effect is inside the room: checks, bounds, properties of the view; the last one
-is asked for by its name, in `core/controller/state.py`."""
+"""Attributes that only `config` uses (checks, bounds, properties of the view); the last one is read
+by its name in `core/controller/state.py`."""
 
 
 def words() -> set[str]:
-    """Every `.name` that occurs outside the room of settings."""
+    """Every attribute name that occurs outside the package `config`."""
     found: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
         if path.is_relative_to(PACKAGE / "config") or not is_written_by_hand(path):

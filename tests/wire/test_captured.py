@@ -163,7 +163,7 @@ def test_coordinator_records_come_back_byte_for_byte(topic: str, declarations: s
     for path in sorted(LOGS.glob(f"{topic}-*.log")):
         for record in records(path.read_bytes()):
             if record.is_control:
-                continue  # an end-of-transaction marker, tested with the records room
+                continue  # an end-of-transaction marker, tested in tests/records
             assert record.key is not None
             (kind,) = struct.unpack_from(">h", record.key)
             key = message_class(keys[kind]).decode(record.key, 0, 2)

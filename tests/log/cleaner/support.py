@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.log.support import LogRoom
+from tests.log.support import LogWorkspace
 
 from odradek.log import PartitionLog
 from odradek.log.cleaner.facts import facts_of, work_item
@@ -71,26 +71,26 @@ class InlineChild:
 
 def clean(
     log: PartitionLog,
-    room: LogRoom,
+    workspace: LogWorkspace,
     entries_max: int | None = None,
     round_type: type[Round] = Round,
 ) -> int:
     """One round, at once; the offset up to which the log is clean."""
     from tests.log.support import BROKER_CONFIG
 
-    cleanable = find_cleanable(facts_of(log), room.clock.now_ms())
+    cleanable = find_cleanable(facts_of(log), workspace.clock.now_ms())
     item = work_item(log, cleanable, BROKER_CONFIG, 1, 1e300)
     item.map_entries_max = entries_max
-    round_ = round_type(room.file_system, item, lambda _: None)
+    round_ = round_type(workspace.file_system, item, lambda _: None)
     end = round_.run(lambda message: log.replace_segments(message.old, message.size))
     log.cleaning.cleaned_to(end)
     return end
 
 
-def clean_wholly(log: PartitionLog, room: LogRoom, entries_max: int | None = None) -> int:
+def clean_wholly(log: PartitionLog, workspace: LogWorkspace, entries_max: int | None = None) -> int:
     """As many rounds as it takes."""
     while True:
-        cleanable = find_cleanable(facts_of(log), room.clock.now_ms())
+        cleanable = find_cleanable(facts_of(log), workspace.clock.now_ms())
         if cleanable.dirty_bytes == 0:
             return log.cleaning.first_dirty_offset
-        clean(log, room, entries_max)
+        clean(log, workspace, entries_max)

@@ -13,7 +13,7 @@ from tests.log.cleaner.support import clean
 from tests.log.support import (
     NOW_MS,
     PARTITION,
-    LogRoom,
+    LogWorkspace,
     batch,
     end_transaction,
     read_batches,
@@ -137,15 +137,17 @@ def kafka():
     process.close()
 
 
-def _kafka_round(kafka, log: PartitionLog, room: LogRoom, other: LogRoom, entries: int):
+def _kafka_round(
+    kafka, log: PartitionLog, workspace: LogWorkspace, other: LogWorkspace, entries: int
+):
     """The log's directory as Apache Kafka's cleaner leaves it; the log is closed."""
-    cleanable = find_cleanable(facts_of(log), room.clock.now_ms())
+    cleanable = find_cleanable(facts_of(log), workspace.clock.now_ms())
     uncleanable = min(log.last_stable_offset, log.active_segment.base_offset)
     log.close()
     shutil.copytree(log.path, f"{other.path}/{PARTITION}", dirs_exist_ok=False)
     said = kafka.clean(
         f"{other.path}/{PARTITION}",
-        room.clock.now_ms(),
+        workspace.clock.now_ms(),
         cleanable.first_dirty_offset,
         max(cleanable.first_dirty_offset, uncleanable),
         entries,
@@ -158,9 +160,9 @@ def _kafka_round(kafka, log: PartitionLog, room: LogRoom, other: LogRoom, entrie
 
 @pytest.mark.parametrize("seed", seeds(6))
 def test_the_same_records_stay(kafka, tmp_path, seed):
-    room = LogRoom(tmp_path / "ours")
-    room.storage.verify_transactions = False
-    log = room.open(**SETTINGS)
+    workspace = LogWorkspace(tmp_path / "ours")
+    workspace.storage.verify_transactions = False
+    log = workspace.open(**SETTINGS)
     writer = Writer(log, seed)
     entries = 1000 if seed % 2 else 20
     cleaned_to = -1
@@ -171,19 +173,19 @@ def test_the_same_records_stay(kafka, tmp_path, seed):
             for producer in sorted(writer.open):
                 writer.end(producer)
             log.roll()
-        room.clock.ms += 700
+        workspace.clock.ms += 700
         log.cleaning.cleaned_to(cleaned_to)
-        if not find_cleanable(facts_of(log), room.clock.now_ms()).dirty_bytes:
+        if not find_cleanable(facts_of(log), workspace.clock.now_ms()).dirty_bytes:
             continue  # an open transaction begins where the last round has ended
-        other = LogRoom(tmp_path / f"theirs-{number}")
-        other.clock.ms = room.clock.ms
-        said = _kafka_round(kafka, log, room, other, entries)
-        room.storage = room.new_storage(verify_transactions=False)
+        other = LogWorkspace(tmp_path / f"theirs-{number}")
+        other.clock.ms = workspace.clock.ms
+        said = _kafka_round(kafka, log, workspace, other, entries)
+        workspace.storage = workspace.new_storage(verify_transactions=False)
         clean_log = {"recovery_point": 2**62, "was_clean": True}
-        log = room.reopen(arguments=clean_log, **SETTINGS)
+        log = workspace.reopen(arguments=clean_log, **SETTINGS)
         writer.log = log
         log.cleaning.cleaned_to(cleaned_to)
-        cleaned_to = clean(log, room, entries, KafkasRound)
+        cleaned_to = clean(log, workspace, entries, KafkasRound)
         theirs = other.reopen(arguments=clean_log, **SETTINGS)
         assert cleaned_to == said.next_offset
         assert _content(log) == _content(theirs)
@@ -199,10 +201,10 @@ class OneLog:
     """A log in a directory of its own that is cleaned round by round, by us or by Kafka."""
 
     def __init__(self, path: Path, kafka: apache_kafka.Kafka | None) -> None:
-        self.room = LogRoom(path)
-        self.room.storage.verify_transactions = False
+        self.workspace = LogWorkspace(path)
+        self.workspace.storage.verify_transactions = False
         self.kafka = kafka
-        self.log = self.room.open(**SETTINGS | {"index_interval_bytes": 0})
+        self.log = self.workspace.open(**SETTINGS | {"index_interval_bytes": 0})
         self.cleaned_to = -1
 
     def append(self, *records: tuple[bytes, bytes | None], **fields: object) -> None:
@@ -211,17 +213,19 @@ class OneLog:
 
     def clean(self, entries: int) -> None:
         if self.kafka is None:
-            self.cleaned_to = clean(self.log, self.room, entries)
+            self.cleaned_to = clean(self.log, self.workspace, entries)
             return
         end = self.log.active_segment.base_offset
         start = max(0, self.cleaned_to)
         self.log.close()
         self.cleaned_to = self.kafka.clean(
-            self.log.path, self.room.clock.now_ms(), start, end, entries, KAFKA_SETTINGS
+            self.log.path, self.workspace.clock.now_ms(), start, end, entries, KAFKA_SETTINGS
         ).next_offset
-        self.room.storage = self.room.new_storage(verify_transactions=False)
+        self.workspace.storage = self.workspace.new_storage(verify_transactions=False)
         clean_log = {"recovery_point": 2**62, "was_clean": True}
-        self.log = self.room.reopen(arguments=clean_log, **SETTINGS | {"index_interval_bytes": 0})
+        self.log = self.workspace.reopen(
+            arguments=clean_log, **SETTINGS | {"index_interval_bytes": 0}
+        )
         self.log.cleaning.cleaned_to(self.cleaned_to)
 
     def values(self, key: bytes) -> list[bytes | None]:
@@ -252,7 +256,7 @@ def test_a_deleted_key_stays_deleted(kafka, tmp_path):
         assert each.cleaned_to == 6
         each.clean(4)
         assert each.cleaned_to == each.log.active_segment.base_offset == 10
-        each.room.clock.ms += 2 * SETTINGS["delete_retention_ms"]
+        each.workspace.clock.ms += 2 * SETTINGS["delete_retention_ms"]
         each.append((b"key 1", b"y"))
         each.log.roll()
         each.clean(4)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from tests.log.cleaner.support import COMPACTED, InlineChild
-from tests.log.support import TOPIC_ID, LogRoom, batch, read_records, topic_config
+from tests.log.support import TOPIC_ID, LogWorkspace, batch, read_records, topic_config
 
 from odradek.env.file_system import OsFileSystem
 from odradek.env.process import PipedProcess
@@ -26,7 +26,7 @@ class Node:
     """A manager whose workers are objects of the test."""
 
     def __init__(self, path, file_system=None, overrides=None, **settings) -> None:
-        self.room = LogRoom(path, file_system)
+        self.workspace = LogWorkspace(path, file_system)
         self.children: list[InlineChild] = []
         self.settings = {**COMPACTED, **settings}
         self.overrides = overrides or {}
@@ -34,10 +34,10 @@ class Node:
 
     def start(self) -> LogManager:
         def start_child() -> InlineChild:
-            self.children.append(InlineChild(self.room.file_system))
+            self.children.append(InlineChild(self.workspace.file_system))
             return self.children[-1]
 
-        manager = self.room.manager(
+        manager = self.workspace.manager(
             overrides=self.overrides,
             topic_configs=lambda _: topic_config(**self.settings),
             start_cleaner=start_child,
@@ -59,17 +59,17 @@ class Node:
 
     def tick(self, times: int = 6) -> None:
         for _ in range(times):
-            self.room.clock.ms += 50
+            self.workspace.clock.ms += 50
             self.manager.tick()
 
     def wait(self) -> None:
         """Until the next look."""
-        self.room.clock.ms += 15_000
+        self.workspace.clock.ms += 15_000
         self.tick()
 
     def checkpoint(self) -> dict[TopicPartition, int]:
-        path = f"{self.room.path}/cleaner-offset-checkpoint"
-        return read_offsets(self.room.file_system, path)
+        path = f"{self.workspace.path}/cleaner-offset-checkpoint"
+        return read_offsets(self.workspace.file_system, path)
 
 
 def test_a_due_log_is_cleaned_and_that_is_remembered(tmp_path):
@@ -149,7 +149,7 @@ class PausedChild(InlineChild):
 
 def _paused(tmp_path) -> tuple[Node, PartitionLog, PausedChild]:
     node = Node(tmp_path)
-    child = PausedChild(node.room.file_system)
+    child = PausedChild(node.workspace.file_system)
     node.manager.cleaner._start_child = lambda: child
     log = node.log()
     node.tick()
@@ -178,7 +178,7 @@ def test_a_truncated_log_is_not_replaced(tmp_path):
     child.ready = messages
     node.tick(2)
     assert read_records(log) == before
-    assert not [name for name in node.room.files(A) if "cleaned" in name]
+    assert not [name for name in node.workspace.files(A) if "cleaned" in name]
     assert log.cleaning.first_dirty_offset <= 7
     node.manager.shutdown()
 
@@ -212,7 +212,7 @@ def test_a_log_over_which_workers_die_is_left_alone(tmp_path):
     children = []
 
     def start() -> PausedChild:
-        children.append(PausedChild(node.room.file_system))
+        children.append(PausedChild(node.workspace.file_system))
         return children[-1]
 
     node.manager.cleaner._start_child = start
@@ -258,7 +258,7 @@ def test_the_rate_is_shared_by_busy_workers(tmp_path):
     children = []
 
     def start() -> PausedChild:
-        children.append(PausedChild(node.room.file_system))
+        children.append(PausedChild(node.workspace.file_system))
         return children[-1]
 
     node.manager.cleaner._start_child = start
@@ -285,7 +285,7 @@ class LiveNode(Node):
             self.processes.append(PipedProcess(WORKER))
             return ProcessChild(self.processes[-1])
 
-        manager = self.room.manager(
+        manager = self.workspace.manager(
             overrides=self.overrides,
             topic_configs=lambda _: topic_config(**self.settings),
             start_cleaner=start_child,
@@ -308,7 +308,7 @@ def test_a_process_cleans_and_ends_when_idle(tmp_path):
     assert len(read_records(log)) == 5
     [process] = node.processes
     assert process.is_alive
-    node.room.clock.ms += 31_000
+    node.workspace.clock.ms += 31_000
     node.tick(2)
     assert not process.is_alive
     node.manager.shutdown()
@@ -320,7 +320,7 @@ def test_a_killed_process_is_replaced(tmp_path):
     node.tick(2)
     os.kill(node.processes[0].pid, signal.SIGKILL)
     node.until(lambda: len(node.processes) == 2)
-    node.manager.config = node.room.manager(overrides={}).config
+    node.manager.config = node.workspace.manager(overrides={}).config
     node.until(lambda: log.cleaning.first_dirty_offset == 10)
     assert len(read_records(log)) == 5
     node.manager.shutdown()

@@ -17,7 +17,7 @@ from tests.log.support import (
     PARTITION,
     TOPIC_ID,
     LaterExecutor,
-    LogRoom,
+    LogWorkspace,
     batch,
     end_transaction,
     read_batches,
@@ -41,16 +41,16 @@ SHARDS = 4
 logger = logging.getLogger(__name__)
 
 
-def _room(files: LossyFileSystem) -> LogRoom:
-    room = LogRoom("/data", files)
-    room.storage.verify_transactions = False
-    return room
+def _room(files: LossyFileSystem) -> LogWorkspace:
+    workspace = LogWorkspace("/data", files)
+    workspace.storage.verify_transactions = False
+    return workspace
 
 
-def _filled(files: LossyFileSystem) -> tuple[LogRoom, PartitionLog]:
+def _filled(files: LossyFileSystem) -> tuple[LogWorkspace, PartitionLog]:
     """Six segments of which two are clean, with transactions and tombstones, all flushed."""
-    room = _room(files)
-    log = room.open(**COMPACTED)
+    workspace = _room(files)
+    log = workspace.open(**COMPACTED)
     draw = random.Random(5)
     sequence = 0
     for segment in range(6):
@@ -68,11 +68,11 @@ def _filled(files: LossyFileSystem) -> tuple[LogRoom, PartitionLog]:
         end_transaction(log, segment % 2 == 0, 4)
         log.roll()
         if segment == 1:
-            clean(log, room)
+            clean(log, workspace)
     log.flush()
     log.storage.file_system.sync_directory(log.path)
     log.storage.file_system.sync_directory("/data")
-    return room, log
+    return workspace, log
 
 
 def _data(log: PartitionLog) -> dict[int, Record]:
@@ -100,10 +100,10 @@ def small(monkeypatch):
 
 
 def test_power_loss_at_every_change():
-    room, log = _filled(LossyFileSystem())
+    workspace, log = _filled(LossyFileSystem())
     before, end = _data(log), log.log_end_offset
     aborted_before = log.aborted_transactions(0, end)
-    clean_wholly(log, room)
+    clean_wholly(log, workspace)
     after = _data(log)
     assert len(after) < len(before)
 
@@ -111,11 +111,11 @@ def test_power_loss_at_every_change():
     while True:
         files = LossyFileSystem()
         files.draw = random.Random(cut)
-        room, log = _filled(files)
+        workspace, log = _filled(files)
         cleaned_to = log.cleaning.first_dirty_offset
         files.stop_after = cut
         try:
-            clean(log, room)
+            clean(log, workspace)
         except PowerLoss:
             pass
         else:
@@ -128,8 +128,8 @@ def test_power_loss_at_every_change():
 
 
 def _check(files, cut, cleaned_to, before, after, end, aborted_before) -> None:
-    room = _room(files)
-    log = room.reopen(
+    workspace = _room(files)
+    log = workspace.reopen(
         arguments={"recovery_point": end if cut % 2 else 0, "was_clean": False}, **COMPACTED
     )
     assert log.log_end_offset == end
@@ -150,9 +150,9 @@ def _check(files, cut, cleaned_to, before, after, end, aborted_before) -> None:
         if has_data and transaction.last_offset in markers:
             assert transaction in log.aborted_transactions(0, end)
     log.cleaning.cleaned_to(cleaned_to)
-    clean_wholly(log, room)
+    clean_wholly(log, workspace)
     assert _data(log) == after
-    assert not [name for name in room.files() if name.endswith((".cleaned", ".swap"))]
+    assert not [name for name in workspace.files() if name.endswith((".cleaned", ".swap"))]
 
 
 class World:
@@ -182,9 +182,9 @@ class World:
                 world.rounds += 1
                 return super().work(item)
 
-        self.room = LogRoom("/data", self.files)
-        self.room.clock.ms = self.ms
-        manager = self.room.manager(
+        self.workspace = LogWorkspace("/data", self.files)
+        self.workspace.clock.ms = self.ms
+        manager = self.workspace.manager(
             overrides={"num.recovery.threads.per.data.dir": "1"},
             topic_configs=lambda _: topic_config(**COMPACTED | {"segment_bytes": 600}),
             executor=LaterExecutor(self.later),
@@ -236,7 +236,7 @@ class World:
 
     def tick(self, _: PartitionLog) -> None:
         self.ms += self.draw.choice([100, 15_000, 60_000])
-        self.room.clock.ms = self.ms
+        self.workspace.clock.ms = self.ms
         for _ in range(6):
             self.manager.tick()
 
@@ -266,7 +266,7 @@ class World:
         assert found.items() <= self.history.items(), "records nobody appended"
         promised = {at: each for at, each in self.history.items() if at < self.promised}
         assert _state(found) == _state(promised | found)
-        assert not [name for name in self.room.files() if name.endswith((".cleaned", ".swap"))]
+        assert not [name for name in self.workspace.files() if name.endswith((".cleaned", ".swap"))]
         self.history = promised | found
         self.promised = log.log_end_offset
 

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.log.cleaner.support import COMPACTED, clean, clean_wholly
-from tests.log.support import NOW_MS, LogRoom, batch, end_transaction, read_batches, read_records
+from tests.log.support import (
+    NOW_MS,
+    LogWorkspace,
+    batch,
+    end_transaction,
+    read_batches,
+    read_records,
+)
 
 from odradek.log import PartitionLog
 from odradek.log.cleaner.offset_map import KEY_SIZE_MAX, OffsetMap, digest
@@ -28,68 +35,68 @@ def kept(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(record.offset, record.key, record.value) for record in read_records(log)]
 
 
-def open_log(room: LogRoom, **settings) -> PartitionLog:
-    room.storage.verify_transactions = False
-    return room.open(**{**COMPACTED, **settings})
+def open_log(workspace: LogWorkspace, **settings) -> PartitionLog:
+    workspace.storage.verify_transactions = False
+    return workspace.open(**{**COMPACTED, **settings})
 
 
-def test_only_the_last_record_of_a_key_is_kept(room):
-    log = open_log(room)
+def test_only_the_last_record_of_a_key_is_kept(workspace):
+    log = open_log(workspace)
     put(log, (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     put(log, (b"b", b"2"), (b"c", b"1"))
     log.roll()
     put(log, (b"a", b"3"))
 
-    assert clean(log, room) == 5
+    assert clean(log, workspace) == 5
 
     assert kept(log) == [(2, b"a", b"2"), (3, b"b", b"2"), (4, b"c", b"1"), (5, b"a", b"3")]
     assert [each.base_offset for each in read_batches(log)] == [0, 3, 5]
     assert [each.last_offset for each in read_batches(log)] == [2, 4, 5]
 
 
-def test_a_clean_part_loses_keys_that_the_dirty_part_has(room):
-    log = open_log(room)
+def test_a_clean_part_loses_keys_that_the_dirty_part_has(workspace):
+    log = open_log(workspace)
     put(log, (b"a", b"1"), (b"b", b"1"))
     log.roll()
-    clean(log, room)
+    clean(log, workspace)
     put(log, (b"a", b"2"))
     log.roll()
 
-    assert clean(log, room) == 3
+    assert clean(log, workspace) == 3
 
     assert kept(log) == [(1, b"b", b"1"), (2, b"a", b"2")]
     assert len(log.segments) == 2, "both old segments became one"
 
 
-def test_untouched_batches_are_copied_byte_by_byte(room):
-    log = open_log(room)
+def test_untouched_batches_are_copied_byte_by_byte(workspace):
+    log = open_log(workspace)
     put(log, (b"a", b"1"), (b"b", b"1"), codec=Codec.LZ4)
     log.roll()
     before = [bytes(each.data) for each in read_batches(log)]
 
-    clean(log, room)
+    clean(log, workspace)
 
     assert [bytes(each.data) for each in read_batches(log)] == before
 
 
-def test_records_without_a_key_go(room):
-    log = room.open()  # not compacted yet: the topic was altered later
+def test_records_without_a_key_go(workspace):
+    log = workspace.open()  # not compacted yet: the topic was altered later
     log.append_as_leader(batch((None, b"x"), (b"a", b"1")), 0)
     log.high_watermark = log.log_end_offset
     log.roll()
 
-    clean(log, room)
+    clean(log, workspace)
 
     assert kept(log) == [(1, b"a", b"1")]
 
 
-def test_a_tombstone_goes_when_its_delete_horizon_has_passed(room):
-    log = open_log(room)
+def test_a_tombstone_goes_when_its_delete_horizon_has_passed(workspace):
+    log = open_log(workspace)
     put(log, (b"a", b"1"), (b"b", b"1"))
     put(log, (b"a", None), (b"c", b"1"), timestamp=NOW_MS + 5)
     log.roll()
 
-    clean(log, room)
+    clean(log, workspace)
 
     [_, second] = read_batches(log)
     assert second.delete_horizon_ms == NOW_MS + 1000
@@ -98,22 +105,22 @@ def test_a_tombstone_goes_when_its_delete_horizon_has_passed(room):
     assert [(each.offset, each.value) for each in found] == [(1, b"1"), (2, None), (3, b"1")]
     assert [each.timestamp for each in found] == [NOW_MS, NOW_MS + 5, NOW_MS + 5]
 
-    room.clock.ms += 999
+    workspace.clock.ms += 999
     put(log, (b"d", b"1"))
     log.roll()
-    clean(log, room)
+    clean(log, workspace)
     assert (2, b"a", None) in kept(log)
     assert read_batches(log)[1].delete_horizon_ms == NOW_MS + 1000, "it is set once"
 
-    room.clock.ms += 1
+    workspace.clock.ms += 1
     put(log, (b"e", b"1"))
     log.roll()
-    clean(log, room)
+    clean(log, workspace)
     assert kept(log) == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"d", b"1"), (5, b"e", b"1")]
 
 
-def test_aborted_records_go_at_once_and_their_marker_later(room):
-    log = open_log(room)
+def test_aborted_records_go_at_once_and_their_marker_later(workspace):
+    log = open_log(workspace)
     fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"), (b"b", b"2"), base_sequence=0, **fields)
@@ -123,7 +130,7 @@ def test_aborted_records_go_at_once_and_their_marker_later(room):
     put(log, (b"z", b"4"))
     log.roll()
 
-    clean(log, room)
+    clean(log, workspace)
 
     assert [(each.base_offset, each.count, each.is_control) for each in read_batches(log)] == [
         (0, 1, False),
@@ -137,35 +144,35 @@ def test_aborted_records_go_at_once_and_their_marker_later(room):
     # The marker has no batches any more: it gets a horizon now, and goes when that has passed.
     put(log, (b"y", b"5"))
     log.roll()
-    clean(log, room)
+    clean(log, workspace)
     assert [each.base_offset for each in read_batches(log)] == [0, 3, 4, 5, 6, 7]
     assert read_batches(log)[1].delete_horizon_ms == NOW_MS + 1000
     assert log.aborted_transactions(0, 100) == []
-    room.clock.ms += 1000
+    workspace.clock.ms += 1000
     put(log, (b"x", b"6"))
     log.roll()
-    clean(log, room)
+    clean(log, workspace)
     assert [each.base_offset for each in read_batches(log)] == [0, 4, 5, 6, 7, 8]
 
 
-def test_the_last_batch_of_a_producer_stays_without_records(room):
-    log = open_log(room)
+def test_the_last_batch_of_a_producer_stays_without_records(workspace):
+    log = open_log(workspace)
     put(log, (b"a", b"1"), (b"b", b"1"), producer_id=7, producer_epoch=3, base_sequence=40)
     put(log, (b"a", b"2"), (b"b", b"2"))
     log.roll()
 
-    clean(log, room)
+    clean(log, workspace)
 
     [emptied, _] = read_batches(log)
     assert (emptied.count, emptied.base_offset, emptied.last_offset) == (0, 0, 1)
     assert (emptied.producer_id, emptied.producer_epoch, emptied.last_sequence) == (7, 3, 41)
     log.close()
-    log = room.reopen(**COMPACTED)
+    log = workspace.reopen(**COMPACTED)
     assert log.producers.entries[7].next_sequence == 42
 
 
-def test_the_last_batch_of_a_round_keeps_its_offset(room):
-    log = open_log(room)
+def test_the_last_batch_of_a_round_keeps_its_offset(workspace):
+    log = open_log(workspace)
     put(log, (b"a", b"1"))
     fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     put(log, (b"a", b"2"), base_sequence=0, **fields)
@@ -173,14 +180,14 @@ def test_the_last_batch_of_a_round_keeps_its_offset(room):
     log.expire_producers()
     log.producers.entries.clear()
     log.roll()
-    clean(log, room)
+    clean(log, workspace)
     put(log, (b"b", b"1"))
     log.roll()
     assert log.segments[0].next_offset() == 3
 
 
-def test_nothing_of_an_open_transaction_is_cleaned(room):
-    log = open_log(room)
+def test_nothing_of_an_open_transaction_is_cleaned(workspace):
+    log = open_log(workspace)
     put(log, (b"a", b"1"))
     log.roll()
     fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
@@ -189,12 +196,12 @@ def test_nothing_of_an_open_transaction_is_cleaned(room):
     put(log, (b"a", b"3"))
     log.roll()
 
-    assert clean(log, room) == 1
+    assert clean(log, workspace) == 1
     assert len(read_records(log)) == 3
 
 
-def test_a_damaged_batch_is_not_copied(room):
-    log = open_log(room)
+def test_a_damaged_batch_is_not_copied(workspace):
+    log = open_log(workspace)
     put(log, (b"a", b"1"), (b"b", b"1"))
     log.roll()
     path = log.segments[0].path(".log")
@@ -203,19 +210,19 @@ def test_a_damaged_batch_is_not_copied(room):
         file.write(b"\xff")
 
     with pytest.raises(DamagedFile, match="checksum"):
-        clean(log, room)
-    assert not [name for name in room.files() if "cleaned" in name]
+        clean(log, workspace)
+    assert not [name for name in workspace.files() if "cleaned" in name]
 
 
-def test_a_full_map_ends_the_round_and_the_next_goes_on(room):
-    log = open_log(room)
+def test_a_full_map_ends_the_round_and_the_next_goes_on(workspace):
+    log = open_log(workspace)
     put(log, *[(b"%d" % number, b"old") for number in range(10)])
     put(log, *[(b"%d" % number, b"new") for number in range(10)])
     log.roll()
 
-    assert clean(log, room, entries_max=4) == 4
+    assert clean(log, workspace, entries_max=4) == 4
     assert len(read_records(log)) == 20
-    assert clean_wholly(log, room, entries_max=4) == 20
+    assert clean_wholly(log, workspace, entries_max=4) == 20
     assert kept(log) == [(10 + number, b"%d" % number, b"new") for number in range(10)]
 
 
@@ -229,14 +236,14 @@ def test_a_map_is_bounded_by_memory():
     assert bounded.utilization > 0.99
 
 
-def test_long_keys_are_told_apart_from_digests(room):
-    log = open_log(room, segment_bytes=100_000)
+def test_long_keys_are_told_apart_from_digests(workspace):
+    log = open_log(workspace, segment_bytes=100_000)
     long = b"k" * (KEY_SIZE_MAX + 1)
     huge = b"k" * 5000
     put(log, (long, b"1"), (digest(long), b"1"), (huge, b"1"), (b"", b"1"))
     put(log, (long, b"2"), (huge, b"2"), (b"", b"2"))
     log.roll()
-    clean(log, room)
+    clean(log, workspace)
     assert kept(log) == [(1, digest(long), b"1"), (4, long, b"2"), (5, huge, b"2"), (6, b"", b"2")]
 
 
@@ -305,9 +312,9 @@ def _data(log: PartitionLog) -> list[list[Record]]:
 @given(steps)
 def test_rounds_agree_with_the_model(script):
     with tempfile.TemporaryDirectory() as path:
-        room = LogRoom(path)
-        room.storage.verify_transactions = False
-        log = room.open(**COMPACTED)
+        workspace = LogWorkspace(path)
+        workspace.storage.verify_transactions = False
+        log = workspace.open(**COMPACTED)
         model = Model()
         clean_to = 0
         for step in script:
@@ -324,15 +331,15 @@ def test_rounds_agree_with_the_model(script):
                     log.roll()
                 case ("clean", entries_max):
                     log.roll()
-                    clean_to = max(clean_to, _clean(log, room, entries_max, clean_to))
+                    clean_to = max(clean_to, _clean(log, workspace, entries_max, clean_to))
                     model.check(log, clean_to)
                 case ("wait", milliseconds):
-                    room.clock.ms += milliseconds
-                    model.tombstones_may_go |= room.clock.ms >= NOW_MS + 1000
+                    workspace.clock.ms += milliseconds
+                    model.tombstones_may_go |= workspace.clock.ms >= NOW_MS + 1000
         end = log.log_end_offset
         before = read_records(log)
         log.close()
-        log = room.reopen(arguments={"recovery_point": 0}, **COMPACTED)
+        log = workspace.reopen(arguments={"recovery_point": 0}, **COMPACTED)
         assert log.log_end_offset == end
         assert read_records(log) == before
         log.close()
@@ -363,9 +370,9 @@ def _put(log, model, records, codec, producer) -> None:
             model.open.setdefault(producer, []).append(offset)
 
 
-def _clean(log, room, entries_max, clean_to) -> int:
+def _clean(log, workspace, entries_max, clean_to) -> int:
     from odradek.log.cleaner.facts import facts_of
     from odradek.log.cleaner.planning import find_cleanable
 
-    cleanable = find_cleanable(facts_of(log), room.clock.now_ms())
-    return clean(log, room, entries_max) if cleanable.dirty_bytes else clean_to
+    cleanable = find_cleanable(facts_of(log), workspace.clock.now_ms())
+    return clean(log, workspace, entries_max) if cleanable.dirty_bytes else clean_to

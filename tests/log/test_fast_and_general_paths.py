@@ -1,10 +1,10 @@
-"""The usual case and the one by the book: whatever is appended, the same comes of it."""
+"""The fast path and the general path of an append have the same results."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.log.support import NOW_MS, LogRoom, batch, read_bytes
+from tests.log.support import NOW_MS, LogWorkspace, batch, read_bytes
 
 from odradek.log import AppendOrigin, RecordsRefused
 from odradek.log.log_appender import LogAppender
@@ -45,7 +45,7 @@ COMPRESSION = st.sampled_from(("producer", "uncompressed", "gzip"))
 
 
 def next_sequence(log, step):
-    """That of the producer, or as many away from it as the step says."""
+    """The producer's next sequence number, plus the difference that the step gives."""
     entry = log.producers.entries.get(step["producer_id"])
     known = 0 if entry is None or entry.epoch != step["producer_epoch"] else entry.next_sequence
     return max(-1, known + step["base_sequence"]) if step["base_sequence"] > 1 else max(known, 0)
@@ -78,7 +78,7 @@ def write(log, step):
 
 
 def take(log, step):
-    """What is answered."""
+    """Perform a step; return its result or error."""
     try:
         if "values" in step:
             return write(log, step)
@@ -91,7 +91,7 @@ def take(log, step):
 
 
 def seen(log):
-    """All that an append may change."""
+    """All state that an append may change."""
     state = log.producers
     return (
         {
@@ -116,22 +116,22 @@ def seen(log):
 
 @settings(max_examples=150, deadline=None)
 @given(COMPRESSION, st.lists(SEND | SEND | END | OWN, max_size=24))
-def test_the_usual_case_does_what_the_book_says(tmp_path_factory, compression, steps):
+def test_both_paths_have_the_same_result(tmp_path_factory, compression, steps):
     path = tmp_path_factory.mktemp("logs")
-    usual = LogRoom(path / "usual").open(compression_type=compression, segment_bytes=1500)
-    book = LogRoom(path / "book").open(compression_type=compression, segment_bytes=1500)
-    book._appender.append_nothing_in_place()
-    assert AppendOrigin.CLIENT in usual._appender._origins_in_place
+    fast = LogWorkspace(path / "fast").open(compression_type=compression, segment_bytes=1500)
+    general = LogWorkspace(path / "general").open(compression_type=compression, segment_bytes=1500)
+    general._appender.append_nothing_in_place()
+    assert AppendOrigin.CLIENT in fast._appender._origins_in_place
     for step in steps:
-        assert take(usual, step) == take(book, step)
-        assert seen(usual) == seen(book)
-    assert read_bytes(usual, 0) == read_bytes(book, 0)
-    usual.close()
-    book.close()
+        assert take(fast, step) == take(general, step)
+        assert seen(fast) == seen(general)
+    assert read_bytes(fast, 0) == read_bytes(general, 0)
+    fast.close()
+    general.close()
 
 
-def test_a_transaction_of_the_usual_kind_is_not_appended_by_the_book(room, monkeypatch):
-    log = room.open()
+def test_a_usual_transaction_takes_the_fast_path(workspace, monkeypatch):
+    log = workspace.open()
     step = {
         "producer_id": 7,
         "producer_epoch": 0,
