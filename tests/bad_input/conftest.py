@@ -8,13 +8,13 @@ from tests.bad_input.victim import Victim, victim
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    """One node for all tests of a file; each must leave it well."""
+    """One node for all tests of a file."""
     with victim(tmp_path_factory.mktemp("victim")) as one:
         yield one
 
 
 @pytest.fixture
 def mistreated(node: Victim) -> Iterator[Victim]:
-    """The node, looked after when the test is over."""
+    """The node, which is checked when the test is over."""
     yield node
     node.check()

@@ -1,13 +1,11 @@
-"""The node that is mistreated, and what must still be true of it afterwards.
+"""The node that receives bad input, and what must hold for it afterwards.
 
-ODRADEK_VICTIM=apache mistreats Apache Kafka instead: what it answers to bad batches, names and
-settings is what we go by. (Half-closed connections, on which test_frames is built, it drops.)
+With ODRADEK_VICTIM=apache it is Apache Kafka, whose outcomes are stored (see `recorded.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
 import time
@@ -18,13 +16,22 @@ from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.wire_client import WireClient
+from tests.bad_input.recorded import AGAINST_APACHE, ANSWERED, CLOSED, WAITS
 
-AGAINST_APACHE = os.environ.get("ODRADEK_VICTIM") == "apache"
+from odradek.wire.generated.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from odradek.wire.generated.create_topics_response import CreateTopicsResponse
+
 TOPIC = "precious"
 RECORDS = 20
 GROWTH_MAX = 40 << 20
-"""Bytes by which the node may grow under everything that is thrown at it in one test."""
+"""Bytes by which the node may grow in one test."""
 ANSWER_SECONDS = 10.0
+WAIT_SECONDS = 0.7
+"""After which a request without an answer is not answered at all."""
 
 
 class Victim:
@@ -44,7 +51,7 @@ class Victim:
         self._rss = self.node.rss_bytes()
 
     def check(self) -> None:
-        """Alive, not surprised, not grown, and every record there."""
+        """It is alive, has logged no traceback, has not grown, and has every record."""
         assert self.node.alive(), self.node.last_words()
         with WireClient(self.node.port, timeout=ANSWER_SECONDS) as wire:
             batches = wire.batches(TOPIC, 0)
@@ -55,6 +62,17 @@ class Victim:
         assert "Traceback" not in said, said[said.index("Traceback") - 500 :][:4000]
         grown = self.node.rss_bytes() - self._rss
         assert grown < GROWTH_MAX, f"the node grew by {grown >> 20} MB"
+
+    def outcome(self, data: bytes) -> str:
+        """What comes of bytes on a connection of their own, which stays open."""
+        with socket.create_connection(("127.0.0.1", self.node.port), WAIT_SECONDS) as connection:
+            try:
+                connection.sendall(data)
+                return ANSWERED if connection.recv(1 << 16) else CLOSED
+            except TimeoutError:
+                return WAITS
+            except ConnectionError:
+                return CLOSED
 
     def send(self, data: bytes) -> bytes:
         """Send bytes on a connection of their own; what came back until it was closed or quiet.
@@ -90,3 +108,15 @@ def frame(body: bytes) -> bytes:
 def header(key: int, version: int, correlation_id: int = 7) -> bytes:
     """A request header of version 1 with a null client id."""
     return struct.pack(">hhih", key, version, correlation_id, -1)
+
+
+def create_topic(port: int, name: str, configs: dict[str, str]) -> None:
+    """Create a topic of one partition and wait until it is served."""
+    settings = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=settings)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    with WireClient(port) as wire:
+        (result,) = wire.call("CreateTopics", 5, request, CreateTopicsResponse).topics
+        assert result.error_code == 0, result.error_message
+        while not wire.serving(name, 1):
+            time.sleep(0.01)

@@ -107,6 +107,18 @@ def test_many_transactions_are_added_and_verified_at_once(ask):
     assert codes == {"one": {0: OK, 1: ErrorCode.TRANSACTION_ABORTABLE}}
 
 
+def test_partitions_that_are_listed_twice_are_answered_twice(ask):
+    producer = initialize(ask, "twice")
+    request = AddPartitionsToTxnRequest(
+        transactions=[adding("twice", producer, 1, 1), adding("twice", producer)]
+    )
+    answer = ask(request, AddPartitionsToTxnResponse)
+    first, second = answer.results_by_transaction
+    (topic,) = first.topic_results
+    assert [each.partition_index for each in topic.results_by_partition] == [1, 1]
+    assert [each.results_by_partition for each in second.topic_results] == [[]]
+
+
 def test_offsets_of_unknown_partitions_are_refused_alone(ask):
     producer = initialize(ask, "offsets")
 
@@ -173,11 +185,14 @@ def test_markers_are_written_where_they_can_be(ask, broker):
         }
 
     assert write(5, 0, epoch=-1) == {0: ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert write(5, 0, epoch=-2) == {0: ErrorCode.INVALID_PRODUCER_EPOCH}
     assert log.last_stable_offset < log.high_watermark
     assert write(5, 0, 1, 8) == {0: OK, 1: OK, 8: UNKNOWN}
     assert log.last_stable_offset == log.high_watermark
     assert write(4, 0) == {0: ErrorCode.TRANSACTION_COORDINATOR_FENCED}
     assert not ask(WriteTxnMarkersRequest(), WriteTxnMarkersResponse).markers
+    empty = WritableTxnMarker(producer_id=producer_id, producer_epoch=epoch)
+    assert not ask(WriteTxnMarkersRequest(markers=[empty]), WriteTxnMarkersResponse).markers
 
 
 def test_listing_and_describing(ask):

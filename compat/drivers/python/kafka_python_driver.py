@@ -200,6 +200,9 @@ class Driver:
             }
         )
         consumer.subscribe(command["topics"])
+        # kafka-python rejoins when its metadata changes after it has joined, and forgets that rejoin
+        # if the poll that sent it times out: so its metadata is complete before it joins.
+        consumer.topics()
         self.members[command["member"]] = Member(consumer)
 
     def poll(self, command: Command) -> Command:

@@ -52,13 +52,15 @@ async def handle(
             topics=request.v3_and_below_topics,
         )
         codes = await _add(broker, version, transaction)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(codes))
-    transactions = list({one.transactional_id: one for one in request.transactions}.values())
+        topics = _topics(transaction.topics, codes)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+    transactions = request.transactions
     answers = await asyncio.gather(*(_add(broker, version, one) for one in transactions))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id, topic_results=_topics(codes)
+                transactional_id=transaction.transactional_id,
+                topic_results=_topics(transaction.topics, codes),
             )
             for transaction, codes in zip(transactions, answers, strict=True)
         ]
@@ -101,27 +103,33 @@ def _partitions(topics: list[AddPartitionsToTxnTopic]) -> Partitions:
     )
 
 
-def _topics(codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
-    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
-    for name, code in codes.items():
-        topic = topics.get(name.topic)
-        if topic is None:
-            topic = topics[name.topic] = AddPartitionsToTxnTopicResult(name=name.topic)
-        result = AddPartitionsToTxnPartitionResult(
-            partition_index=name.partition, partition_error_code=code
+def _topics(
+    topics: list[AddPartitionsToTxnTopic], codes: Codes
+) -> list[AddPartitionsToTxnTopicResult]:
+    """The results in the form of the request, in which a partition may be listed twice."""
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=codes[TopicPartition(topic.name, index)],
+                )
+                for index in topic.partitions
+            ],
         )
-        topic.results_by_partition.append(result)
-    return list(topics.values())
+        for topic in topics
+    ]
 
 
 def _error_response(
     request: AddPartitionsToTxnRequest, error: ApiError
 ) -> AddPartitionsToTxnResponse:
     """Fill both forms; the version of the response decides which one is encoded."""
-    names = list(each(_partitions(request.v3_and_below_topics)))
+    topics = request.v3_and_below_topics
+    codes = dict.fromkeys(each(_partitions(topics)), error.code)
     return AddPartitionsToTxnResponse(
-        error_code=error.code,
-        results_by_topic_v3_and_below=_topics(dict.fromkeys(names, error.code)),
+        error_code=error.code, results_by_topic_v3_and_below=_topics(topics, codes)
     )
 
 

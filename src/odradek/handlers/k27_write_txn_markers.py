@@ -14,6 +14,7 @@ from odradek.broker.coordinator.markers import Marker, Results
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import NO_PRODUCER_EPOCH
 from odradek.wire.generated.write_txn_markers_request import (
     WritableTxnMarker,
     WriteTxnMarkersRequest,
@@ -41,15 +42,19 @@ async def handle(
         markers=[
             WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(results))
             for producer_id, results in by_producer.items()
+            if results
         ]
     )
 
 
 def _refusal(asked: WritableTxnMarker) -> Results | None:
-    """The error for a marker without a valid producer id; Apache Kafka has no better code."""
+    """The errors of a marker without a producer or an epoch, as Apache Kafka answers it."""
     if asked.producer_id >= 0 and asked.producer_epoch >= 0:
         return None
-    return dict.fromkeys(_partitions(asked), ErrorCode.UNKNOWN_SERVER_ERROR)
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    if asked.producer_id >= 0 and asked.producer_epoch < NO_PRODUCER_EPOCH:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return dict.fromkeys(_partitions(asked), code)
 
 
 def _marker(asked: WritableTxnMarker) -> Marker:

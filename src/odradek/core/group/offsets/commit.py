@@ -91,9 +91,10 @@ class Commit:
                 )
                 records.append(offset_commit(group_id, name, index, value))
                 partitions.append(OffsetCommitResponsePartition(partition_index=index))
-            topics.append(
-                OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
-            )
+            if partitions:
+                topics.append(
+                    OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+                )
         return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
 
     def commit_usual(

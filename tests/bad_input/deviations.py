@@ -1,0 +1,78 @@
+"""Where our outcome of bad input differs from Apache Kafka's on purpose, each with the reason."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+
+class Deviation(NamedTuple):
+    """Cases whose outcome differs in the same way for the same reason."""
+
+    file: str
+    """The test file, without `.py`."""
+    cases: str
+    """Their names, as a shell pattern."""
+    theirs: str
+    ours: str
+    reason: str
+    count: int = 1
+    """How many of the cases that match."""
+
+    def allows(self, case: str, theirs: str, ours: str) -> bool:
+        """Whether the case may have these two outcomes."""
+        return (theirs, ours) == (self.theirs, self.ours) and fnmatchcase(case, self.cases)
+
+
+_REFUSED = ("UNKNOWN_SERVER_ERROR", "INVALID_RECORD")
+_NOT_READABLE = (
+    "Apache Kafka's decompressor or decoder raises an exception that it does not expect, and the "
+    "producer is told of an error of the server; ours is told that the records are invalid."
+)
+_LENGTHS = (
+    "Apache Kafka does not compare the length of a compressed record with its parts, and appends "
+    "records that no consumer can read."
+)
+_RESERVED = "zlib, which most consumers use, refuses what Java ignores in the frame."
+_BOMB = "A batch of few bytes may not make the broker decompress hundreds of megabytes."
+
+
+def _corpus(cases: str, outcomes: tuple[str, str], reason: str, count: int) -> Deviation:
+    return Deviation("test_corpus", cases, *outcomes, reason, count)
+
+
+_APPENDED = ("NONE", "INVALID_RECORD")
+DEVIATIONS: tuple[Deviation, ...] = (
+    _corpus("sealed headers: bit 18[123], sealed", _REFUSED, _NOT_READABLE, 3),
+    _corpus("cut: GZIP cut to *", _REFUSED, _NOT_READABLE, 87),
+    _corpus("cut: SNAPPY cut to *", _REFUSED, _NOT_READABLE, 89),
+    _corpus("cut: LZ4 cut to *", _REFUSED, _NOT_READABLE, 89),
+    _corpus("cut: ZSTD cut to *", _REFUSED, _NOT_READABLE, 82),
+    _corpus("damaged records: bit * of GZIP records", _REFUSED, _NOT_READABLE, 604),
+    _corpus("damaged records: bit * of SNAPPY records", _REFUSED, _NOT_READABLE, 181),
+    _corpus("damaged records: bit * of LZ4 records", _REFUSED, _NOT_READABLE, 200),
+    _corpus("damaged records: bit * of ZSTD records", _REFUSED, _NOT_READABLE, 162),
+    _corpus("damaged records: bit 2[456] of GZIP records", _APPENDED, _RESERVED, 3),
+    _corpus("damaged records: bit 704 of LZ4 records", _APPENDED, _RESERVED, 1),
+    _corpus("damaged records: bit [145]?? of LZ4 records", _APPENDED, _LENGTHS, 24),
+    _corpus("damaged records: bit ??? of SNAPPY records", _APPENDED, _LENGTHS, 24),
+    _corpus("damaged records: bit * of ZSTD records", _APPENDED, _LENGTHS, 24),
+    _corpus("bombs: GZIP record of 300 MB", _APPENDED, _BOMB, 1),
+    _corpus("bombs: ZSTD record of 300 MB", _APPENDED, _BOMB, 1),
+    _corpus("bombs: snappy *", _REFUSED, _NOT_READABLE, 4),
+    _corpus("bombs: zstd that claims much", _REFUSED, _NOT_READABLE, 2),
+    _corpus("bombs: lz4 that claims much", _REFUSED, _NOT_READABLE, 1),
+    *(
+        Deviation("test_batches", case, *_REFUSED, _NOT_READABLE)
+        for case in (
+            "length 2^31 - 1",
+            "codec 5",
+            "codec 7",
+            "garbage instead of records",
+            "not gzip",
+            "not snappy",
+            "not lz4",
+            "not zstd",
+        )
+    ),
+)

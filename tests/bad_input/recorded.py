@@ -1,0 +1,123 @@
+"""Outcomes of bad input as Apache Kafka has them, and the comparison of ours with them.
+
+With ODRADEK_VICTIM=apache a test plays its cases against Apache Kafka, and its outcomes are stored
+in `recorded/`. Otherwise it plays them against our node, and each outcome must be the stored one.
+Where ours differs on purpose, `deviations.py` lists the case, both outcomes and the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from compat.lab.maven import KAFKA_VERSION
+from tests.bad_input.deviations import DEVIATIONS, Deviation
+
+from odradek.model.errors import ErrorCode
+
+AGAINST_APACHE = os.environ.get("ODRADEK_VICTIM") == "apache"
+DIRECTORY = Path(__file__).with_name("recorded")
+SHOWN_MAX = 30
+
+CLOSED = "connection closed"
+WAITS = "no answer"
+ANSWERED = "answered"
+
+
+def error_name(code: int) -> str:
+    """The outcome of a request that is answered with one error code."""
+    return ErrorCode(code).name  # type: ignore[call-arg]
+
+
+def check(name: str, case: str, outcome: str) -> None:
+    """Store or compare the outcome of one case of the test file `name`."""
+    if AGAINST_APACHE:
+        store(name, {**load(name), case: outcome})
+        return
+    assert case in load(name), f"{name}: {case} is not recorded: record it"
+    compare(name, [(case, load(name)[case], outcome)])
+
+
+def check_part(name: str, part: str, outcomes: Sequence[tuple[str, str]]) -> None:
+    """Store or compare the outcomes of many cases, as runs of cases with the same outcome.
+
+    `outcomes`: the case and its outcome, in the order in which they were played.
+    """
+    if AGAINST_APACHE:
+        runs = []
+        for outcome, same in groupby(outcomes, lambda each: each[1]):
+            cases = [case for case, _ in same]
+            runs.append([cases[0], len(cases), outcome])
+        store(name, {**load(name), part: runs})
+        return
+    theirs = [outcome for _, count, outcome in load(name)[part] for _ in range(count)]
+    assert len(theirs) == len(outcomes), f"{name}: {part} has other cases: record it again"
+    compare(
+        name,
+        [
+            (f"{part}: {case}", recorded, outcome)
+            for (case, outcome), recorded in zip(outcomes, theirs, strict=True)
+        ],
+    )
+
+
+def compare(name: str, triples: Sequence[tuple[str, str, str]]) -> None:
+    """Each is a case, Apache Kafka's outcome and ours: the same, or those of a deviation."""
+    deviations = [
+        each
+        for each in DEVIATIONS
+        if each.file == name and any(fnmatchcase(case, each.cases) for case, _, _ in triples)
+    ]
+    met: Counter[Deviation] = Counter()
+    wrong = []
+    for case, theirs, ours in triples:
+        if theirs == ours:
+            continue
+        deviation = next((each for each in deviations if each.allows(case, theirs, ours)), None)
+        if deviation is None:
+            wrong.append(f"{case}: {ours}, but {theirs} from Apache Kafka")
+        else:
+            met[deviation] += 1
+    shown = "\n".join(wrong[:SHOWN_MAX])
+    assert not wrong, f"{name}: {len(wrong)} of {len(triples)} cases differ:\n{shown}"
+    counts = [f"{each} was met {met[each]} times" for each in deviations if met[each] != each.count]
+    assert not counts, "\n".join(counts)
+
+
+def load(name: str) -> dict[str, Any]:
+    """What is stored for a test file, by case or by part."""
+    path = DIRECTORY / f"{name}.json"
+    if AGAINST_APACHE and not path.exists():
+        return {}
+    outcomes: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["outcomes"]
+    return outcomes
+
+
+def store(name: str, outcomes: Mapping[str, Any]) -> None:
+    """Replace what is stored for a test file."""
+    DIRECTORY.mkdir(exist_ok=True)
+    lines = [
+        f"  {json.dumps(case)}: {_rendered(outcome)}" for case, outcome in sorted(outcomes.items())
+    ]
+    command = f"ODRADEK_VICTIM=apache python -m pytest tests/bad_input -k {name}"
+    text = (
+        f'{{"broker": "Apache Kafka {KAFKA_VERSION}",\n "command": {json.dumps(command)},\n'
+        ' "outcomes": {\n' + ",\n".join(lines) + "\n}}\n"
+    )
+    (DIRECTORY / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+def _rendered(outcome: Any) -> str:
+    """Each element on a line of its own."""
+    if isinstance(outcome, list):
+        return "[\n" + ",\n".join(f"    {json.dumps(each)}" for each in outcome) + "]"
+    if isinstance(outcome, dict):
+        lines = (f"    {json.dumps(case)}: {json.dumps(outcome[case])}" for case in sorted(outcome))
+        return "{\n" + ",\n".join(lines) + "}"
+    return json.dumps(outcome)
