@@ -1,13 +1,14 @@
 """TCP congestion control: connections on the same host are not paced.
 
-Some Linux systems use BBR by default. BBR paces: it sends at the rate that it has measured, with a
-kernel timer for each packet. For a connection that does not leave the host this is only a cost: a
-quarter of the processor time of `sendfile`, and a rate that stays too low for seconds after the
-machine was busy. Such connections use Reno instead, which every Linux system has and permits.
+Some Linux systems use BBR by default. BBR paces packets: it sends at a measured rate, with a kernel
+timer for each packet.
 
-A connection that began with BBR goes on pacing even if its congestion control is changed. Therefore
-the listener is given Reno, which its connections inherit, and connections from other hosts get back
-what the listener had: the system's default.
+For a connection within the host pacing has only disadvantages: it takes a quarter of the CPU time
+of `sendfile`, and the rate stays too low for seconds after the machine was busy. Such connections
+use Reno instead, which every Linux system provides and permits. The kernel continues to pace a
+connection that began with BBR, even if its congestion control is changed. Therefore the listener
+uses Reno, which its connections inherit, and connections from other hosts are set back to the
+system's default.
 """
 
 from __future__ import annotations

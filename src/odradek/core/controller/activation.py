@@ -1,8 +1,8 @@
-"""What a controller writes when it becomes the active one.
+"""The records that a controller writes when it becomes the active controller.
 
-Into an empty log: the records with which the cluster was formatted, in a metadata transaction
-if the level of metadata.version has them. Into any other: the end of a transaction that the last
-controller left open. Then it fences the brokers that it cannot hear of.
+In an empty log these are the records from formatting the cluster, in a metadata transaction if
+metadata.version supports them. In any other log it is the end of a transaction that the last
+controller left open. Then it fences brokers that cannot reach it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def bootstrap_records(
 ) -> list[Message]:
     """The first records of a cluster; `bootstrap` are those that formatting wrote.
 
-    `in_transaction`: an earlier attempt was cut off; it is aborted first.
+    `in_transaction`: an earlier attempt was interrupted and must be aborted first.
 
     Raises:
         MetadataError: the records do not finalize metadata.version.
@@ -64,12 +64,12 @@ def bootstrap_records(
 
 
 def abort_records(in_transaction: bool) -> list[Message]:
-    """What ends a transaction that was left open."""
+    """The records that abort a transaction that was left open."""
     return [AbortTransactionRecord(reason=ABORT_REASON)] if in_transaction else []
 
 
 def fence_unreachable(state: ControllerState, own_id: int) -> list[Message]:
-    """Fence the brokers of an earlier life of the cluster, which cannot reach this controller."""
+    """Fence registered brokers of other nodes, which cannot reach this controller."""
     records: list[Message] = []
     for broker in state.image.cluster.brokers.values():
         if broker.id != own_id and not broker.fenced:

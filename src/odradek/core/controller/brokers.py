@@ -1,7 +1,7 @@
 """Brokers are registered, fenced, unfenced and unregistered.
 
-A broker's epoch is the offset at which the decision to register it begins. Until it is unfenced
-it leads no partition, and clients are not sent to it.
+A broker's epoch is the offset at which the decision to register it begins. Until it is unfenced it
+leads no partition and is not in metadata responses.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ UNFENCE = -1
 def register_broker(
     state: ControllerState, request: BrokerRegistrationRequest, version: int
 ) -> Decision[BrokerRegistrationResponse]:
-    """Register an incarnation of a broker, fenced; or change the registration of the present one.
+    """Register an incarnation of a broker, fenced; or change the registration of the current
+    incarnation.
 
     Raises:
         ApiError: another cluster, unusable directories, or features that it does not support.
@@ -119,7 +120,7 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
     """The broker runs at every finalized level that this software knows of.
 
     Levels of features that it does not know (an Apache Kafka cluster may have finalized
-    share.version) are no reason to refuse: what they stand for is not served here.
+    share.version) are ignored, because this node does not serve these features.
     """
     offered = {each.name: each for each in request.features}
     if METADATA_VERSION not in offered:
@@ -144,7 +145,7 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
 def broker_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest, version: int
 ) -> Decision[BrokerHeartbeatResponse]:
-    """The broker says what it wants; fence or unfence it accordingly.
+    """Process a broker's heartbeat: fence or unfence it as requested.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH.
@@ -207,7 +208,7 @@ def unregister_broker(
 def register_controller(
     state: ControllerState, request: ControllerRegistrationRequest, version: int
 ) -> Decision[ControllerRegistrationResponse]:
-    """Tell the cluster where a controller is reached and what it supports (KIP-919).
+    """Register a controller's endpoints and supported features (KIP-919).
 
     Raises:
         ApiError: UNSUPPORTED_VERSION, the finalized metadata.version has no such record.

@@ -1,7 +1,7 @@
 """Settings of topics, brokers, groups and client metrics: changing and replacing them.
 
-Values are checked by `odradek.config.alter` as a whole: a resource is changed entirely or not at
-all. Loggers of a broker are no metadata and never come here.
+Values are checked by `odradek.config.alter` as a whole: a resource is changed completely or not at
+all. Loggers of a broker are not part of the metadata.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def incremental_alter_configs(
 def alter_configs(
     state: ControllerState, request: AlterConfigsRequest, version: int
 ) -> Decision[AlterConfigsResponse]:
-    """Replace all settings of each resource; what is not named is removed."""
+    """Replace all settings of each resource; settings that are not in the request are removed."""
     records: list[Message] = []
     responses: list[legacy_wire.AlterConfigsResourceResponse] = []
     for each, resource, wrong in _marked(request.resources):
@@ -109,7 +109,7 @@ ResponseT = TypeVar("ResponseT")
 
 
 def _marked(resources: Sequence[ResourceT]) -> Iterator[tuple[ResourceT, ConfigResource, str]]:
-    """Each resource, its name, and what is wrong with the request about it, or empty."""
+    """Return each resource, its name, and the error of the request about it (empty if none)."""
     names = [ConfigResource(each.resource_type, each.resource_name) for each in resources]
     counts = Counter(names)
     for each, name in zip(resources, names, strict=True):
@@ -125,7 +125,7 @@ def _marked(resources: Sequence[ResourceT]) -> Iterator[tuple[ResourceT, ConfigR
 def _operated(
     state: ControllerState, resource: ConfigResource, request: AlterConfigsResource
 ) -> dict[str, str | None]:
-    """The new value of each setting that is named."""
+    """Return the new value of each setting in the request."""
     current = state.image.configs.of(*resource)
     return {
         each.name: apply_operation(
@@ -161,7 +161,7 @@ def _changes(
     """The records of one resource.
 
     Raises:
-        ApiError: its settings cannot become these.
+        ApiError: the new settings are invalid.
     """
     current = state.image.configs.of(*resource)
     # An unchanged value is written too: a broker reloads its key store then (KAFKA-14136).
@@ -245,7 +245,8 @@ def _check_broker(state: ControllerState, name: str, after: Mapping[str, str]) -
 def _decision(
     state: ControllerState, records: list[Message], validate_only: bool, response: ResponseT
 ) -> Decision[ResponseT]:
-    """The decision, with the records that keep ELR right under another min.insync.replicas."""
+    """Return the decision, with the records that update the ELR after a change of
+    min.insync.replicas."""
     if validate_only:
         return Decision([], response)
     if state.elr_enabled:

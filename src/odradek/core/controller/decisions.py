@@ -1,4 +1,4 @@
-"""Which function decides on which request."""
+"""Maps each request to the function that decides on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.core.controller import (
 from odradek.core.controller.state import ControllerState, Decision
 
 Decide = Callable[[ControllerState, Any, int], Decision[Any]]
-"""(state, request, version of the API) -> decision; may raise `ApiError` for the whole answer."""
+"""(state, request, version of the API) -> decision; may raise `ApiError` for the whole response."""
 
 DECISIONS: dict[int, Decide] = {
     19: topics.create_topics,

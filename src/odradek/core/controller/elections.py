@@ -33,7 +33,7 @@ def elect_leaders(
                 records.append(_elect(state, topic, index, request.election_type))
                 outcomes.append(PartitionResult(partition_id=index, error_message=None))
             except ApiError as error:
-                # Of all partitions, those that have this leader already are left out.
+                # For all partitions, the response omits those that already have this leader.
                 if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                     continue
                 outcomes.append(

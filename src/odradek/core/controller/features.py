@@ -26,16 +26,15 @@ SAFE_DOWNGRADE = 2
 UNSAFE_DOWNGRADE = 3
 
 RECORDS_CHANGED_AT = (8, 11, 13, 14, 15, 17, 23, 30)
-"""Levels of metadata.version that brought records or fields: below one, metadata would be lost."""
+"""Levels of metadata.version that added records or fields: a downgrade below one loses metadata."""
 
 
 def update_features(
     state: ControllerState, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """Set the level of each feature named, or of none.
+    """Set the levels of all features in the request, or of none.
 
-    Raises:
-        ApiError: INVALID_UPDATE_VERSION, for the first feature that cannot be at its level.
+    Raises: ApiError: INVALID_UPDATE_VERSION, for the first feature whose level is not possible.
     """
     wanted = {each.feature: each.max_version_level for each in request.feature_updates}
     records: list[Message] = []
@@ -100,7 +99,7 @@ def _update(
 
 
 def _check_support(state: ControllerState, name: str, level: int) -> None:
-    """All nodes that are registered, and this one, can run at the level."""
+    """Check that this node and all registered nodes support the level."""
     cluster = state.image.cluster
     ranges = [("Local controller", state.supported_features.get(name, (0, 0)))]
     ranges += [
@@ -119,7 +118,7 @@ def _check_support(state: ControllerState, name: str, level: int) -> None:
 
 
 def _check_metadata_version(present: int, level: int) -> None:
-    """Down only where no record or field is between."""
+    """Check that a downgrade crosses no level that added records or fields."""
     lost = [each for each in RECORDS_CHANGED_AT if level < each <= present]
     if lost:
         raise ApiError(

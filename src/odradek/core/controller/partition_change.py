@@ -1,14 +1,14 @@
-"""Changes of one partition: its ISR, its replicas, and who leads it then.
+"""Changes of one partition: its ISR, its replicas, and its leader.
 
-One builder for every cause: a broker is fenced or comes back, an election or a reassignment is
-asked for, an ISR shrinks. The rules are those of Kafka's PartitionChangeBuilder:
+The same builder is used for all causes: a broker is fenced or unfenced, an election or a
+reassignment is requested, an ISR shrinks. The rules are those of Kafka's PartitionChangeBuilder:
 
-- The leader stays if it may. Otherwise the first replica that is in the ISR and may lead; if the
-  ISR is empty, one of the eligible leader replicas (KIP-966); then the last known leader; then,
-  where unclean elections are allowed, any replica that may lead.
-- The last of the ISR stays in it when it goes, unless ELR keeps it as eligible.
-- An unclean leader is alone in the ISR, and marked as recovering.
-- A reassignment is complete once the ISR holds what it adds and something that it keeps.
+- The leader is kept if it may still lead. Otherwise the new leader is the first replica in the ISR
+  that may lead; if the ISR is empty, one of the eligible leader replicas (KIP-966); then the last
+  known leader; then, if unclean elections are allowed, any replica that may lead.
+- The last replica of the ISR stays in it when its broker is fenced, unless ELR keeps it as eligible.
+- An unclean leader is the only replica in the ISR, and is marked as recovering.
+- A reassignment is complete when the ISR has all added replicas and at least one that is kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from odradek.wire.generated.partition_change_record import PartitionChangeRecord
 
 
 class Election(Enum):
-    """Which replica is wanted as leader."""
+    """The requested kind of election."""
 
     ONLINE = "keep the leader if it may lead"
     PREFERRED = "the first replica"
@@ -38,9 +38,9 @@ class Election(Enum):
 
 
 class PartitionChange:
-    """What is wanted of a partition; `record()` returns the record that makes the change.
+    """A requested change of a partition; `record()` returns the record of the change.
 
-    The attributes are targets: those passed in, and what the partition has now for the others.
+    The attributes are the target values: those passed in, and the current ones for all others.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PartitionChange:
         adding: Sequence[int] | None = None,
         unclean_shutdown: Sequence[int] = (),
     ) -> None:
-        """`may_lead` replaces the state's `is_active`, while a broker is changing.
+        """`may_lead` replaces the state's `is_active` while the state of a broker changes.
 
         `unclean_shutdown` names replicas that may have lost data: they are no longer eligible.
         """
@@ -98,7 +98,8 @@ class PartitionChange:
             self.removing = self.adding = ()
 
     def _set_eligible(self) -> None:
-        """Who left the ISR while it is smaller than min.insync.replicas stays eligible."""
+        """Replicas that leave the ISR while it is smaller than min.insync.replicas stay
+        eligible."""
         if not self._state.elr_enabled:
             return
         if len(self.isr) >= self._min_isr:
@@ -124,7 +125,7 @@ class PartitionChange:
         return in_sync and self._is_acceptable(replica)
 
     def _choose(self) -> tuple[int, bool]:
-        """The leader, -1 if there can be none, and whether the election is unclean."""
+        """Return the leader (-1 if none is possible), and whether the election is unclean."""
         leader = self._before.leader
         if self.election is Election.PREFERRED and self._is_valid(self.replicas[0]):
             return self.replicas[0], False
@@ -168,7 +169,8 @@ class PartitionChange:
     # -- the rest of the record -------------------------------------------------------------------
 
     def _bump_epoch_for_lost_replicas(self, record: PartitionChangeRecord) -> None:
-        """Naming the leader raises its epoch, which fences replicas that are no longer any."""
+        """Set the leader in the record: this raises the leader epoch, which fences removed
+        replicas."""
         if record.leader == NO_LEADER_CHANGE and not set(self._before.replicas) <= set(
             self.replicas
         ):
@@ -231,5 +233,5 @@ def _is_empty(record: PartitionChangeRecord) -> bool:
 
 
 def without(replicas: Iterable[int], *gone: int) -> tuple[int, ...]:
-    """The replicas but for some."""
+    """The replicas without the given ones."""
     return tuple(replica for replica in replicas if replica not in gone)

@@ -12,7 +12,7 @@ from odradek.wire.generated.partition_change_record import PartitionChangeRecord
 
 
 class Located(NamedTuple):
-    """A partition and where it is."""
+    """A partition, with its topic and index."""
 
     topic: str
     topic_id: bytes

@@ -23,10 +23,9 @@ from odradek.wire.primitives import Message
 def create_partitions(
     state: ControllerState, request: CreatePartitionsRequest, version: int
 ) -> Decision[CreatePartitionsResponse]:
-    """Grow each topic to the count asked for, or say why it cannot.
+    """Add partitions to each topic up to the requested count, or return an error for the topic.
 
-    Raises:
-        ApiError: POLICY_VIOLATION, the request as a whole is too large.
+    Raises: ApiError: POLICY_VIOLATION: the request is too large.
     """
     counts = Counter(topic.name for topic in request.topics)
     records: list[Message] = []

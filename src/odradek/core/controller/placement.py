@@ -1,11 +1,11 @@
 """Placement of the replicas of new partitions (Kafka's StripedReplicaPlacer).
 
-Racks are in a list, and in each rack its brokers. The replicas of a partition are on brokers of
-consecutive racks, and those of the next partition start one rack further; within a rack the brokers
-take turns in the same way. So the replicas of one partition are on different racks as long as there
-are enough, and leaders are spread over brokers. The start of the list is random, so that many small
-topics are spread too, and it is shuffled when every broker has had its turn. Fenced brokers come
-last, and never lead.
+The racks form a list, and each rack has a list of brokers. The replicas of a partition are on
+brokers of consecutive racks, and those of the next partition start one rack further; within a rack
+the brokers take turns in the same way. So the replicas of one partition are on different racks as
+long as there are enough, and leaders are spread over brokers. The start of the list is random, so
+that many small topics are spread too, and the list is shuffled after every broker was used once.
+Fenced brokers come last and never lead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ItemT = TypeVar("ItemT")
 
 
 class _Turns:
-    """Brokers that take turns; each is given once within a round."""
+    """A round-robin list of brokers; each is returned once per round."""
 
     def __init__(self, brokers: list[int], random_bytes: RandomBytes) -> None:
         self.brokers = sorted(brokers)
@@ -28,7 +28,7 @@ class _Turns:
         self._given = 0
 
     def next(self, current_round: int) -> int | None:
-        """The next broker, or None if all were given in this round."""
+        """Return the next broker; None if all were returned in this round."""
         if current_round != self._round:
             self._round = current_round
             self._given = 0
@@ -53,7 +53,7 @@ class _Rack:
 def place(
     state: ControllerState, partition_count: int, replication_factor: int
 ) -> list[tuple[int, ...]]:
-    """The replicas of each new partition; the first may lead.
+    """Return the replicas of each new partition; the first one can lead.
 
     Raises:
         ApiError: INVALID_REPLICATION_FACTOR.
@@ -69,7 +69,7 @@ def place(
 
 
 def _racks(state: ControllerState) -> list[_Rack]:
-    """The racks that hold usable brokers, by name; no rack is the first."""
+    """The racks with usable brokers, sorted by name; brokers without a rack come first."""
     by_rack: dict[str, tuple[list[int], list[int]]] = {}
     for broker in state.image.cluster.brokers.values():
         if broker.in_controlled_shutdown or not broker.has_uncordoned_directory:
@@ -120,7 +120,7 @@ class _Stripes:
         assert leader is not None
         replicas = [leader]
         index = self._offset
-        skip: int | None = first  # its turn was taken by the leader
+        skip: int | None = first  # the leader has used its turn
         while len(replicas) < replication_factor:
             if index == skip:
                 skip = None

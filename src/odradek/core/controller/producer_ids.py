@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each id is handed out once in the life of the cluster."""
+"""Blocks of producer ids: each id is assigned once in the lifetime of the cluster."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ def allocate_producer_ids(
 ) -> Decision[AllocateProducerIdsResponse]:
     """Give the broker the next block.
 
-    Raises:
-        ApiError: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR, all ids are used.
+    Raises: ApiError: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR if all ids are used.
     """
     state.check_broker_epoch(request.broker_id, request.broker_epoch)
     first = max(state.image.next_producer_id, 0)

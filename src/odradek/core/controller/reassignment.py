@@ -1,8 +1,7 @@
 """Moving a partition to other replicas, in steps (KIP-455).
 
-While it lasts, the partition has the new replicas and those to be removed; `adding` and
-`removing` tell which are which. It is complete, and the old replicas go, once the new ones are
-in the ISR.
+During a reassignment the partition has both the new replicas (`adding`) and those to be removed
+(`removing`). It is complete when the new replicas are in the ISR; then the old ones are removed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class Plan(NamedTuple):
 
 
 def plan(current: Sequence[int], target: Sequence[int]) -> Plan:
-    """What the partition is to be while it moves from `current` to `target`."""
+    """Return the state of the partition while it moves from `current` to `target`."""
     removing = tuple(sorted(set(current) - set(target)))
     adding = tuple(sorted(set(target) - set(current)))
     return Plan((*target, *removing), removing, adding)
@@ -29,7 +28,10 @@ def plan(current: Sequence[int], target: Sequence[int]) -> Plan:
 def completed(
     replicas: Sequence[int], isr: Sequence[int], removing: Sequence[int], adding: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[int]] | None:
-    """(replicas, ISR) after the last step; None while it cannot be taken, or nothing moves."""
+    """(replicas, ISR) after the last step.
+
+    None if it is not possible yet, or if there is no reassignment.
+    """
     if not removing and not adding:
         return None
     new_isr = [replica for replica in isr if replica not in removing]
@@ -43,7 +45,7 @@ def completed(
 
 
 class Reversal(NamedTuple):
-    """What the partition is after its reassignment was cancelled."""
+    """The state of the partition after its reassignment was cancelled."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -52,7 +54,7 @@ class Reversal(NamedTuple):
 
 
 def reverse(replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int]) -> Reversal:
-    """Take out what was being added."""
+    """Remove the replicas that were being added."""
     old_replicas = tuple(replica for replica in replicas if replica not in adding)
     old_isr = tuple(replica for replica in isr if replica not in adding)
     if old_isr:

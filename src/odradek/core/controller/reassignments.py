@@ -34,7 +34,7 @@ from odradek.wire.primitives import Message
 def alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest, version: int
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Begin to move partitions, or (null replicas) call the move off."""
+    """Begin to reassign partitions, or (null replicas) cancel a reassignment."""
     records: list[Message] = []
     responses: list[ReassignableTopicResponse] = []
     for topic in request.topics:
@@ -131,7 +131,7 @@ def _check_factor(partition: PartitionRegistration, wanted: int) -> None:
 def list_partition_reassignments(
     state: ControllerState, request: ListPartitionReassignmentsRequest, version: int
 ) -> Decision[ListPartitionReassignmentsResponse]:
-    """The moves under way, of the partitions named or of all."""
+    """List the reassignments in progress, of the named partitions or of all."""
     topics = state.image.topics.by_name
     found: list[OngoingTopicReassignment] = []
     if request.topics is None:

@@ -1,4 +1,4 @@
-"""What decisions are made of, and what they are."""
+"""The input and the result of the controller's decisions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ResponseT = TypeVar("ResponseT", covariant=True)
 RandomBytes = Callable[[int], bytes]
 
 RECORDS_MAX = 100_000
-"""Most records of one decision; Apache Kafka stops at 10 000. Above it: POLICY_VIOLATION."""
+"""Maximum records of one decision (Apache Kafka: 10 000); more are POLICY_VIOLATION."""
 
 
 class Decision(NamedTuple, Generic[ResponseT]):
-    """Records to append as one batch, and the answer once they are committed."""
+    """Records to append as one batch, and the response to send when they are committed."""
 
     records: list[Message]
     response: ResponseT
@@ -32,14 +32,14 @@ class Decision(NamedTuple, Generic[ResponseT]):
 
 @dataclass(frozen=True, slots=True)
 class ControllerState:
-    """What a decision may know. `image` holds all earlier decisions, committed or not."""
+    """The input of a decision. `image` has all earlier decisions, committed or not."""
 
     image: MetadataImage
     config: BrokerConfig
-    """Of this node, with the dynamic settings of the image."""
+    """The configuration of this node, with the dynamic settings of the image."""
     cluster_id: str
     next_offset: int
-    """Where the first record of the decision will stand in the log."""
+    """The offset of the first record of the decision."""
     random_bytes: RandomBytes
     supported_features: Mapping[str, tuple[int, int]]
     """Levels of each feature that this software can run at."""
@@ -56,12 +56,12 @@ class ControllerState:
         return self.image.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether the broker may lead: registered, not fenced, not about to stop."""
+        """Whether the broker may lead: it is registered, unfenced, and not shutting down."""
         broker = self.image.cluster.brokers.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def default_directory(self, broker_id: int) -> bytes:
-        """The directory id for a new replica; reserved where the broker is to choose."""
+        """The directory id for a new replica; a reserved id if the broker chooses."""
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None:
             return uuids.DIRECTORY_UNASSIGNED
@@ -70,7 +70,7 @@ class ControllerState:
         return broker.directories[0] if len(broker.directories) == 1 else uuids.DIRECTORY_UNASSIGNED
 
     def check_broker_epoch(self, broker_id: int, epoch: int) -> BrokerRegistration:
-        """The broker, if it is in that epoch.
+        """Return the broker, if it has this epoch.
 
         Raises:
             ApiError: STALE_BROKER_EPOCH, also if it is not registered.
@@ -84,7 +84,7 @@ class ControllerState:
         return broker
 
     def topic_settings(self, name: str) -> Mapping[str, str]:
-        """The settings of a topic's own."""
+        """The settings that were set for a topic."""
         return self.image.configs.of(ResourceType.TOPIC, name)
 
     def min_insync_replicas(self, topic: str, replica_count: int) -> int:
@@ -109,7 +109,7 @@ def has_online_directory(broker: BrokerRegistration | None, directory: bytes) ->
 
 
 def check_record_count(count: int) -> None:
-    """Refuse a decision that is too large to be taken at once.
+    """Check that a decision is not too large.
 
     Raises:
         ApiError: POLICY_VIOLATION.

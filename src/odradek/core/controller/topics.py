@@ -30,20 +30,22 @@ from odradek.wire.generated.topic_record import TopicRecord
 from odradek.wire.primitives import Message
 
 DEFAULT = -1
-"""In a request: take the broker's default, or, beside an assignment, that of the assignment."""
+"""In a request: use the broker's default, or the count of the assignment if there is one."""
 
 _Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
-"""By the settings that were given: all that a topic has, as it is told. Topics of one request
-mostly have the same, and to look up thirty for each of a thousand would take a second."""
+"""Given settings -> all settings of a topic in the response.
+
+Topics of one request mostly have the same settings, and looking up thirty settings for each of a
+thousand topics takes a second.
+"""
 
 
 def create_topics(
     state: ControllerState, request: CreateTopicsRequest, version: int
 ) -> Decision[CreateTopicsResponse]:
-    """Create each topic that can be created, or say why it cannot.
+    """Create each topic, or return an error for it.
 
-    Raises:
-        ApiError: POLICY_VIOLATION, the request as a whole is too large.
+    Raises: ApiError: POLICY_VIOLATION: the request is too large.
     """
     check_record_count(sum(max(0, _partition_count(state, each)) for each in request.topics))
     duplicates = _duplicates([topic.name for topic in request.topics])
@@ -69,7 +71,7 @@ def create_topics(
 
 
 def _partition_count(state: ControllerState, topic: CreatableTopic) -> int:
-    """How many partitions are asked for; nothing is made for nonsense."""
+    """The number of requested partitions; 0 for an invalid request."""
     if topic.assignments:
         return len(topic.assignments)
     return state.config.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
@@ -113,7 +115,7 @@ def _create(
     """Append the records of a topic and return its result, with its settings if they are wanted.
 
     Raises:
-        ApiError: the topic cannot be created so.
+        ApiError: the topic cannot be created.
     """
     settings = _settings(state, topic)
     partitions = _partitions(state, topic)
@@ -225,7 +227,7 @@ def _assigned(state: ControllerState, topic: CreatableTopic) -> dict[int, Partit
 
 
 def check_assignment(state: ControllerState, brokers: Sequence[int], factor: int | None) -> None:
-    """Whether a partition can have these replicas; `factor` is how many, if that is given.
+    """Check the replicas of a partition; `factor` is their required number, if given.
 
     Raises:
         ApiError: INVALID_REPLICA_ASSIGNMENT.
@@ -250,7 +252,7 @@ def new_partitions(
     """Registrations of new partitions with these replicas.
 
     Raises:
-        ApiError: `no_leader`, if all brokers of a partition are fenced or about to stop.
+        ApiError: `no_leader`, if all brokers of a partition are fenced or shutting down.
     """
     made: dict[tuple[int, ...], PartitionRegistration] = {}
     for replicas in placements:
@@ -268,7 +270,7 @@ def new_partitions(
 
 
 def new_topic_id(state: ControllerState) -> bytes:
-    """A topic id that no topic has, and whose text does not begin with a dash."""
+    """Return an unused topic id whose text does not begin with a dash."""
     while True:
         topic_id = make(state.random_bytes(16))
         taken = is_reserved(topic_id) or topic_id in state.image.topics.by_id

@@ -1,4 +1,4 @@
-"""What the machines of the group and transaction coordinators have in common.
+"""Common parts of the state machines of the group and transaction coordinators.
 
 An operation of a machine reads its state and returns a `CoordinatorResult`: records that make the
 decision durable, and a response that is valid once they are committed. Durable state is changed

@@ -1,4 +1,4 @@
-"""Time, as a machine may know it."""
+"""The clock interface of state machines."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Rolls back changes whose records could not be written to the log.
 
-State is changed when records are added to a batch, so that the next operation sees it; the batch
-is written later. Until then the journal keeps the former value of every change of durable state.
-When the write succeeds the notes are dropped; when it fails they are applied in reverse order.
+State is changed when records are added to a batch, so that the next operation sees it; the batch is
+written later. Until then the journal keeps the previous value of every changed item of durable
+state. When the write succeeds, the entries are dropped; when it fails, they are applied in reverse
+order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _ABSENT: Any = object()
 
 
 class Journal:
-    """Notes of what was there before. `recording` is off while a log is loaded."""
+    """The previous values. `recording` is False while a log is loaded."""
 
     __slots__ = ("_notes", "recording")
 
@@ -26,18 +27,18 @@ class Journal:
         self.recording = True
 
     def pause(self) -> None:
-        """Note no changes from now on: what is replayed is in the log."""
+        """Stop recording changes: replayed records are already in the log."""
         self.recording = False
 
     def resume(self) -> None:
-        """Note changes again."""
+        """Record changes again."""
         self.recording = True
 
     def __len__(self) -> int:
         return len(self._notes)
 
     def put(self, mapping: MutableMapping[KeyT, ValueT], key: KeyT, value: ValueT) -> ValueT | None:
-        """`mapping[key] = value`; returns what was there."""
+        """`mapping[key] = value`; returns the previous value."""
         before = mapping.get(key, _ABSENT)
         if self.recording:
             self._notes.append((mapping, key, before))
@@ -45,7 +46,7 @@ class Journal:
         return None if before is _ABSENT else before
 
     def remove(self, mapping: MutableMapping[KeyT, ValueT], key: KeyT) -> ValueT | None:
-        """`del mapping[key]` if it is there; returns what was there."""
+        """`del mapping[key]` if it is there; returns the previous value."""
         before = mapping.pop(key, _ABSENT)
         if before is _ABSENT:
             return None
@@ -60,12 +61,12 @@ class Journal:
         setattr(owner, name, value)
 
     def commit(self) -> None:
-        """The changes are safe."""
+        """Drop the entries: the changes are in the log."""
         if self._notes:
             self._notes.clear()
 
     def roll_back(self) -> None:
-        """Take the changes back, the last first."""
+        """Undo the changes, the last one first."""
         notes, self._notes = self._notes, []
         for owner, key, before in reversed(notes):
             if not isinstance(owner, MutableMapping):

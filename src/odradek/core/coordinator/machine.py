@@ -14,12 +14,14 @@ from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
 
 QuickReplay = Callable[[int, int, bytes | None, bytes | None], bool]
-"""(offset, producer id, key, value) of a record while a log is loaded: whether it was replayed.
-What was not is decoded, and given to `replay`."""
+"""Replays a record (offset, producer id, key, value) while a log is loaded.
+
+Returns False if the record must be decoded and passed to `replay`.
+"""
 
 
 class Answer(NamedTuple):
-    """An answer to a request that was kept waiting. `ticket` came with the operation."""
+    """The response to a waiting request. `ticket` is the one that was passed to the operation."""
 
     ticket: Any
     response: Any
@@ -28,8 +30,8 @@ class Answer(NamedTuple):
 class Task(NamedTuple):
     """Work that takes too long for the event loop. `work` runs in a thread and may use no state.
 
-    Its outcome, or the exception that it raised, is handed to `done`, which decides on records.
-    One task of a key runs at a time; another one of the same key is dropped.
+    Its result, or the exception that it raised, is passed to `done`, which returns records. At most
+    one task per key runs at a time; a second one with the same key is dropped.
     """
 
     key: Any
@@ -38,7 +40,7 @@ class Task(NamedTuple):
 
 
 class Effects:
-    """What the runtime has to do after each operation, in this order; it takes the entries."""
+    """What the runtime must do after each operation, in this order; it removes the entries."""
 
     __slots__ = ("answers", "tasks")
 
@@ -47,7 +49,7 @@ class Effects:
         self.tasks: list[Task] = []
 
     def take_answers(self, count: int) -> list[Answer]:
-        """Remove and return the oldest `count` answers."""
+        """Remove and return the oldest `count` responses."""
         taken = self.answers[:count]
         del self.answers[:count]
         return taken
@@ -58,7 +60,7 @@ class Effects:
         return taken
 
     def answer(self, ticket: Any, response: Any) -> None:
-        """Answer a request that waits; a ticket of None stands for none."""
+        """Send the response of a waiting request; does nothing if the ticket is None."""
         if ticket is not None:
             self.answers.append(Answer(ticket, response))
 
@@ -72,32 +74,35 @@ class CoordinatorMachine(Protocol):
     messages: KeyMessages
     """The types of records in its log."""
     quick_replay: QuickReplay | None
-    """Takes records of the commonest form as they are in the log; None: there is no such form."""
+    """Replays records of the most common form without decoding; None if there is no such form."""
 
     def replay(
         self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord
     ) -> None:
-        """Take a record; `producer_id` is -1 outside of transactions."""
+        """Apply a record; `producer_id` is -1 outside of transactions."""
         ...
 
     def replay_end_of_transaction(
         self, producer_id: int, producer_epoch: int, committed: bool
     ) -> None:
-        """The producer's transaction is committed or aborted."""
+        """Apply the end of a producer's transaction."""
         ...
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """The log is replayed; operations follow. Schedule timers."""
+        """Called when the log is replayed, before the first operation; schedules timers."""
         ...
 
     def on_unloaded(self) -> None:
-        """Another broker coordinates now. Answer all requests that wait."""
+        """Called when another broker becomes the coordinator.
+
+        Sends errors to all waiting requests.
+        """
         ...
 
     def update_config(self, config: BrokerConfig) -> None:
-        """The settings of the broker have changed."""
+        """Apply changed broker settings."""
         ...
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """The cluster has changed."""
+        """Apply a metadata change."""
         ...

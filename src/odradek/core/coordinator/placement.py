@@ -22,6 +22,6 @@ def java_hash(text: str) -> int:
 
 @lru_cache(maxsize=16_384)
 def partition_for(key: str, partition_count: int) -> int:
-    """`abs(hash) % count`, where the one number without an absolute value counts as 0."""
+    """`abs(hash) % count`; the smallest int, which has no absolute value, counts as 0."""
     value = java_hash(key)
     return 0 if value == INT_MIN else abs(value) % partition_count

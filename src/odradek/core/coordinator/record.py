@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets` and `__transaction_state`.
 
-key:   int16 type    | message of that type, version 0
-value: int16 version | message in that version, or null: the key is forgotten (tombstone)
+key:   int16 type    | message of that type, version 0 value: int16 version | message in that
+version, or null: the key is deleted (tombstone)
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _NUMBERS = tuple(_NUMBER.pack(n) for n in range(32))
 
 
 class MalformedRecord(ValueError):
-    """Bytes in a coordinator's log that are no record of it."""
+    """The bytes are not a valid record of a coordinator's log."""
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key and what is now true of it. Messages of records are never changed afterwards."""
+    """A key and its new value. The messages are never changed afterwards."""
 
     key: Message
     value: Message | None
-    """None forgets the key."""
+    """None deletes the key."""
     version: int = 0
     """The version in which the value is written."""
 
@@ -53,12 +53,12 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 def decode(
     key: Buffer | None, value: Buffer | None, messages: KeyMessages
 ) -> CoordinatorRecord | None:
-    """The record of these bytes; None if its type is not among `messages`.
+    """Decode a record; None if its type is not in `messages`.
 
     Kafka skips types that it does not know: a newer broker may have written them.
 
     Raises:
-        MalformedRecord: the bytes are not of the form above, or of an unknown version.
+        MalformedRecord: the bytes are invalid, or have an unknown version.
     """
     if key is None or len(key) < _NUMBER.size:
         raise MalformedRecord("a coordinator's record has no type in its key")

@@ -1,4 +1,4 @@
-"""What a machine answers: records and a response."""
+"""The result of an operation: records and a response."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from odradek.model.errors import ApiError
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 OnCommit = Callable[[ApiError | None], None]
-"""Called with None when the records are committed, or with what went wrong instead."""
+"""Called with None when the records are committed, or with the error."""
 
 NO_RECORDS: Sequence[CoordinatorRecord] = ()
 
 
 class CoordinatorResult(Generic[ResponseT_co]):
-    """A decision. Without records the response still waits for whatever was written before.
+    """A decision. Without records, the response still waits for all earlier writes.
 
-    `replay`: False where the machine has changed its state already, because the records only
-    describe what is not theirs to change (the members of a classic group).
-    `atomic`: all records in one batch, or none.
-    `on_commit`: the machine goes on here; it may answer whom it has kept waiting.
+    `replay`: False if the machine has already changed its state, because the records only describe
+    it (the members of a classic group). `atomic`: all records must be in one batch. `on_commit`:
+    called after the commit; it may send responses to waiting requests.
     """
 
     __slots__ = ("atomic", "on_commit", "records", "replay", "response")
@@ -44,8 +43,8 @@ class CoordinatorResult(Generic[ResponseT_co]):
 
 
 PackedResult = tuple[Sequence[tuple[bytes, bytes]], Callable[[int], None]]
-"""A decision of the usual kind: its records as key and value in bytes, and what replays them all,
-given the offset of the first. The answer is that all is well."""
+"""A common decision: its records as encoded keys and values, and a function that replays them
+all, given the first offset. The response reports success."""
 
 
 NOTHING: CoordinatorResult[None] = CoordinatorResult(NO_RECORDS, None)

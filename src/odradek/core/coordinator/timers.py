@@ -1,5 +1,5 @@
-"""Deadlines and their operations. A machine schedules; its runtime asks for the next deadline and
-runs what is due.
+"""Deadlines and their operations. A machine schedules timers; its runtime gets the next deadline
+and runs due timers.
 
 Every heartbeat postpones a deadline, so that must be cheap: it changes the timer only. The timer's
 entry in the heap keeps the old deadline, and is pushed again when it comes to the top.
@@ -16,7 +16,7 @@ from odradek.core.coordinator.result import CoordinatorResult
 TimedOperation = Callable[..., CoordinatorResult[Any]]
 
 STALE_MIN = 64
-"""The heap is cleaned of cancelled entries when it holds this many more than twice the timers."""
+"""Cancelled entries are removed when the heap has this many more than twice the timers."""
 
 
 class Timer:
@@ -54,7 +54,7 @@ class Timer:
         self.retry_ms = retry_ms
 
     def requeue(self) -> int:
-        """The timer gets an entry with its present deadline, which is returned."""
+        """Set the deadline of the timer's heap entry to its current deadline, and return it."""
         self.queued_ms = self.deadline_ms
         return self.queued_ms
 
@@ -89,7 +89,7 @@ class TimerTable:
         *arguments: Any,
         retry_ms: int | None = None,
     ) -> None:
-        """Call `operation(*arguments)` after a delay, instead of what `key` had scheduled."""
+        """Call `operation(*arguments)` after a delay; replaces the timer of `key`."""
         deadline_ms = self._monotonic_ms() + delay_ms
         timer = self._by_key.get(key)
         if timer is None or deadline_ms < timer.queued_ms:
@@ -123,14 +123,14 @@ class TimerTable:
         self._heap.clear()
 
     def next_deadline_ms(self) -> int | None:
-        """No timer is due before this time of the monotonic clock; None if there is no timer."""
+        """A lower bound of the next deadline (monotonic clock); None if there is no timer."""
         heap = self._heap
         while heap and not self._is_current(heap[0]):
             heappop(heap)
         return heap[0][0] if heap else None
 
     def take_due(self) -> Timer | None:
-        """A timer whose deadline has passed, the oldest first; it is no longer scheduled."""
+        """Remove and return the oldest timer whose deadline has passed."""
         now_ms = self._monotonic_ms()
         heap = self._heap
         while heap and heap[0][0] <= now_ms:

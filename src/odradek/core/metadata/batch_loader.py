@@ -1,7 +1,8 @@
-"""From committed batches of the metadata log to deltas and images.
+"""Converts committed batches of the metadata log to deltas and images.
 
-A metadata transaction (KIP-868) may span batches; nothing of it is shown before its end. What is
-loaded between two calls of `flush` becomes one delta, so that a node which starts publishes one.
+A metadata transaction (KIP-868) may span batches; its records become visible together at its end.
+All records that are loaded between two calls of `flush` form one delta, so a starting node
+publishes only one delta.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ Change = tuple[MetadataDelta, MetadataImage]
 
 
 class BatchLoader:
-    """See the module. `image` is the last that was flushed."""
+    """See the module. `image` is the last flushed image."""
 
     def __init__(self, image: MetadataImage = EMPTY_IMAGE) -> None:
         self.image = image
         self.transaction_start_offset = -1
         """The offset of the BeginTransaction of the open transaction; -1 if none is open."""
         self._outside = MetadataDelta(image)
-        """Records that stand outside of the open transaction."""
+        """Records outside of the open transaction."""
         self._inside: list[Message] = []
         """Records of the open transaction; they are replayed when it ends."""
         self._offset = image.offset
@@ -45,7 +46,7 @@ class BatchLoader:
         return delta, self.image
 
     def reset(self, image: MetadataImage) -> None:
-        """Go on from an image that was made elsewhere, outside of any transaction."""
+        """Continue from another image, without an open transaction."""
         self.image = image
         self.transaction_start_offset = -1
         self._outside = MetadataDelta(image)
@@ -54,7 +55,10 @@ class BatchLoader:
         self._epoch = image.epoch
 
     def copy(self) -> BatchLoader:
-        """Another loader in the same state, with an open transaction; nothing is unflushed."""
+        """Return a loader in the same state, including an open transaction.
+
+        All records must be flushed.
+        """
         is_open = self.transaction_start_offset >= 0
         end = self.transaction_start_offset - 1 if is_open else self._offset
         assert end == self.image.offset, "everything is flushed"
@@ -66,7 +70,7 @@ class BatchLoader:
         return other
 
     def load(self, records: Iterable[Message], base_offset: int, epoch: int) -> None:
-        """Take the records of a batch; the first has the offset `base_offset`.
+        """Load the records of a batch; the first one has the offset `base_offset`.
 
         Raises:
             ReplayError: the records contradict the image or the state of the transaction.
@@ -100,7 +104,7 @@ class BatchLoader:
                 self._outside.replay(each)
 
     def flush(self) -> Change | None:
-        """What was loaded since the last time; None if there is nothing to show.
+        """Return the delta since the last call; None if there is no visible change.
 
         While a transaction is open, the offset of the image stays before its beginning.
         """

@@ -1,4 +1,4 @@
-"""Changes to an immutable mapping, gathered before the next one is made."""
+"""Collects changes to an immutable mapping, from which the next one is created."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ValueT = TypeVar("ValueT")
 
 
 class MapChanges(Generic[KeyT, ValueT]):
-    """What is put into and removed from `before`, newest per key.
+    """Additions to and removals from `before`, the newest per key.
 
-    `changed` may be read by anyone: by key the new value, or None where the key is removed.
+    `changed` is public: key -> the new value, or None if the key was removed.
     """
 
     __slots__ = ("before", "changed")
@@ -22,7 +22,7 @@ class MapChanges(Generic[KeyT, ValueT]):
         self.changed: dict[KeyT, ValueT | None] = {}
 
     def get(self, key: KeyT) -> ValueT | None:
-        """The value as it is now; None if there is none."""
+        """The current value; None if there is none."""
         if key in self.changed:
             return self.changed[key]
         return self.before.get(key)
@@ -32,20 +32,20 @@ class MapChanges(Generic[KeyT, ValueT]):
         self.changed[key] = value
 
     def remove(self, key: KeyT) -> None:
-        """Make a key absent; nothing is noted of one that came and went within the delta."""
+        """Remove a key; a key that was added within the delta leaves no entry."""
         if key in self.before:
             self.changed[key] = None
         else:
             self.changed.pop(key, None)
 
     def remove_unmentioned(self) -> None:
-        """Make every key absent that was not put: the end of a snapshot."""
+        """Remove every key that was not put: used at the end of a snapshot."""
         for key in self.before:
             if key not in self.changed:
                 self.changed[key] = None
 
     def apply(self) -> Mapping[KeyT, ValueT]:
-        """The mapping with the changes made; `before` itself if there are none."""
+        """Return the changed mapping; `before` itself if there are no changes."""
         if not self.changed:
             return self.before
         after = dict(self.before)

@@ -1,8 +1,8 @@
 """The changes that records make to an image, and the image after them.
 
-`replay` takes the records of a log in their order. For each subject, the delta lists what changed;
-readers may keep it but not change it. If the records are a whole snapshot, `finish_snapshot`
-removes what the snapshot does not contain.
+`replay` takes the records of a log in their order. The delta lists the changes by subject; readers
+may keep it but must not modify it. If the records are a whole snapshot, `finish_snapshot` removes
+what the snapshot does not contain.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class ClusterDelta:
         self.controllers: MapChanges[int, ControllerRegistration] = MapChanges(before.controllers)
 
     def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
-        """The broker as it is now.
+        """Return the current registration.
 
         Raises:
-            ReplayError: it is not registered, or in another epoch.
+            ReplayError: the broker is not registered, or has another epoch.
         """
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
@@ -87,14 +87,14 @@ class ClusterDelta:
         self.brokers.put(broker_id, self.broker(broker_id, epoch)._replace(fenced=fenced))
 
     def apply(self, before: ClusterImage) -> ClusterImage:
-        """The nodes with the changes made."""
+        """Return the changed nodes."""
         if not self.brokers.changed and not self.controllers.changed:
             return before
         return ClusterImage(self.brokers.apply(), self.controllers.apply())
 
 
 class NestedChanges(MapChanges[KeyT, Mapping[str, ValueT]]):
-    """Changes to named values of things; a thing without any is absent."""
+    """Changes to named values of entities; an entity without values is absent."""
 
     __slots__ = ("_open",)
 
@@ -103,7 +103,7 @@ class NestedChanges(MapChanges[KeyT, Mapping[str, ValueT]]):
         self._open: dict[KeyT, dict[str, ValueT]] = {}
 
     def set(self, key: KeyT, name: str, value: ValueT | None) -> None:
-        """Set or (None) remove a named value of a thing."""
+        """Set or (None) remove a named value of an entity."""
         values = self._open.get(key)
         if values is None:
             values = self._open[key] = dict(self.get(key) or {})
@@ -117,22 +117,22 @@ class NestedChanges(MapChanges[KeyT, Mapping[str, ValueT]]):
             super().remove(key)
 
     def remove(self, key: KeyT) -> None:
-        """Remove all values of a thing."""
+        """Remove all values of an entity."""
         self._open.pop(key, None)
         super().remove(key)
 
     def begin_snapshot(self) -> None:
-        """Forget every value: what follows says all there is."""
+        """Remove all values before a complete snapshot."""
         for key in self.before:
             self.remove(key)
 
 
 class MetadataDelta:
-    """Gathers records over `image_before`.
+    """Collects the changes of records to `image_before`.
 
-    What changed is told by `topics` (a `TopicsDelta`), `cluster` (a `ClusterDelta`), and the
+    The changes are in `topics` (a `TopicsDelta`), `cluster` (a `ClusterDelta`), and the attribute
     `changed` of `features` (by name), `configs` (by `ConfigResource`), `client_quotas`, `acls`,
-    `scram` and `delegation_tokens`, which map to the new value, or to None where it is gone.
+    `scram` and `delegation_tokens`, which map keys to the new value, or to None if it was removed.
     """
 
     __slots__ = (
@@ -176,10 +176,10 @@ class MetadataDelta:
         return delta
 
     def replay(self, record: Message) -> None:
-        """Take the next record.
+        """Apply the next record.
 
         Raises:
-            ReplayError: the record contradicts what came before it, or is of no known kind.
+            ReplayError: the record contradicts earlier ones, or has an unknown type.
         """
         replay = _REPLAY.get(cast("int", record.API_KEY))
         if replay is None:
@@ -187,7 +187,7 @@ class MetadataDelta:
         replay(self, record)
 
     def finish_snapshot(self) -> None:
-        """Remove what the records, a whole snapshot, did not mention."""
+        """Remove everything that was not in the records, which must be a complete snapshot."""
         self.topics.finish_snapshot()
         self.features.remove_unmentioned()
         self.cluster.brokers.remove_unmentioned()
@@ -197,7 +197,7 @@ class MetadataDelta:
         self.delegation_tokens.remove_unmentioned()
 
     def apply(self, offset: int, epoch: int) -> MetadataImage:
-        """The image after the records; the last of them is at `offset`, by leader `epoch`."""
+        """Return the image after the records; the last one has `offset` and leader `epoch`."""
         before = self.image_before
         return MetadataImage(
             offset,
@@ -213,7 +213,7 @@ class MetadataDelta:
             self.delegation_tokens.apply(),
         )
 
-    # -- one method per kind of record that is not the business of `topics` ---------------------
+    # -- one method per record type, except those of `topics` ---------------------
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
         self.cluster.brokers.put(record.broker_id, BrokerRegistration.from_record(record))
@@ -311,7 +311,7 @@ class MetadataDelta:
 
 
 def _nothing(delta: MetadataDelta, record: Message) -> None:
-    """NoOp only moves the offset; the state of a migration from ZooKeeper is history."""
+    """Ignore the record: NoOp, or the state of a migration from ZooKeeper."""
 
 
 _REPLAY: dict[int, Callable[[MetadataDelta, Any], None]] = {

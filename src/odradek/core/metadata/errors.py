@@ -1,14 +1,17 @@
-"""What can be wrong with a metadata log."""
+"""Errors of a metadata log."""
 
 from __future__ import annotations
 
 
 class MetadataError(Exception):
-    """The metadata log cannot be understood. A node must not go on with what it has read."""
+    """The metadata log cannot be read.
+
+    A node must not continue with the records that it has read.
+    """
 
 
 class MetadataFormatError(MetadataError):
-    """Bytes that are no metadata record of a known type and version."""
+    """The bytes are not a metadata record of a known type and version."""
 
 
 class ReplayError(MetadataError):

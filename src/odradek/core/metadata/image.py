@@ -2,7 +2,7 @@
 
 All of it is immutable: the mappings are plain dictionaries that are never changed after the image
 is made. An image shares everything unchanged with its predecessor; a change copies only the
-dictionary that it is in (36 µs for 10 000 topics).
+dictionary that it affects (36 µs for 10 000 topics).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ __all__ = [
 
 
 class ConfigResource(NamedTuple):
-    """One thing that has settings; `type` is an `odradek.model.config_resource.ResourceType`.
+    """A resource with settings; `type` is an `odradek.model.config_resource.ResourceType`.
 
-    A broker resource of an empty name is the default of all brokers.
+    A broker resource with an empty name has the defaults of all brokers.
     """
 
     type: int
@@ -57,7 +57,7 @@ class ConfigResource(NamedTuple):
 class FeaturesImage:
     """The finalized features, metadata.version among them.
 
-    kraft.version never is: it is a matter of the quorum and lives in its control records (KIP-853).
+    kraft.version is not included: it is in the control records of the quorum (KIP-853).
     """
 
     finalized: Mapping[str, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class FeaturesImage:
 
     @property
     def metadata_version(self) -> int:
-        """The finalized level of metadata.version; 0 while the log holds none."""
+        """The finalized level of metadata.version; 0 if the log has none."""
         return self.finalized.get(METADATA_VERSION, 0)
 
     def level(self, name: str) -> int:
@@ -97,7 +97,7 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class TopicsImage:
-    """All topics. Both mappings hold the same ones."""
+    """All topics. Both mappings have the same topics."""
 
     by_name: Mapping[str, TopicImage] = field(default_factory=dict)
     by_id: Mapping[Uuid, TopicImage] = field(default_factory=dict)
@@ -127,7 +127,7 @@ ClientQuotaEntity = tuple[tuple[str, str | None], ...]
 
 
 class ScramCredential(NamedTuple):
-    """What is kept of a user's password under one mechanism (1: SHA-256, 2: SHA-512)."""
+    """The stored credential of a user for one mechanism (1: SHA-256, 2: SHA-512)."""
 
     salt: bytes
     stored_key: bytes
@@ -136,7 +136,7 @@ class ScramCredential(NamedTuple):
 
 
 class AccessControlEntry(NamedTuple):
-    """One ACL, in the numbers of the wire."""
+    """One ACL, with the numbers of the protocol."""
 
     resource_type: int
     resource_name: str
@@ -160,7 +160,7 @@ class DelegationToken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """Everything, up to and including the record at `offset`, which leader `epoch` wrote."""
+    """The metadata up to and including the record at `offset`, which has leader epoch `epoch`."""
 
     offset: int = -1
     epoch: int = -1
@@ -170,7 +170,7 @@ class MetadataImage:
     configs: ConfigsImage = field(default_factory=ConfigsImage)
     client_quotas: Mapping[ClientQuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     next_producer_id: int = -1
-    """The first producer id that was never given out; -1 if none was."""
+    """The next unassigned producer id; -1 if none was assigned."""
     acls: Mapping[Uuid, AccessControlEntry] = field(default_factory=dict)
     scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=dict)
     """By (mechanism, user)."""

@@ -49,7 +49,7 @@ RECORD_NAMES = {
     27: "RegisterControllerRecord",
     28: "ClearElrRecord",
 }
-"""The messages by type. 6, 13 and 16 are not used by anyone any more."""
+"""The messages by type. The types 6, 13 and 16 are obsolete."""
 
 BEGIN_TRANSACTION = 23
 END_TRANSACTION = 24
@@ -64,12 +64,12 @@ def record_class(key: int) -> type[Message] | None:
 
 
 def encode_record(record: Message, level: int) -> bytes:
-    """The value of a record, in the version that goes with a level of metadata.version."""
+    """Encode a record in the version for a level of metadata.version."""
     return encode_record_as(record, record_version(record, level))
 
 
 def encode_record_as(record: Message, version: int) -> bytes:
-    """The value of a record in a given version of it."""
+    """Encode a record in a given version."""
     key = record.API_KEY
     assert key is not None
     parts: list[Any] = [_prefix(key, version)]
@@ -83,16 +83,16 @@ def _prefix(key: int, version: int) -> bytes:
 
 
 def decode_record(value: Buffer) -> Message:
-    """The record that a value holds.
+    """Decode a record.
 
     Raises:
-        MetadataFormatError: the value is none, or of a type or version that is not known.
+        MetadataFormatError: the value is invalid, or has an unknown type or version.
     """
     return decode_record_and_version(value)[0]
 
 
 def decode_record_and_version(value: Buffer) -> tuple[Message, int]:
-    """The record and the version it was written in.
+    """Decode a record; return also its version.
 
     Raises:
         MetadataFormatError: see `decode_record`.

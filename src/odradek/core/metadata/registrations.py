@@ -1,4 +1,4 @@
-"""What the metadata says of one broker, one controller, one partition."""
+"""Registrations of brokers, controllers and partitions."""
 
 from __future__ import annotations
 
@@ -19,32 +19,31 @@ if TYPE_CHECKING:
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
-"""In a PartitionChangeRecord: the leader, and with it the leader epoch, stays."""
+"""In a PartitionChangeRecord: the leader and the leader epoch do not change."""
 RECOVERED = 0
 RECOVERING = 1
-"""The leader was elected uncleanly and has not yet said that it has recovered (KIP-704)."""
+"""The leader was elected uncleanly and has not yet recovered (KIP-704)."""
 NO_RECOVERY_CHANGE = -1
 
 Uuid = bytes
 
 
 class PartitionRegistration(NamedTuple):
-    """One partition: who holds it, who leads it.
+    """One partition: its replicas, ISR and leader.
 
-    Invariants: `directories` runs parallel to `replicas`; `isr` and `elr` are disjoint subsets
-    of `replicas`; `leader` is in `isr` or -1. `leader_epoch` grows with each change of the
-    leader, `partition_epoch` with each change of anything.
+    Invariants: `directories` has one entry per replica, in the same order; `isr` and `elr` are
+    disjoint subsets of `replicas`; `leader` is in `isr` or -1. `leader_epoch` grows with each
+    change of the leader, `partition_epoch` with every change.
     """
 
     replicas: tuple[int, ...]
     directories: tuple[Uuid, ...]
-    """The log directory of each replica; reserved ids where it is not known."""
+    """The log directory of each replica; a reserved id if it is unknown."""
     isr: tuple[int, ...]
     removing_replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     elr: tuple[int, ...]
-    """Eligible leader replicas (KIP-966): left the ISR but are known to hold all that is
-    committed."""
+    """Eligible leader replicas (KIP-966): they left the ISR but have all committed records."""
     last_known_elr: tuple[int, ...]
     leader: int
     leader_recovery_state: int
@@ -134,7 +133,7 @@ def _directories(given: Sequence[Uuid], replica_count: int) -> tuple[Uuid, ...]:
 
 
 class Endpoint(NamedTuple):
-    """Where a listener of a node is reached. `security_protocol` is Kafka's number."""
+    """The address of a node's listener. `security_protocol` is Kafka's number."""
 
     name: str
     host: str
@@ -165,7 +164,7 @@ class BrokerRegistration(NamedTuple):
     directories: tuple[Uuid, ...]
     """Online log directories, sorted; empty before KIP-858."""
     cordoned_directories: tuple[Uuid, ...] | None
-    """Directories that get no new replicas; None until the broker has told."""
+    """Directories that get no new replicas; None until the broker has reported them."""
 
     @classmethod
     def from_record(cls, record: RegisterBrokerRecord) -> BrokerRegistration:

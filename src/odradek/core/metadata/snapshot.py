@@ -1,7 +1,7 @@
-"""An image as records: what a snapshot of the metadata log holds.
+"""Converts an image to the records of a metadata snapshot.
 
-metadata.version comes first, because it says how to read the rest. What the finalized level
-cannot express is left out, as Apache Kafka's image writer does with a tolerated loss.
+metadata.version comes first, because it determines the format of the other records. Data that the
+finalized level does not support is omitted, as in Apache Kafka's image writer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from odradek.wire.primitives import Message
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """The fewest records that, replayed over an empty image, make this one."""
+    """The smallest set of records that creates this image from an empty one."""
     level = image.features.metadata_version
     yield from _features(image.features)
     yield from _cluster(image.cluster, level)
@@ -55,9 +55,9 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
 
 
 def delta_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
-    """A delta that makes `after` of `before`.
+    """Return a delta from `before` to `after`.
 
-    It names everything in `after` as changed, like the delta of a snapshot.
+    It marks everything in `after` as changed, like the delta of a snapshot.
     """
     delta = MetadataDelta.of_snapshot(before)
     for record in image_records(after):

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class TopicDelta:
-    """Changes to one topic that exists after them.
+    """Changes to one topic that still exists.
 
-    `image_before` is None if the topic was created within the delta. `partitions` holds those
-    that changed or are new, as they are now.
+    `image_before` is None if the topic was created within the delta. `partitions` has the new and
+    changed partitions in their current state.
     """
 
     __slots__ = ("id", "image_before", "name", "partitions")
@@ -32,7 +32,7 @@ class TopicDelta:
         self.partitions: dict[int, PartitionRegistration] = {}
 
     def partition(self, index: int) -> PartitionRegistration | None:
-        """A partition as it is now; None if there is none."""
+        """The current state of a partition; None if it does not exist."""
         found = self.partitions.get(index)
         if found is None and self.image_before is not None:
             found = self.image_before.partitions.get(index)
@@ -47,7 +47,7 @@ class TopicDelta:
                 self.partitions[index] = cleared
 
     def apply(self) -> TopicImage:
-        """The topic with the changes made."""
+        """Return the changed topic."""
         if self.image_before is None:
             return TopicImage(self.name, self.id, dict(self.partitions))
         return TopicImage(self.name, self.id, {**self.image_before.partitions, **self.partitions})
@@ -84,12 +84,12 @@ class TopicsDelta:
         self._created[record.name] = record.topic_id
 
     def replay_partition(self, record: PartitionRecord) -> None:
-        """A partition is created, or written anew as a whole."""
+        """A partition is created, or completely replaced."""
         topic = self.changed.get(record.topic_id) or self._topic(record.topic_id)
         topic.partitions[record.partition_id] = PartitionRegistration.from_record(record)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
-        """Something of a partition changes."""
+        """A partition changes."""
         topic = self._topic(record.topic_id)
         partition = topic.partition(record.partition_id)
         if partition is None:
@@ -127,13 +127,13 @@ class TopicsDelta:
         return topic.name
 
     def finish_snapshot(self) -> None:
-        """Delete every topic that the snapshot did not mention."""
+        """Delete every topic that is not in the snapshot."""
         for topic_id, image in self.image_before.by_id.items():
             if topic_id not in self.changed:
                 self.deleted[topic_id, image.name] = None
 
     def apply(self) -> TopicsImage:
-        """The topics with the changes made; the same object if there are none."""
+        """Return the changed topics; the same object if there are no changes."""
         if not self.changed and not self.deleted:
             return self.image_before
         by_name = dict(self.image_before.by_name)

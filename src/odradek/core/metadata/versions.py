@@ -1,7 +1,7 @@
 """Levels of metadata.version, and the version of each record type that a level allows.
 
-The controller writes what the lowest reader of the cluster understands: the finalized level of
-metadata.version says what that is (org.apache.kafka.server.common.MetadataVersion).
+The controller writes record versions that all nodes of the cluster can read: the finalized level of
+metadata.version determines them (org.apache.kafka.server.common.MetadataVersion).
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _BROKER_REGISTRATION_CHANGE = 17
 def record_version(record: Message, level: int) -> int:
     """The version in which `record` is written at a level of metadata.version.
 
-    Partition and broker records take the version of the level; a change of a registration takes
-    the lowest that carries what it says, as Apache Kafka's controller does; all else has one.
+    Partition and broker records have the version of the level. A registration change has the lowest
+    version that can express it, as in Apache Kafka's controller. All other records have one
+    version.
     """
     key = record.API_KEY
     if key in (_PARTITION, _PARTITION_CHANGE):

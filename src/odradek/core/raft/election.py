@@ -1,4 +1,4 @@
-"""What a voter must remember across restarts, so that an epoch never has two leaders."""
+"""The state that a voter must keep across restarts, so that an epoch never has two leaders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_LEADER = -1
 
 
 class ElectionState(NamedTuple):
-    """The epoch, its leader if known, and for whom this replica voted in it."""
+    """The epoch, its leader if known, and the vote of this replica in it."""
 
     epoch: int = 0
     leader_id: int = NO_LEADER

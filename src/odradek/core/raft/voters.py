@@ -1,4 +1,4 @@
-"""Who votes, and what a majority of them is."""
+"""The voters of the quorum, and majorities of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class ReplicaKey(NamedTuple):
 
     id: int
     directory_id: bytes
-    """`ZERO` where it is not known, as in quorums of kraft.version 0."""
+    """`ZERO` if it is unknown, as in quorums of kraft.version 0."""
 
 
 class VoterEndpoint(NamedTuple):
-    """Where a voter's controller listener is reached."""
+    """The address of a voter's controller listener."""
 
     name: str
     host: str

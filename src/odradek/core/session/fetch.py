@@ -1,14 +1,14 @@
-"""Fetch sessions: a fetcher need not repeat partitions that it has named before (KIP-227).
+"""Fetch sessions: a fetcher need not repeat its partitions in every request (KIP-227).
 
-A fetcher opens a session with a full request (epoch 0); the answer names its id. Follow-ups
-carry epochs 1, 2, ... and only what changed: partitions added, moved or forgotten; answers carry
-only partitions with data, an error, or a changed high watermark or log start offset. Partitions
-that returned data go to the end of the session's order, so that a full one cannot starve the
-others. Epoch -1 means: no session, and end the one named.
+A fetcher opens a session with a full request (epoch 0); the response has the session id. Later
+requests have the epochs 1, 2, ... and only changes: partitions that were added, changed or removed.
+Their responses have only partitions with data, an error, or a changed high watermark or log start
+offset. Partitions that returned data are moved to the end of the session's order, so that no
+partition starves. Epoch -1 means: use no session, and close the given one.
 
-The cache holds a bounded number of sessions. A new one takes the place of one that has not been
-used for `EVICTION_MS`, or of one with fewer partitions, if that one is old enough
-(`FetchSessionCacheShard` in Apache Kafka).
+The cache holds a bounded number of sessions. A new session replaces one that was not used for
+`EVICTION_MS`, or one with fewer partitions that is old enough (`FetchSessionCacheShard` in Apache
+Kafka).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PartitionKey = tuple[str | bytes, int]
 
 
 class FetchedPartition:
-    """One partition of a fetch, and what its last answer said."""
+    """One partition of a fetch, and the state in its last response."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -50,18 +50,18 @@ class FetchedPartition:
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
         self.high_watermark = -1
-        """Of the last answer in the session; -1 before the first."""
+        """The one in the last response of the session; -1 before the first response."""
         self.log_start_offset = -1
 
     def update(self, request: FetchPartition) -> None:
-        """Take over what a follow-up request wants; what the last answer said stays."""
+        """Apply the fields of a later request; keep the state of the last response."""
         self.fetch_offset = request.fetch_offset
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
 
     def has_news(self, answer: PartitionData) -> bool:
-        """Whether an incremental answer must name the partition; remembers what it says."""
+        """Whether an incremental response must include the partition; stores the state in it."""
         news = bool(answer.records)
         if self.high_watermark != answer.high_watermark:
             self.high_watermark = answer.high_watermark
@@ -70,7 +70,7 @@ class FetchedPartition:
             self.log_start_offset = answer.log_start_offset
             news = True
         if answer.error_code:
-            # After an error the fetcher needs a whole answer, whatever it knew before.
+            # After an error the fetcher needs a complete result.
             self.high_watermark = -1
             return True
         return news or answer.preferred_read_replica >= 0 or answer.diverging_epoch.epoch >= 0
@@ -93,11 +93,11 @@ class FetchSession:
         self.last_used_ms = now_ms
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
-        """The epoch that the next request has to carry."""
+        """The epoch that the next request must have."""
         self.partitions = partitions
 
     def update(self, request: FetchRequest, now_ms: int) -> None:
-        """Take over what an incremental request adds, changes and forgets."""
+        """Apply the changes of an incremental request."""
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
         self.last_used_ms = now_ms
         for key, wanted in _named(request, self.uses_topic_ids):
@@ -122,7 +122,7 @@ class FetchSession:
 def _named(
     request: FetchRequest, uses_topic_ids: bool
 ) -> Iterator[tuple[PartitionKey, FetchPartition]]:
-    """The partitions that a request names."""
+    """The partitions in a request."""
     for topic in request.topics:
         name: str | bytes = topic.topic_id if uses_topic_ids else topic.topic
         for partition in topic.partitions:
@@ -131,10 +131,10 @@ def _named(
 
 @dataclass(slots=True)
 class FetchPlan:
-    """What one request fetches.
+    """The partitions that one request fetches.
 
-    `session` is None for a fetch without one, or a full fetch for which no session could be had.
-    With `incremental`, answers leave out partitions without news.
+    `session` is None for a fetch without a session, or if no session could be created. With
+    `incremental`, responses omit partitions without changes.
     """
 
     error: ErrorCode
@@ -158,7 +158,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def plan(self, request: FetchRequest, now_ms: int, uses_topic_ids: bool) -> FetchPlan:
-        """What the request means, given the sessions; opens, changes or ends one."""
+        """Return the plan of a request; open, change or close its session."""
         epoch = request.session_epoch
         if epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             if request.session_id != NO_SESSION:
