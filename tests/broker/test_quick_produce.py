@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.broker.support import LED_HERE, partition_of
 from tests.log.support import NOW_MS, batch
+from tests.network.scripted import Scripted
 
 from odradek.broker.partition import Partition
 from odradek.core.metadata.image import EMPTY_IMAGE
@@ -22,7 +23,6 @@ from odradek.env.clock import SystemClock
 from odradek.handlers import k00_produce
 from odradek.handlers.dispatch import Dispatcher
 from odradek.model.errors import ErrorCode
-from odradek.network.peer import Peer
 from odradek.records.compression import Codec
 from odradek.wire.generated.produce_request import (
     PartitionProduceData,
@@ -39,20 +39,14 @@ CORRELATION = 77
 SMALL_BATCHES = {"max_message_bytes": 400}
 
 
-class Connection:
-    """Collects the answers to the frames that a dispatcher is given."""
-
-    def __init__(self) -> None:
-        self.peer = Peer("client", 50_000, "PLAINTEXT", "127.0.0.1", 9092)
-        self.answers: list[bytes] = []
-        self.closed = False
-        self.peer.close = self.refuse
-
-    def respond(self, parts: list[Any], length: int) -> None:
-        self.answers.append(b"".join(bytes(part) for part in parts))
-
-    def refuse(self) -> None:
-        self.closed = True
+def split(sent: bytes) -> list[bytes]:
+    """The answers of which the sent bytes consist, each with its size in front."""
+    answers = []
+    while sent:
+        end = 4 + int.from_bytes(sent[:4], "big")
+        answers.append(sent[:end])
+        sent = sent[end:]
+    return answers
 
 
 class Node:
@@ -109,10 +103,16 @@ class Node:
 
     def play(self, frames: list[bytes]) -> tuple[list[bytes], bool]:
         """The answers, and whether the connection was closed."""
-        connection: Any = Connection()
+        answers: list[bytes] = []
+        closed = False
+        client = Scripted(self.dispatch)
         for frame in frames:
-            self.dispatch(connection, memoryview(bytearray(frame)))
-        return connection.answers, connection.closed
+            client.receive(len(frame).to_bytes(4, "big") + frame)
+            if client.connection.closed:
+                closed = True
+                answers += split(bytes(client.transport.sent))
+                client = Scripted(self.dispatch)
+        return answers + split(bytes(client.transport.sent)), closed
 
     def content(self) -> dict[tuple[str, int], tuple[Any, ...]]:
         """What is in the logs, and what the partitions count."""

@@ -139,7 +139,7 @@ def test_answers(version, correlation, topics):
                 log_start_offset=start,
             )
             topic.partition_responses.append(answer)
-            appended.append(answer)
+            appended.append((base_offset, time_ms, start))
         response.responses.append(topic)
     body = ResponseHeader(correlation_id=correlation).encode(1) + response.encode(version)
     shape = [

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Protocol
+from typing import Final, Protocol
 
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
@@ -27,8 +27,8 @@ Committed = Callable[[ApiError | None], None]
 """Called on the loop's thread when the records are committed, or with the error if they may never
 be."""
 
-ACKS_ALL = -1
-_offset_of = itemgetter(0)
+ACKS_ALL: Final = -1
+_offset_of: Final = itemgetter(0)
 
 
 class Waiter(Protocol):
@@ -144,7 +144,7 @@ class Partition:
         log = self.log
         if acks == ACKS_ALL and self._isr_size < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        info = log.append_as_leader(
+        info = log.appender.append_as_leader(
             records, self._leader_epoch, verification_guard=verification_guard
         )
         size = len(records)

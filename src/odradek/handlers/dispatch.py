@@ -12,7 +12,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from odradek.broker.context import RequestContext
 from odradek.env.clock import Clock
@@ -30,9 +30,9 @@ log = logging.getLogger("odradek.request")
 
 QuickFunction = Callable[[Peer, memoryview, int, int, int], bytes | None]
 
-_header = struct.Struct(">hhih")
-_response_header = struct.Struct(">ii")
-_response_header_tagged = struct.Struct(">iix")
+_header: Final = struct.Struct(">hhih")
+_response_header: Final = struct.Struct(">ii")
+_response_header_tagged: Final = struct.Struct(">iix")
 
 
 class Entry:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
@@ -65,11 +65,11 @@ from odradek.wire.generated.produce_response import (
     TopicProduceResponse,
 )
 
-ZSTD_VERSION = 7
-TOPIC_IDS_VERSION = 13
-ADMIN_CLIENT_ID = "__admin_client"
-_NOTHING: Mapping[int, Partition] = {}
-_response_header = struct.Struct(">iix").pack  # size, correlation id, no tags
+ZSTD_VERSION: Final = 7
+TOPIC_IDS_VERSION: Final = 13
+ADMIN_CLIENT_ID: Final = "__admin_client"
+_NOTHING: Final[Mapping[int, Partition]] = {}
+_response_header: Final = struct.Struct(">iix").pack  # size, correlation id, no tags
 
 Response = ProduceResponse | asyncio.Future[ProduceResponse] | None
 _Outcome = AppendInfo | ApiError
@@ -123,7 +123,8 @@ def quick(
         response = _response(broker, peer, topics, work, outcomes)
         body = response.encode(version)
         return _response_header(len(body) + 5, correlation_id) + body
-    return quick_produce.encode_answer(correlation_id, topics, appended)
+    places = [(at.base_offset, at.log_append_time_ms, at.log_start_offset) for at in appended]
+    return quick_produce.encode_answer(correlation_id, topics, places)
 
 
 def _response(

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from struct import Struct
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from odradek.env.file_system import CREATE, READ_ONLY, FileSystem, write_fully
 
-TAIL_SIZE_MAX = 4096
+TAIL_SIZE_MAX: Final = 4096
 """Bytes of entries after which an index is written."""
-_BLOCK_ENTRIES = 256
+_BLOCK_ENTRIES: Final = 256
 """A search in the file reads the rest at once when at most this many entries remain."""
 
 

@@ -10,9 +10,10 @@ writes it at once, and drops it on loading, too.) So electing ten thousand leade
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from typing import Final
 
-UNDEFINED_EPOCH = -1
-UNDEFINED_OFFSET = -1
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
 
 
 class LeaderEpochs:

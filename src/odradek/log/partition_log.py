@@ -9,15 +9,15 @@ A log consists of parts; only a part itself writes its fields:
 - `producers` (`ProducerStateManager`): sequence numbers and transactions.
 - `leader_epochs` (`LeaderEpochs`): where each epoch begins.
 - `cleaning` (`CleaningState`): how far the log is compacted.
-- `LogAppender`: the end of the log; appends, rolls, truncates.
+- `appender` (`LogAppender`): the end of the log; appends, rolls, truncates.
 - `partition_directory` (`PartitionDirectory`): paths, and failures of the disk.
 
 `PartitionLog` itself keeps the high watermark and the settings. Everything runs on one thread.
 
-Two methods are on the path of every request. `append_as_leader` is `LogAppender`'s. `read` serves a
-consumer at the tail: the active segment remembers where its last batches begin. Both ends of such a
-read, the offset and the limit (for example a high watermark below the log's end), are looked up
-there; any other read searches the indexes (`reading`).
+Two methods are on the path of every request. The partition calls `LogAppender.append_as_leader`
+directly. `read` serves a consumer at the tail: the active segment knows the positions of its last
+batches. Both ends of such a read, the offset and the limit (for example a high watermark below the
+log end offset), are looked up there; any other read searches the indexes (`reading`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from odradek.log.errors import DamagedFile, DiskFull, LogDirectoryOffline, Offse
 from odradek.log.flush_state import FlushState, FlushWork, Truncated
 from odradek.log.loader import LoadedLog
 from odradek.log.log_appender import LogAppender
+from odradek.log.origin import AppendOrigin
 from odradek.log.partition_directory import PartitionDirectory
 from odradek.log.results import (
     AppendInfo,
@@ -61,9 +62,8 @@ class PartitionLog:
     """See the module. Made by `LogManager`."""
 
     __slots__ = (
-        "_appender",
         "_high_watermark",
-        "append_as_leader",
+        "appender",
         "cleaning",
         "config",
         "flush_state",
@@ -99,7 +99,7 @@ class PartitionLog:
         )
         self.cleaning = CleaningState()
         self._high_watermark = loaded.segments.log_start_offset
-        self._appender = LogAppender(
+        self.appender = LogAppender(
             directory,
             loaded.segments,
             self.flush_state,
@@ -108,13 +108,11 @@ class PartitionLog:
             config,
             loaded.log_end_offset,
         )
-        self.append_as_leader = self._appender.append_as_leader
-        """See `LogAppender.append_as_leader`. Bound here to save a call per request."""
         self._set_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
         """Apply new settings."""
-        self._appender.update_config(config)
+        self.appender.update_config(config)
         self._set_config(config)
 
     def _set_config(self, config: TopicConfig) -> None:
@@ -130,9 +128,27 @@ class PartitionLog:
 
     # -- append ---------------------------------------------------------------------------------
 
+    def append_as_leader(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        *,
+        transaction_version: int = 0,
+        verification_guard: int = 0,
+    ) -> AppendInfo:
+        """See `LogAppender.append_as_leader`."""
+        return self.appender.append_as_leader(
+            records,
+            leader_epoch,
+            origin,
+            verification_guard=verification_guard,
+            transaction_version=transaction_version,
+        )
+
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo | None:
         """See `LogAppender.append_as_follower`."""
-        return self._appender.append_as_follower(records, leader_epoch)
+        return self.appender.append_as_follower(records, leader_epoch)
 
     def append_marker(
         self,
@@ -142,13 +158,13 @@ class PartitionLog:
         transaction_version: int,
     ) -> AppendInfo:
         """See `LogAppender.append_marker`."""
-        return self._appender.append_marker(batch, marker, leader_epoch, transaction_version)
+        return self.appender.append_marker(batch, marker, leader_epoch, transaction_version)
 
     def append_own_records(
         self, timestamp: int, records: Sequence[tuple[bytes, bytes]], leader_epoch: int
     ) -> int:
         """See `LogAppender.append_own_records`."""
-        return self._appender.append_own_records(timestamp, records, leader_epoch)
+        return self.appender.append_own_records(timestamp, records, leader_epoch)
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
@@ -196,7 +212,7 @@ class PartitionLog:
             if position is None:
                 return self._search(offset, max_bytes, limit, whole_first, with_aborted, files)
         length = segment.size - position
-        if limit != self._appender.log_end_offset:
+        if limit != self.appender.log_end_offset:
             end = segment.position_of(limit)
             length = -1 if end is None else end - position
         file = segment.file
@@ -218,7 +234,7 @@ class PartitionLog:
         files: FileSystem | None,
     ) -> FetchData | None:
         self.partition_directory.check_online()
-        end_offset = self._appender.log_end_offset
+        end_offset = self.appender.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
             raise OffsetOutOfRange(
                 f"{self.topic_partition} holds the offsets {self.log_start_offset} to "
@@ -294,7 +310,7 @@ class PartitionLog:
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
-        return self._appender.log_end_offset
+        return self.appender.log_end_offset
 
     @property
     def high_watermark(self) -> int:
@@ -306,8 +322,8 @@ class PartitionLog:
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
-        if offset > self._appender.log_end_offset:
-            offset = self._appender.log_end_offset
+        if offset > self.appender.log_end_offset:
+            offset = self.appender.log_end_offset
         if offset < self.log_start_offset:
             offset = self.log_start_offset
         self._high_watermark = offset
@@ -317,8 +333,8 @@ class PartitionLog:
     def advance_high_watermark(self, offset: int) -> bool:
         """Move the high watermark up to `offset`, at most to the log's end; return whether it
         moved."""
-        if offset > self._appender.log_end_offset:
-            offset = self._appender.log_end_offset
+        if offset > self.appender.log_end_offset:
+            offset = self.appender.log_end_offset
         if offset <= self._high_watermark:
             return False
         self._high_watermark = offset
@@ -425,7 +441,7 @@ class PartitionLog:
             return 0
         if segments[-1] is self.segments.active:
             try:
-                self._appender.roll(self.log_end_offset)
+                self.appender.roll(self.log_end_offset)
             except DiskFull:
                 segments.pop()  # deleted in the next round, after other deletions freed space
         if not segments:
@@ -484,7 +500,7 @@ class PartitionLog:
                 self._high_watermark,
             )
         self.flush_state.finish_truncation()
-        self._appender.truncate_to(offset, truncated)
+        self.appender.truncate_to(offset, truncated)
         self.cleaning.truncated_to(offset)
         self.high_watermark = min(self._high_watermark, offset)
         return True
@@ -506,7 +522,7 @@ class PartitionLog:
         )
         self.flush_state.finish_truncation()
         start = offset if log_start_offset is None else log_start_offset
-        self._appender.truncate_fully_and_start_at(offset, start, truncated)
+        self.appender.truncate_fully_and_start_at(offset, start, truncated)
         self.cleaning.truncated_to(offset)
         self._high_watermark = offset
 
@@ -517,7 +533,7 @@ class PartitionLog:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
         if self.segments.active.size:
-            self._appender.roll(self.log_end_offset)
+            self.appender.roll(self.log_end_offset)
 
     # -- disk -----------------------------------------------------------------------------------
 
@@ -582,7 +598,7 @@ class PartitionLog:
 
     def go_offline(self) -> None:
         """The log directory has failed: reject all further calls."""
-        self._appender.append_nothing_in_place()
+        self.appender.append_nothing_in_place()
         self.segments.active.forget_positions()
         self.segments.close_files()
 

@@ -20,7 +20,7 @@ batch has been written.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.log.errors import RecordsRefused
 from odradek.log.origin import AppendOrigin
@@ -35,9 +35,9 @@ from odradek.records.batch import (
 )
 from odradek.records.control import EndOfTransaction, read_end_of_transaction
 
-BATCHES_KEPT = 5
-NONE = -1
-EPOCH_MAX = 2**15 - 1
+BATCHES_KEPT: Final = 5
+NONE: Final = -1
+EPOCH_MAX: Final = 2**15 - 1
 
 
 class BatchMetadata(NamedTuple):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.env.file_system import CREATE, Buffer, FileStatus, FileSystem, write_fully
 from odradek.log import names
@@ -37,12 +37,12 @@ from odradek.log.transaction_index import (
 
 logger = logging.getLogger("odradek.log")
 
-OFFSET_DELTA_MAX = 2**31 - 1
-UNKNOWN = -2
+OFFSET_DELTA_MAX: Final = 2**31 - 1
+UNKNOWN: Final = -2
 """The value was not yet read from the files."""
-_POSITIONS_MAX = 32
+_POSITIONS_MAX: Final = 32
 """The positions of at least this many, and at most twice as many, last batches are kept."""
-_NO_POSITIONS: dict[int, int] = {}
+_NO_POSITIONS: Final[dict[int, int]] = {}
 """Positions of a segment that is not active. Never modified."""
 
 

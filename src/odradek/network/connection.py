@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from odradek.env.network import Transport
 from odradek.network.input import LENGTH_BYTES, Input
@@ -27,12 +27,12 @@ from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import ResponseOrder, Slot
 from odradek.network.traffic import Traffic
 
-OUTPUT_BYTES_MAX = 1024 * 1024
+OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """Responses of pipelined requests are collected up to this limit, then sent."""
-FRAME_BYTES_MIN = 8
+FRAME_BYTES_MIN: Final = 8
 """The fixed part of request header version 0."""
 
-_length = struct.Struct(">i").unpack_from
+_length: Final = struct.Struct(">i").unpack_from
 
 
 class Owner(Protocol):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Final
 
 from odradek.network.receive_buffers import (
     GROWTH,
@@ -19,13 +20,13 @@ from odradek.network.receive_buffers import (
     ReceiveBuffers,
 )
 
-READ_AHEAD_BYTES_MAX = 64 * 1024
+READ_AHEAD_BYTES_MAX: Final = 64 * 1024
 """While a client's requests may not be processed, no more than this is received and held."""
-LENGTH_BYTES = 4
+LENGTH_BYTES: Final = 4
 """A frame begins with the length of its rest, a big-endian integer of this many bytes."""
-_READ_AHEAD_BYTES_MIN = 1024
+_READ_AHEAD_BYTES_MIN: Final = 1024
 
-_length = struct.Struct(">i").unpack_from
+_length: Final = struct.Struct(">i").unpack_from
 
 Receive = Callable[[memoryview], int]
 

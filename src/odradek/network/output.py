@@ -7,12 +7,14 @@ call; file ranges are sent without a copy into this process where the transport 
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.env.network import Buffer, Transport
 from odradek.network.responses import Part, ResponseOrder
 from odradek.network.traffic import Traffic
 
-COPIED_BYTES_PER_TURN = 256 * 1024
+COPIED_BYTES_PER_TURN: Final = 256 * 1024
 """Bytes of in-memory ranges sent before other connections get their turn. Copying a megabyte takes
 half a millisecond, and a consumer on the same machine reads as fast as it is sent. Bytes that the
 kernel sends from a file are not limited, because they are not copied."""

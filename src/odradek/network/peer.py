@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
-NULL_CLIENT_ID = b"\xff\xff"
+NULL_CLIENT_ID: Final = b"\xff\xff"
 
 
 def nothing() -> None:

@@ -12,20 +12,22 @@ client claims.
 
 from __future__ import annotations
 
-SHARED_BYTES = 256 * 1024
+from typing import Final
+
+SHARED_BYTES: Final = 256 * 1024
 """Large enough for several requests, small enough to stay in the processor's cache until written.
 """
-MARGIN_BYTES = 4096
+MARGIN_BYTES: Final = 4096
 """Batches are often a power of two long; a request has this much more around them."""
-SIZES = tuple((1 << exponent) + MARGIN_BYTES for exponent in range(14, 21))
+SIZES: Final = tuple((1 << exponent) + MARGIN_BYTES for exponent in range(14, 21))
 """Sizes of the buffers that are kept, from 16 KB to 1 MB. Larger buffers are not kept."""
-SPARE_BYTES_MAX = 2 * 1024 * 1024
+SPARE_BYTES_MAX: Final = 2 * 1024 * 1024
 """Number of spare buffers of each size."""
-SMALL_BYTES_MAX = 2048
+SMALL_BYTES_MAX: Final = 2048
 """An incomplete frame of at most this many bytes is copied into memory of exactly its size."""
-LENT_BYTES_MIN = SIZES[2]
+LENT_BYTES_MIN: Final = SIZES[2]
 """A longer one gets a buffer for the whole frame, if the frame is not longer than this;"""
-GROWTH = 4
+GROWTH: Final = 4
 """otherwise the buffer has at most this many times the bytes that have arrived."""
 
 

@@ -19,49 +19,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import Final
 
 from odradek.records.checksum import crc32c
 from odradek.records.errors import CorruptBatch
 
 Buffer = bytes | bytearray | memoryview
 
-RECORD_BATCH_HEADER = Struct(">qiibIhiqqqhii")
+RECORD_BATCH_HEADER: Final = Struct(">qiibIhiqqqhii")
 """All fields of the header, in order; see the module."""
-BASE_OFFSET = Struct(">q")
-LEADER_EPOCH = Struct(">i")
-SIZE = Struct(">i")
-CHECKSUM = Struct(">I")
-ATTRIBUTES = Struct(">h")
-TIMESTAMP = Struct(">q")
+BASE_OFFSET: Final = Struct(">q")
+LEADER_EPOCH: Final = Struct(">i")
+SIZE: Final = Struct(">i")
+CHECKSUM: Final = Struct(">I")
+ATTRIBUTES: Final = Struct(">h")
+TIMESTAMP: Final = Struct(">q")
 
-LENGTH_POSITION = 8
-LOG_OVERHEAD = 12
+LENGTH_POSITION: Final = 8
+LOG_OVERHEAD: Final = 12
 """Size of the fields that the length field does not count."""
-LEADER_EPOCH_POSITION = 12
-MAGIC_POSITION = 16
-CHECKSUM_POSITION = 17
-ATTRIBUTES_POSITION = 21
+LEADER_EPOCH_POSITION: Final = 12
+MAGIC_POSITION: Final = 16
+CHECKSUM_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
 """The first byte that the checksum covers."""
-MAX_TIMESTAMP_POSITION = 35
-HEADER_SIZE = 61
-MAGIC = 2
-LEGACY_SIZE_MIN = 26
+MAX_TIMESTAMP_POSITION: Final = 35
+HEADER_SIZE: Final = 61
+MAGIC: Final = 2
+LEGACY_SIZE_MIN: Final = 26
 """Size of a message of format 0 without key and value: the smallest entry of a log."""
-RECORD_SIZE_MIN = 7
+RECORD_SIZE_MIN: Final = 7
 """Size of a record without key, value and headers."""
 
-CODEC_MASK = 0x07
-LOG_APPEND_TIME_FLAG = 0x08
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
-DELETE_HORIZON_FLAG = 0x40
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
 
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_LEADER_EPOCH = -1
-SEQUENCE_MAX = 2**31 - 1
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
+SEQUENCE_MAX: Final = 2**31 - 1
 
 
 class RecordBatch:

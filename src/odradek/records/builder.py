@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
+from typing import Final
 
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
@@ -26,11 +27,11 @@ from odradek.records.checksum import crc32c
 from odradek.records.compression import Codec, compress
 from odradek.records.varint import size_of_varint, varint
 
-_START = Struct(">qiibI")
+_START: Final = Struct(">qiibI")
 """The fields of the header up to the checksum."""
-_COVERED = Struct(">hiqqqhii")
+_COVERED: Final = Struct(">hiqqqhii")
 """The fields that the checksum covers."""
-_NULL = varint(-1)
+_NULL: Final = varint(-1)
 """The length field of null."""
 
 HeaderPairs = Iterable[tuple[str, bytes | None]]

@@ -20,24 +20,24 @@ import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 from odradek.records.errors import DecompressionLimit, InvalidRecords
 
 Buffer = bytes | bytearray | memoryview
 
-PIECE_SIZE = 65_536
+PIECE_SIZE: Final = 65_536
 """Maximum size of a decompressed piece in bytes (a snappy block may be larger)."""
 
-SNAPPY_HEADER = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
-_SNAPPY_MAGIC = SNAPPY_HEADER[:8]
-_SNAPPY_BLOCK_SIZE = 32_768
-_SNAPPY_EXPANSION_MAX = 24
+SNAPPY_HEADER: Final = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+_SNAPPY_MAGIC: Final = SNAPPY_HEADER[:8]
+_SNAPPY_BLOCK_SIZE: Final = 32_768
+_SNAPPY_EXPANSION_MAX: Final = 24
 """Three bytes encode a copy of at most 64 bytes: no snappy block expands by more than 21.4
 times."""
-_ZSTD_REPEATED = 1
+_ZSTD_REPEATED: Final = 1
 """The type of a block that repeats one byte."""
-_INT32 = Struct(">i")
+_INT32: Final = Struct(">i")
 
 
 class Codec(IntEnum):
@@ -50,9 +50,9 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-LZ4_LEVEL_DEFAULT = 9
+LZ4_LEVEL_DEFAULT: Final = 9
 """At its default level Apache Kafka uses the fast compressor of lz4, else the thorough one."""
-_LEVEL_DEFAULT = {Codec.GZIP: -1, Codec.LZ4: LZ4_LEVEL_DEFAULT, Codec.ZSTD: 3}
+_LEVEL_DEFAULT: Final = {Codec.GZIP: -1, Codec.LZ4: LZ4_LEVEL_DEFAULT, Codec.ZSTD: 3}
 
 
 def codec_named(name: str) -> Codec:
@@ -248,7 +248,7 @@ def _ends_with_zstd_frame(data: Buffer) -> bool:
     return position == len(view)
 
 
-_READERS: dict[int, Callable[[Buffer], Iterator[bytes]]] = {
+_READERS: Final[dict[int, Callable[[Buffer], Iterator[bytes]]]] = {
     Codec.NONE: _read_plain,
     Codec.GZIP: _read_gzip,
     Codec.SNAPPY: _read_snappy,

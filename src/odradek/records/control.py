@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
@@ -30,12 +30,12 @@ from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.errors import InvalidRecords
 from odradek.records.record import Record, iterate_records
 
-CONTROL_KEY = Struct(">hh")
-END_TRANSACTION_VALUE = Struct(">hi")
-_PLAIN_END = Struct(">5shhBhiB")
+CONTROL_KEY: Final = Struct(">hh")
+END_TRANSACTION_VALUE: Final = Struct(">hi")
+_PLAIN_END: Final = Struct(">5shhBhiB")
 """The single record: lengths and deltas, key, length of the value, value, number of headers."""
-_PLAIN_END_FRONT = bytes((16 << 1, 0, 0, 0, CONTROL_KEY.size << 1))
-_PLAIN_END_BATCH = Struct(RECORD_BATCH_HEADER.format + _PLAIN_END.format[1:])
+_PLAIN_END_FRONT: Final = bytes((16 << 1, 0, 0, 0, CONTROL_KEY.size << 1))
+_PLAIN_END_BATCH: Final = Struct(RECORD_BATCH_HEADER.format + _PLAIN_END.format[1:])
 
 
 class ControlType(IntEnum):

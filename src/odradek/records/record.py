@@ -8,7 +8,7 @@ length varint | attributes int8 | timestamp delta varlong | offset delta varint
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.records.batch import NO_SEQUENCE, RecordBatch, add_to_sequence
 from odradek.records.compression import Codec, decompress_pieces
@@ -17,7 +17,7 @@ from odradek.records.varint import read_varint, read_varlong
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
-RECORD_SIZE_LIMIT = 1 << 30
+RECORD_SIZE_LIMIT: Final = 1 << 30
 """Default limit of the size of a record, in bytes."""
 
 

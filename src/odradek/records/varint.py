@@ -101,5 +101,5 @@ def size_of_varint(value: int) -> int:
     return max(1, (bits + 6) // 7)
 
 
-_SMALL: tuple[bytes, ...] = tuple(_encoded(value) for value in range(1024))
+_SMALL: Final[tuple[bytes, ...]] = tuple(_encoded(value) for value in range(1024))
 """Precomputed varints: most lengths and deltas are among them."""

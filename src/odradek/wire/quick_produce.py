@@ -11,40 +11,36 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final
 
 from odradek.wire.primitives import MalformedMessage, read_uvarint_tail
 
-VERSION_MIN = 9
+VERSION_MIN: Final = 9
 """First flexible version."""
-TOPIC_IDS_VERSION = 13
+TOPIC_IDS_VERSION: Final = 13
 
 TopicBatches = tuple[bytes, list[tuple[int, memoryview]]]
 """A topic in its encoded form, and its partitions: index and records."""
 
-_front = struct.Struct(">Bh4xB").unpack_from  # no transactional id, acks, timeout, topics + 1
-_partition = struct.Struct(">iB").unpack_from  # index, size of the records + 1
-_header = struct.Struct(">iixB").pack  # size, correlation id, no tags, topics + 1
+# No transactional id, acks, timeout, topics + 1.
+_front: Final = struct.Struct(">Bh4xB").unpack_from
+_partition: Final = struct.Struct(">iB").unpack_from  # index, size of the records + 1
+_header: Final = struct.Struct(">iixB").pack  # size, correlation id, no tags, topics + 1
 # Index, error code, base offset, log append time, log start offset, no record errors, no message,
 # no tags.
-_answer = struct.Struct(">ihqqqBBB").pack
-_COUNTS = [bytes((count + 1,)) for count in range(127)]
-_NO_TAGS = b"\0"
-_HEADER_SIZE = 11
-_ANSWER_SIZE = 33
-_TAIL = bytes(5)  # no throttling, no tags
-_SINGLE = _COUNTS[1]
-_SINGLE_TAIL = _NO_TAGS + _TAIL
-_SINGLE_SIZE = _HEADER_SIZE + 2 + _ANSWER_SIZE
+_answer: Final = struct.Struct(">ihqqqBBB").pack
+_COUNTS: Final = [bytes((count + 1,)) for count in range(127)]
+_NO_TAGS: Final = b"\0"
+_HEADER_SIZE: Final = 11
+_ANSWER_SIZE: Final = 33
+_TAIL: Final = bytes(5)  # no throttling, no tags
+_SINGLE: Final = _COUNTS[1]
+_SINGLE_TAIL: Final = _NO_TAGS + _TAIL
+_SINGLE_SIZE: Final = _HEADER_SIZE + 2 + _ANSWER_SIZE
 
-
-class Appended(Protocol):
-    """The result of appending the records of a partition."""
-
-    base_offset: int
-    log_append_time_ms: int
-    """-1 if records keep their own timestamps (CreateTime)."""
-    log_start_offset: int
+Appended = tuple[int, int, int]
+"""Where records were appended: base offset, log append time (-1 if records keep their own timestamps:
+CreateTime), log start offset."""
 
 
 def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[TopicBatches]] | None:
@@ -103,15 +99,13 @@ def encode_answer(
     """
     if len(appended) == 1:
         ((topic, ((index, _),)),) = topics
-        (at,) = appended
+        base_offset, time_ms, start_offset = appended[0]
         return b"".join(
             (
                 _header(_SINGLE_SIZE + len(topic), correlation_id, 2),
                 topic,
                 _SINGLE,
-                _answer(
-                    index, 0, at.base_offset, at.log_append_time_ms, at.log_start_offset, 1, 0, 0
-                ),
+                _answer(index, 0, base_offset, time_ms, start_offset, 1, 0, 0),
                 _SINGLE_TAIL,
             )
         )
@@ -122,13 +116,9 @@ def encode_answer(
         size += len(topic) + 2 + len(batches) * _ANSWER_SIZE
         parts += topic, _COUNTS[len(batches)]
         for index, _ in batches:
-            at = appended[number]
+            base_offset, time_ms, start_offset = appended[number]
             number += 1
-            parts.append(
-                _answer(
-                    index, 0, at.base_offset, at.log_append_time_ms, at.log_start_offset, 1, 0, 0
-                )
-            )
+            parts.append(_answer(index, 0, base_offset, time_ms, start_offset, 1, 0, 0))
         parts.append(_NO_TAGS)
     parts[0] = _header(size, correlation_id, len(topics) + 1)
     parts.append(_TAIL)

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Final
 
-VERSION_MIN = 8
+VERSION_MIN: Final = 8
 """First flexible version."""
-TOPIC_IDS_VERSION = 10
+TOPIC_IDS_VERSION: Final = 10
 
 PartitionCommit = tuple[int, int, int]
 """Partition, offset, leader epoch."""
 
-_epoch = struct.Struct(">iB").unpack_from  # generation or member epoch, size of the member id + 1
-_partition = struct.Struct(">iqiBB")  # those three, size of the text + 1 (or 0: null), tags
-_header = struct.Struct(">iixiB").pack  # size, correlation id, no tags, throttling, topics + 1
-_result = struct.Struct(">ihx").pack  # partition, error code, no tags
-_HEADER_SIZE = 10
-_RESULT_SIZE = 7
+_epoch: Final = struct.Struct(
+    ">iB"
+).unpack_from  # generation or member epoch, size of the member id + 1
+_partition: Final = struct.Struct(">iqiBB")  # those three, size of the text + 1 (or 0: null), tags
+_header: Final = struct.Struct(
+    ">iixiB"
+).pack  # size, correlation id, no tags, throttling, topics + 1
+_result: Final = struct.Struct(">ihx").pack  # partition, error code, no tags
+_HEADER_SIZE: Final = 10
+_RESULT_SIZE: Final = 7
 
 
 def decode(

@@ -18,7 +18,7 @@ Sources: Apache Kafka's `Cleaner`, `MemoryRecords.filterTo`; KIP-98, KIP-534.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.log.cleaner.last_records import last_records
 from odradek.log.cleaner.offset_map import OffsetMap
@@ -40,7 +40,7 @@ from odradek.records.builder import seal
 from odradek.records.compression import Codec, compress, decompress
 from odradek.records.varint import append_varint, read_varlong, size_of_varint
 
-PAYLOAD_MAX = 256 << 20
+PAYLOAD_MAX: Final = 256 << 20
 """Maximum bytes of one decompressed batch."""
 
 

@@ -16,15 +16,15 @@ from hashlib import blake2b
 from typing import Final
 
 KEY_SIZE_MAX: Final = 32
-_DIGEST_SIZE = KEY_SIZE_MAX + 1
+_DIGEST_SIZE: Final = KEY_SIZE_MAX + 1
 
-_ENTRY_BYTES = 48 + 16
+_ENTRY_BYTES: Final = 48 + 16
 """Bytes of an entry: a dict slot, averaged over its growth, and an item in `OffsetMap.last_keys`.
 """
-_OBJECT_BYTES = 33
+_OBJECT_BYTES: Final = 33
 """Size of a bytes object without its content."""
-_INTEGER_BYTES = 32
-_ENTRY_BYTES_MAX = _ENTRY_BYTES + _OBJECT_BYTES + _DIGEST_SIZE + _INTEGER_BYTES
+_INTEGER_BYTES: Final = 32
+_ENTRY_BYTES_MAX: Final = _ENTRY_BYTES + _OBJECT_BYTES + _DIGEST_SIZE + _INTEGER_BYTES
 
 
 def digest(key: bytes) -> bytes:

@@ -34,7 +34,7 @@ _RUN_MIN: Final = 16
 """With fewer records left, the search for a shape costs more than it saves."""
 _TRIES: Final = 0 if COMPILED else 3
 """Maximum number of searches for a shape in a batch."""
-_CONTINUES = bytes(byte >> 7 for byte in range(256))
+_CONTINUES: Final = bytes(byte >> 7 for byte in range(256))
 """For a byte of a varint: 1 if another one follows."""
 
 
