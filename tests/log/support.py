@@ -155,7 +155,7 @@ def end_transaction(
         timestamp=NOW_MS,
     )
     marker = EndOfTransaction(committed, coordinator_epoch)
-    info = log.append_marker(batch, marker, log.leader_epoch, 0)
+    info = log.appender.append_marker(batch, marker, log.leader_epoch, 0)
     if replicated:
         log.high_watermark = log.log_end_offset
     return info

@@ -69,12 +69,12 @@ def end(log, step):
     version = fields.pop("transaction_version")
     batch = end_of_transaction_batch(**fields, timestamp=NOW_MS)
     marker = EndOfTransaction(step["committed"], step["coordinator_epoch"])
-    return log.append_marker(batch, marker, 0, version)
+    return log.appender.append_marker(batch, marker, 0, version)
 
 
 def write(log, step):
     records = [(b"key", value) for value in step["values"]]
-    return log.append_own_records(step["timestamp"], records, step["leader_epoch"])
+    return log.appender.append_own_records(step["timestamp"], records, step["leader_epoch"])
 
 
 def take(log, step):

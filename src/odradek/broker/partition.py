@@ -169,7 +169,9 @@ class Partition:
         log = self.log
         if self._isr_size < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        log.append_marker(batch, marker, self.registration.leader_epoch, transaction_version)
+        log.appender.append_marker(
+            batch, marker, self.registration.leader_epoch, transaction_version
+        )
         self.on_appended(len(batch))
 
     def on_appended(self, appended_bytes: int) -> None:

@@ -49,7 +49,6 @@ from odradek.log.storage import Storage
 from odradek.log.time_search import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST
 from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import NO_TIMESTAMP, Buffer
-from odradek.records.control import EndOfTransaction
 
 logger = logging.getLogger("odradek.log")
 
@@ -149,22 +148,6 @@ class PartitionLog:
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo | None:
         """See `LogAppender.append_as_follower`."""
         return self.appender.append_as_follower(records, leader_epoch)
-
-    def append_marker(
-        self,
-        batch: bytearray,
-        marker: EndOfTransaction,
-        leader_epoch: int,
-        transaction_version: int,
-    ) -> AppendInfo:
-        """See `LogAppender.append_marker`."""
-        return self.appender.append_marker(batch, marker, leader_epoch, transaction_version)
-
-    def append_own_records(
-        self, timestamp: int, records: Sequence[tuple[bytes, bytes]], leader_epoch: int
-    ) -> int:
-        """See `LogAppender.append_own_records`."""
-        return self.appender.append_own_records(timestamp, records, leader_epoch)
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool

@@ -69,7 +69,9 @@ class ReplicaPartition:
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = partition.log
-        size = log.append_own_records(timestamp, records, partition.registration.leader_epoch)
+        size = log.appender.append_own_records(
+            timestamp, records, partition.registration.leader_epoch
+        )
         partition.on_appended(size)
         return log.log_end_offset
 
