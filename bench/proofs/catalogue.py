@@ -71,6 +71,10 @@ PROOFS = (
         _pytest("tests/oracle/transactions"), "ODRADEK_TRANSACTION_HISTORIES",
     ),
     Proof(
+        "files", "turns of Apache Kafka and a node on one data directory, twice", 20,
+        _pytest("tests/oracle/files"), "ODRADEK_FILE_TURNS",
+    ),
+    Proof(
         "targets", "groups whose targets are compared with Apache Kafka's", 10_000,
         _pytest("tests/group/test_targets_as_kafka.py"), "ODRADEK_TARGET_GROUPS",
     ),

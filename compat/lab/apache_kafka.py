@@ -47,6 +47,7 @@ class ApacheKafka(Broker):
     """Apache Kafka, combined mode, one node; raises `Missing` where it cannot be run."""
 
     name = f"Apache Kafka {KAFKA_VERSION}"
+    jvm_options: Sequence[str] = JVM_OPTIONS
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class ApacheKafka(Broker):
 
     def command(self) -> Sequence[str]:
         """`kafka.Kafka` with the flags of the start script."""
-        return [*self._java("kafka.Kafka", JVM_OPTIONS), str(self.properties)]
+        return [*self._java("kafka.Kafka", self.jvm_options), str(self.properties)]
 
     def described(self) -> dict[str, object]:
         """Version, flags and settings."""
@@ -99,7 +100,7 @@ class ApacheKafka(Broker):
         return {
             "name": self.name,
             "java": said.stderr.splitlines()[0],
-            "jvm_options": list(JVM_OPTIONS),
+            "jvm_options": list(self.jvm_options),
             "settings": self.settings,
         }
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own programs on our files, and ours on what they leave."""
+"""Apache Kafka's tools on our metadata log (`tests/oracle/files` has whole brokers)."""
 
 import asyncio
 import json
@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 from compat.lab import java
-from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing
 
@@ -134,30 +133,3 @@ def test_the_storage_tool_finds_nothing_wrong(jars, tmp_path):
     said = tool(jars, "kafka.tools.StorageTool", "info", "-c", properties)
     assert "Found log directory" in said
     assert "Found problem" not in said
-
-
-@pytest.mark.slow
-def test_a_directory_goes_to_apache_kafka_and_back(jars, tmp_path):
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    before = asyncio.run(fill(tmp_path / "data"))
-    kafka = ApacheKafka(directory=tmp_path)
-    with kafka:
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        found = admin.list_topics(timeout=30).topics
-        assert set(before.topics.by_name) <= set(found)
-        assert len(found["a"].partitions) == 3
-        admin.create_topics([NewTopic("theirs", 4, 1)])["theirs"].result(30)
-        kafka.stop()
-
-    async def back():
-        async with running(tmp_path / "data") as node:
-            return node.cache.image
-
-    after = asyncio.run(back())
-    assert {*before.topics.by_name, "theirs"} == set(after.topics.by_name)
-    assert after.topics.by_name["a"].id == before.topics.by_name["a"].id
-    assert after.configs.of(2, "a") == {"retention.ms": "5"}
-    for each in after.topics.by_name.values():
-        for partition in each.partitions.values():
-            assert partition.leader == 1
