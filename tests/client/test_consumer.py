@@ -26,7 +26,8 @@ from odradek.client.offsets import (
     list_offsets,
     offsets_at,
 )
-from odradek.client.producer import Producer, ProducerOptions
+from odradek.client.producer import Producer
+from odradek.client.producer_options import ProducerOptions
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.builder import RecordBatchBuilder

@@ -13,7 +13,8 @@ from odradek.client.consumer import Consumer
 from odradek.client.errors import BrokerError, NoSuchTopicError, NotDeliveredError
 from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.client.partitioner import partition_for_key
-from odradek.client.producer import Producer, ProducerOptions
+from odradek.client.producer import Producer
+from odradek.client.producer_options import ProducerOptions
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch

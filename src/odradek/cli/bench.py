@@ -24,8 +24,9 @@ from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
 from odradek.client.errors import ClientError
 from odradek.client.offsets import LATEST, offsets_at
-from odradek.client.producer import Producer, ProducerOptions
+from odradek.client.producer import Producer
 from odradek.client.producer_batch import ProducerBatch
+from odradek.client.producer_options import ProducerOptions
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
 

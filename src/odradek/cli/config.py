@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -25,7 +25,7 @@ from odradek.client.admin.configs import (
     describe_configs,
 )
 from odradek.client.cluster import Cluster
-from odradek.client.errors import ClientError
+from odradek.client.errors import BrokerError, ClientError
 from odradek.model.config_resource import Operation, ResourceType, Source
 
 _KINDS = {
@@ -273,11 +273,19 @@ def _alter(
         if not force and resource.type != ResourceType.BROKER_LOGGER:
             _check_names(resource, names, entries)
         error = alter_configs(cluster, {resource: changes}, validate_only=validate_only)[resource]
+    if isinstance(error, BrokerError):
+        advice = _advice(names, entries)
+        end_with_errors([BrokerError(error.code, error.message, error.subject, advice)])
     if error is not None:
-        for name in names:
-            sibling = entries.get(name.rpartition(".")[0] + ".ms")
-            if name in entries and entries[name].read_only and sibling and not sibling.read_only:
-                error.advice = f"{sibling.name} can be set while brokers run."
         end_with_errors([error])
     what = plural(len(changes), "setting")
     click.echo(f"{'Could ' + verb.lower() if validate_only else verb} {what} of {resource}")
+
+
+def _advice(names: Iterable[str], entries: Mapping[str, ConfigEntry]) -> str:
+    """Return the advice for settings that cannot be changed while the broker runs."""
+    for name in names:
+        sibling = entries.get(name.rpartition(".")[0] + ".ms")
+        if name in entries and entries[name].read_only and sibling and not sibling.read_only:
+            return f"{sibling.name} can be set while brokers run."
+    return ""

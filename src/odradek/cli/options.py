@@ -96,5 +96,4 @@ def connected(timeout_ms: int | None = None) -> Iterator[Cluster]:
         try:
             yield cluster
         except NoSuchTopicError as error:
-            suggest_topics(cluster, [error])
-            raise
+            raise suggest_topics(cluster, [error])[0] from None

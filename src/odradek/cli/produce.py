@@ -27,8 +27,9 @@ from odradek.cli.record_input import (
 from odradek.cli.rendering import unescape
 from odradek.cli.values import now_ms, parse_time
 from odradek.client.errors import NoSuchTopicError
-from odradek.client.producer import Producer, ProducerOptions
+from odradek.client.producer import Producer
 from odradek.client.producer_batch import Delivery
+from odradek.client.producer_options import ProducerOptions
 from odradek.records.compression import Codec
 
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
@@ -208,12 +209,13 @@ class _Writer:
             try:
                 self._send(record)
             except NoSuchTopicError as error:
+                advice = ""
                 if error.partition is None:
-                    error.advice = f"Make it first: odradek topic create {error.topic}"
+                    advice = f"Make it first: odradek topic create {error.topic}"
                 elif record.partition is not None and self._partition is None:
-                    error.advice = "Let the keys decide: --repartition. Or add partitions first."
+                    advice = "Let the keys decide: --repartition. Or add partitions first."
                 self.flush()
-                raise
+                raise NoSuchTopicError(error.topic, error.partition, advice) from error
         self.flush()
 
     def _send(self, record: InputRecord) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster
+    from odradek.client.errors import ClientError
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -17,16 +18,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]}?" if close else ""
 
 
-def suggest_topics(cluster: Cluster, errors: Iterable[object]) -> None:
-    """Add a similar topic name to the advice of each error about a missing topic."""
+def suggest_topics(cluster: Cluster, errors: Sequence[ClientError]) -> list[ClientError]:
+    """Return the errors; the advice of each one about a missing topic names a similar topic."""
     from odradek.client.errors import ClientError, NoSuchTopicError
 
     missing = [e for e in errors if isinstance(e, NoSuchTopicError) and e.partition is None]
     if not missing:
-        return
+        return list(errors)
     try:
         known = cluster.refresh().topics
     except ClientError:
-        return  # the error is reported even without a suggestion
+        return list(errors)  # they are reported even without a suggestion
+    suggested: dict[ClientError, ClientError] = {}
     for error in missing:
-        error.advice = f"{did_you_mean(error.topic, known)} {error.advice}".lstrip()
+        advice = f"{did_you_mean(error.topic, known)} {error.advice}".lstrip()
+        suggested[error] = NoSuchTopicError(error.topic, None, advice)
+    return [suggested.get(error, error) for error in errors]

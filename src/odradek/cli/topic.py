@@ -228,11 +228,11 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool) -> None:
     confirm(f"Delete {', '.join(topics)} with all records?", yes=yes)
     with connected() as cluster:
         results = delete_topics(cluster, topics)
-        suggest_topics(cluster, results.values())
+        failed = [error for error in results.values() if error is not None]
+        errors = suggest_topics(cluster, failed)
     for name, error in results.items():
         if error is None:
             click.echo(f"Deleted {name}")
-    errors = [error for error in results.values() if error is not None]
     end_with_errors([e for e in errors if not (if_exists and _is_unknown(e))])
 
 

@@ -153,7 +153,7 @@ def describe(topics: tuple[str, ...], all_settings: bool, as_json: bool) -> None
                 found.append(
                     TopicFacts(facts.topic, facts.starts, facts.ends, facts.sizes, settings)
                 )
-        suggest_topics(cluster, errors)
+        errors = suggest_topics(cluster, errors)
     if as_json:
         print_json([_full_json(each) for each in found])
     else:

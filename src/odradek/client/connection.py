@@ -64,6 +64,27 @@ class Pending(Generic[ResponseT]):
         self.response_class = response_class
         self.response: ResponseT | None = None
 
+    def complete(self, frame: memoryview, address: Address) -> None:
+        """Decode the response, whose correlation id begins the frame.
+
+        Raises:
+            MalformedResponseError: the response is malformed.
+        """
+        version, position = self.version, 4
+        if self.api.key == 18 and bytes(frame[4:6]) == b"\x00\x23":
+            version = 0  # the response to an unknown version has the oldest version
+        try:
+            if self.api.response_header_version(version):
+                if frame[4]:
+                    position = skip_tagged_fields(frame, 5, frame[4])
+                else:
+                    position = 5
+            self.response = self.response_class.decode(frame, version, position)
+        except (MalformedMessage, IndexError) as error:
+            raise MalformedResponseError(
+                f"the response of {address} to {self.api.name} {version} is malformed: {error}"
+            ) from error
+
 
 class Connection:
     """An open connection; `versions` maps an API key to the broker's (lowest, highest)."""
@@ -273,22 +294,7 @@ class Connection:
             raise MalformedResponseError(
                 f"{self.address} responded to request {correlation_id} out of order"
             )
-        pending = self._pending.popleft()
-        version, position = pending.version, 4
-        if pending.api.key == 18 and bytes(frame[4:6]) == b"\x00\x23":
-            version = 0  # the response to an unknown version has the oldest version
-        try:
-            if pending.api.response_header_version(version):
-                if frame[4]:
-                    position = skip_tagged_fields(frame, 5, frame[4])
-                else:
-                    position = 5
-            pending.response = pending.response_class.decode(frame, version, position)
-        except (MalformedMessage, IndexError) as error:
-            raise MalformedResponseError(
-                f"the response of {self.address} to {pending.api.name} {version} is malformed: "
-                f"{error}"
-            ) from error
+        self._pending.popleft().complete(frame, self.address)
 
     # -- the end ----------------------------------------------------------------------------
 

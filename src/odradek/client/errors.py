@@ -87,17 +87,19 @@ class BrokerError(ClientError):
     """A broker responded with an error.
 
     `code` is its `ErrorCode` (`UNKNOWN_SERVER_ERROR` for one this client does not know),
-    `subject` names what it concerns ("topic flights").
+    `subject` names what it concerns ("topic flights"); `advice` replaces that of the code.
     """
 
-    def __init__(self, code: ErrorCode, message: str | None = None, subject: str = "") -> None:
+    def __init__(
+        self, code: ErrorCode, message: str | None = None, subject: str = "", advice: str = ""
+    ) -> None:
         self.code = code
         self.message = message or code.message
         self.subject = subject
         text = f"{subject}: {self.message}" if subject else self.message
         name = subject.partition(" ")[2]
-        advice = _ADVICE.get(code, "").format(name=name, topic=name.rpartition("-")[0])
-        super().__init__(f"{text} ({code.name})", advice.rstrip())
+        usual = _ADVICE.get(code, "").format(name=name, topic=name.rpartition("-")[0])
+        super().__init__(f"{text} ({code.name})", advice or usual.rstrip())
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
@@ -113,20 +115,14 @@ class NoSuchTopicError(BrokerError):
 
     retriable = False
 
-    def __init__(self, topic: str, partition: int | None = None) -> None:
+    def __init__(self, topic: str, partition: int | None = None, advice: str = "") -> None:
         self.topic = topic
         self.partition = partition
-        if partition is None:
-            super().__init__(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic.", f"topic {topic}"
-            )
-        else:
-            super().__init__(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"The topic has no partition {partition}.",
-                f"topic {topic}",
-            )
-            self.advice = f"See its partitions: odradek topic describe {topic}"
+        message = "There is no such topic."
+        if partition is not None:
+            message = f"The topic has no partition {partition}."
+            advice = advice or f"See its partitions: odradek topic describe {topic}"
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message, f"topic {topic}", advice)
 
 
 def error_code(value: int) -> ErrorCode:

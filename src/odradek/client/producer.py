@@ -11,7 +11,6 @@ Idempotence (KIP-98) prevents duplicates after retries and keeps the order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Self
 
 from odradek.client.cluster import Cluster
@@ -24,37 +23,15 @@ from odradek.client.errors import (
 )
 from odradek.client.partitioner import StickyPartitioner, partition_for_key
 from odradek.client.producer_batch import Delivery, PartitionQueue, ProducerBatch
+from odradek.client.producer_options import ProducerOptions
 from odradek.client.sender import Sender
 from odradek.env.clock import Clock, SystemClock
 from odradek.env.randomness import RandomBytes, system_random_bytes
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.builder import RecordBatchBuilder
-from odradek.records.compression import Codec
 
 RECORD_OVERHEAD_BYTES = 16
 """Approximate size of a record without its key and value, in bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerOptions:
-    """Options of a producer; the names are those of Apache Kafka's settings, with units.
-
-    `acks`: -1 all in-sync replicas, 1 the leader, 0 no acknowledgement (errors are then not
-    noticed). `linger_ms` is checked when `send` or `poll` is called. `create_topics` allows brokers
-    to create missing topics.
-    """
-
-    acks: int = -1
-    idempotent: bool = True
-    compression: Codec = Codec.NONE
-    compression_level: int | None = None
-    batch_bytes: int = 65_536
-    linger_ms: int = 5
-    request_bytes_max: int = 1 << 20
-    buffer_bytes_max: int = 32 << 20
-    in_flight_max: int = 5
-    delivery_timeout_ms: int = 120_000
-    create_topics: bool = True
 
 
 class Producer:
@@ -121,7 +98,7 @@ class Producer:
         if batch is not None:
             assert batch.builder is not None
             if batch.builder.size + size > self.options.batch_bytes:
-                self._close_batch(queue, batch)
+                self._send_batch(queue)
                 batch = None
         if batch is None:
             self._make_room(size)
@@ -131,7 +108,7 @@ class Producer:
             self._now_ms() if timestamp_ms is None else timestamp_ms, key, value, headers
         )
         if batch.builder.size >= self.options.batch_bytes:
-            self._close_batch(queue, batch)
+            self._send_batch(queue)
         return Delivery(batch, index)
 
     def _queue(
@@ -157,28 +134,24 @@ class Producer:
             codec=self.options.compression, level=self.options.compression_level
         )
         self._batch_number += 1
-        batch = ProducerBatch(queue.topic_partition, self._batch_number, builder, monotonic_ms())
-        queue.open = batch
+        batch = queue.begin(self._batch_number, builder, monotonic_ms())
         self._open[queue.topic_partition] = queue
         return batch
 
-    def _close_batch(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        queue.open = None
-        del self._open[queue.topic_partition]
-        batch.close()
-        self._sender.add(queue, batch)
+    def _send_batch(self, queue: PartitionQueue) -> None:
+        self._close(queue)
         self._close_lingering()
         self._sender.work(0)
+
+    def _close(self, queue: PartitionQueue) -> None:
+        del self._open[queue.topic_partition]
+        self._sender.add(queue, queue.close())
 
     def _close_lingering(self) -> None:
         """Close the batches that are open for longer than `linger_ms`."""
         before_ms = monotonic_ms() - self.options.linger_ms
         for queue in [q for q in self._open.values() if q.open and q.open.created_ms <= before_ms]:
-            assert queue.open is not None
-            batch, queue.open = queue.open, None
-            del self._open[queue.topic_partition]
-            batch.close()
-            self._sender.add(queue, batch)
+            self._close(queue)
 
     def _make_room(self, size: int) -> None:
         """Wait while the buffer is full."""
@@ -204,11 +177,7 @@ class Producer:
             NotDeliveredError: some records since the last flush were not written.
         """
         for queue in list(self._open.values()):
-            assert queue.open is not None
-            batch, queue.open = queue.open, None
-            batch.close()
-            self._sender.add(queue, batch)
-        self._open.clear()
+            self._close(queue)
         while self._sender.buffered_bytes:
             self._sender.work(1000)
         if self._first_error is not None:

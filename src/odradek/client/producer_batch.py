@@ -9,6 +9,7 @@ in flight, and continues with a new identity, from sequence 0.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
@@ -21,6 +22,9 @@ from odradek.records.builder import RecordBatchBuilder, seal
 _PRODUCER_FIELDS = Struct(">qhi")
 _PRODUCER_FIELDS_POSITION = 43
 """Producer id, producer epoch and base sequence in the header of a batch."""
+
+
+NO_ERRORS: Mapping[int, str] = {}
 
 
 class ProducerIdentity(NamedTuple):
@@ -69,7 +73,7 @@ class ProducerBatch:
         """The broker's log append time, if the topic uses it; else -1."""
         self.done = False
         self.error: ClientError | None = None
-        self.record_errors: dict[int, str] = {}
+        self.record_errors: Mapping[int, str] = NO_ERRORS
         """The broker's message for each rejected record, by index (KIP-467)."""
 
     def close(self) -> None:
@@ -85,10 +89,22 @@ class ProducerBatch:
         _PRODUCER_FIELDS.pack_into(self.data, _PRODUCER_FIELDS_POSITION, *identity, base_sequence)
         seal(self.data)
 
-    def finish(self, base_offset: int, error: ClientError | None = None) -> None:
+    def forget_sequence(self) -> None:
+        """Wait for the sequence of a new identity."""
+        self.base_sequence = NO_SEQUENCE
+
+    def finish(
+        self,
+        base_offset: int = -1,
+        timestamp_ms: int = -1,
+        error: ClientError | None = None,
+        record_errors: Mapping[int, str] = NO_ERRORS,
+    ) -> None:
         """Complete the batch: it was written at an offset, or has failed."""
         self.base_offset = base_offset
+        self.timestamp_ms = timestamp_ms
         self.error = error
+        self.record_errors = record_errors
         self.done = True
         self.data = bytearray()
 
@@ -150,6 +166,19 @@ class PartitionQueue:
             return False
         return self.identity_is_known or self.identity is None or not self.in_flight
 
+    def begin(self, number: int, builder: RecordBatchBuilder, now_ms: int) -> ProducerBatch:
+        """Open a batch for the following records."""
+        self.open = ProducerBatch(self.topic_partition, number, builder, now_ms)
+        return self.open
+
+    def close(self) -> ProducerBatch:
+        """Encode the open batch, which is then ready to be sent."""
+        assert self.open is not None
+        batch, self.open = self.open, None
+        batch.close()
+        self.ready.append(batch)
+        return batch
+
     def take(self) -> ProducerBatch:
         """Put the oldest batch in flight and return it; assign its sequence if it has none."""
         batch = self.ready.popleft()
@@ -163,6 +192,7 @@ class PartitionQueue:
         """Remove a completed batch from those in flight."""
         self.in_flight.remove(batch)
         self.identity_is_known |= batch.error is None
+        self.retry_at_ms = 0
         self._after_answer()
 
     def put_back(self, batch: ProducerBatch, retry_at_ms: int) -> None:
@@ -191,7 +221,7 @@ class PartitionQueue:
         self.draining = False
         self.next_sequence = 0
         for batch in self.ready:
-            batch.base_sequence = NO_SEQUENCE
+            batch.forget_sequence()
 
     def _after_answer(self) -> None:
         if not self.in_flight and not self.identity_is_spent:

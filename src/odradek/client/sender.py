@@ -5,8 +5,8 @@ from __future__ import annotations
 import select
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from odradek.client.cluster import BACKOFF_MS, Cluster
 from odradek.client.connection import Connection, Pending
@@ -18,7 +18,13 @@ from odradek.client.errors import (
     broker_error,
     check,
 )
-from odradek.client.producer_batch import PartitionQueue, ProducerBatch, ProducerIdentity
+from odradek.client.producer_batch import (
+    NO_ERRORS,
+    PartitionQueue,
+    ProducerBatch,
+    ProducerIdentity,
+)
+from odradek.client.producer_options import ProducerOptions
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
@@ -29,9 +35,6 @@ from odradek.wire.generated.produce_request import (
     TopicProduceData,
 )
 from odradek.wire.generated.produce_response import PartitionProduceResponse, ProduceResponse
-
-if TYPE_CHECKING:
-    from odradek.client.producer import ProducerOptions
 
 _EPOCH_MAX = 32767
 
@@ -62,8 +65,7 @@ class Sender:
         self.buffered_bytes = 0
 
     def add(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Add a closed batch."""
-        queue.ready.append(batch)
+        """Send the newest batch of a queue, which is closed."""
         self._active[queue.topic_partition] = queue
         self.buffered_bytes += len(batch.data)
 
@@ -130,7 +132,7 @@ class Sender:
             return
         if self._options.acks == 0:
             for queue, batch in batches.values():
-                self._done(queue, batch, -1, None)
+                self._done(queue, batch)
 
     # -- answers ----------------------------------------------------------------------------
 
@@ -186,10 +188,13 @@ class Sender:
                 queue, batch = batches.pop(TopicPartition(topic.name, p.index))
                 code = p.error_code
                 if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                    batch.timestamp_ms = p.log_append_time_ms
-                    self._done(queue, batch, p.base_offset, None)
+                    self._done(queue, batch, p.base_offset, p.log_append_time_ms)
                 else:
-                    self._failed(queue, batch, _produce_error(p, queue, batch))
+                    errors = {
+                        each.batch_index: each.batch_index_error_message or "refused"
+                        for each in p.record_errors
+                    }
+                    self._failed(queue, batch, _produce_error(p, queue, errors), errors)
         for queue, batch in batches.values():
             self._failed(
                 queue, batch, ClientError("the broker's response does not include the batch")
@@ -197,7 +202,13 @@ class Sender:
 
     # -- outcomes ---------------------------------------------------------------------------
 
-    def _failed(self, queue: PartitionQueue, batch: ProducerBatch, error: ClientError) -> None:
+    def _failed(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        error: ClientError,
+        record_errors: Mapping[int, str] = NO_ERRORS,
+    ) -> None:
         """Retry the batch, or fail it if the error is permanent or the timeout has passed."""
         now_ms = monotonic_ms()
         late = now_ms - batch.created_ms > self._options.delivery_timeout_ms
@@ -206,7 +217,7 @@ class Sender:
             queue.put_back(batch, now_ms + BACKOFF_MS)
             return
         queue.spend_identity()
-        self._done(queue, batch, -1, error)
+        self._done(queue, batch, error=error, record_errors=record_errors)
 
     def _may_retry(self, queue: PartitionQueue, batch: ProducerBatch, error: ClientError) -> bool:
         if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -218,13 +229,14 @@ class Sender:
         self,
         queue: PartitionQueue,
         batch: ProducerBatch,
-        base_offset: int,
-        error: ClientError | None,
+        base_offset: int = -1,
+        timestamp_ms: int = -1,
+        error: ClientError | None = None,
+        record_errors: Mapping[int, str] = NO_ERRORS,
     ) -> None:
         self.buffered_bytes -= len(batch.data)
-        batch.finish(base_offset, error)
+        batch.finish(base_offset, timestamp_ms, error, record_errors)
         queue.settle(batch)
-        queue.retry_at_ms = 0
         if not queue.ready and not queue.in_flight:
             self._active.pop(queue.topic_partition, None)
         self._on_done(batch)
@@ -266,15 +278,11 @@ class Sender:
 
 
 def _produce_error(
-    response: PartitionProduceResponse, queue: PartitionQueue, batch: ProducerBatch
+    response: PartitionProduceResponse, queue: PartitionQueue, record_errors: Mapping[int, str]
 ) -> ClientError:
-    batch.record_errors = {
-        each.batch_index: each.batch_index_error_message or "refused"
-        for each in response.record_errors
-    }
     message = response.error_message
-    if message is None and batch.record_errors:
-        message = next(iter(batch.record_errors.values()))
+    if message is None and record_errors:
+        message = next(iter(record_errors.values()))
     error = broker_error(response.error_code, message, f"partition {queue.topic_partition}")
     assert error is not None
     return error

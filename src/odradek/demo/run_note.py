@@ -31,6 +31,11 @@ class RunNote:
         draft.write_text(json.dumps(asdict(self)), encoding="utf-8")
         draft.replace(output / NOTE)
 
+    def finish(self, output: Path) -> None:
+        """Write that the run is finished."""
+        self.finished = True
+        self.save(output)
+
 
 def load(output: Path) -> RunNote | None:
     """Load the note of the last run; None if there is no readable note."""

@@ -57,8 +57,7 @@ def _tell(options: DemoOptions, screen: Screen) -> int:
     except (BrokerNotStartedError, NoJavaError, producing.NotProducedError) as error:
         screen.say(f"[red]{error}[/]")
         return EXIT_FAILED
-    note.finished = True
-    note.save(options.output)
+    note.finish(options.output)
     _last_words(options, note, account, screen)
     return 0 if account.exact else EXIT_NOT_EXACT
 

@@ -26,6 +26,11 @@ class Fault:
     delay_s: float = 0.0
     disconnects: bool = False
 
+    def use(self) -> bool:
+        """Count a request that it happens to; return whether it happens to no more."""
+        self.times -= 1
+        return self.times <= 0
+
 
 class Faults:
     """The injected faults; the dispatcher calls this before each handler, on the loop's thread.
@@ -60,8 +65,7 @@ class Faults:
         with self._lock:
             for fault in self._ordered:
                 if fault.api_key in {None, api_key}:
-                    fault.times -= 1
-                    if fault.times <= 0:
+                    if fault.use():
                         self._ordered.remove(fault)
                     return fault
         return None

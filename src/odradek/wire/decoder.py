@@ -63,18 +63,18 @@ class Decoder(VersionCodec):
         out = self.out
         end, tag, each = f"e{self.depth}", f"t{self.depth}", f"_t{self.depth}"
         out("if n:")
-        out.indent += 1
+        out.indent()
         out("if n > 127: n, p = read_uvarint_tail(b, p, n)")
         out("check_tagged_count(n)")
         out(f"c{each} = n")
         out(f"for {each} in range(c{each}):")
-        out.indent += 1
+        out.indent()
         out(f"{tag}, p = read_uvarint(b, p)")
         out("n, p = read_uvarint(b, p)")
         out(f"{end} = p + n")
         for i, f in enumerate(tagged):
             out(f"{'el' if i else ''}if {tag} == {f.tag}:")
-            out.indent += 1
+            out.indent()
             self.depth += 1
             if f.type in FIXED and not f.is_array:
                 self._decode_run(target, [f])
@@ -82,11 +82,11 @@ class Decoder(VersionCodec):
                 self._decode_field(target, f, [], tagged=True)
             self.depth -= 1
             out(f"if p != {end}: raise MalformedMessage('tagged field {f.name} of a wrong size')")
-            out.indent -= 1
+            out.dedent()
         out("else:")
         out(f"    p = {end}")
         out(f"if {end} > len(b): raise MalformedMessage('tagged field past the end')")
-        out.indent -= 2
+        out.dedent(2)
 
     def _decode_run(self, target: str, run: list[Field], then: str = "") -> None:
         """Generate code that reads fixed-width fields, and a length or count (format letter)
@@ -145,24 +145,24 @@ class Decoder(VersionCodec):
                 out("n, = int8_unpack(b, p); p += 1")
                 out(f"if n < 0: {target}.{field.name} = None")
             out("else:")
-            out.indent += 1
+            out.indent()
         self.depth += 1
         name = f"m{self.depth}"
         out(f"{target}.{field.name} = {name} = new({field.type})")
         self.decode_struct(name, field.struct.fields)
         self.depth -= 1
         if self.is_nullable(field):
-            out.indent -= 1
+            out.dedent()
 
     def _decode_array(self, target: str, field: Field, run: list[Field]) -> None:
         out = self.out
         flexible = self.is_flexible(field)
         self._decode_length(field, "i", target, run)
         self._decode_null(target, field)
-        out.indent += 1
+        out.indent()
         if field.type in FIXED and field.type != "uuid":
             self._decode_numbers(f"{target}.{field.name}", *FIXED[field.type])
-            out.indent -= 1
+            out.dedent()
             return
         out(f"check_count(n, {_element_size_min(field, self.version, flexible)}, b, p)")
         if field.type == "uuid":
@@ -174,7 +174,7 @@ class Decoder(VersionCodec):
             out(f"{target}.{field.name} = {items} = []")
             out(f"c{each} = n")
             out(f"for {each} in range(c{each}):")
-            out.indent += 1
+            out.indent()
             if field.struct is not None:
                 out(f"{name} = new({field.type})")
                 self.decode_struct(name, field.struct.fields)
@@ -186,9 +186,9 @@ class Decoder(VersionCodec):
                 view = "b[p:p + n]"
                 value = f"str({view}, 'utf-8', 'replace')" if short else f"bytes({view})"
                 out(f"{items}.append({value}); p += n")
-            out.indent -= 1
+            out.dedent()
             self.depth -= 1
-        out.indent -= 1
+        out.dedent()
 
     def _decode_numbers(self, target: str, letter: str, size: int) -> None:
         """Generate code that reads an array of numbers; short ones use a precompiled Struct."""

@@ -66,7 +66,7 @@ class Encoder(VersionCodec):
         check = self.is_nullable(field) or field.nullable or field.type == "records"
         if check:
             self._encode_null(field, value, form)
-            out.indent += 1
+            out.indent()
         if field.is_array:
             self._encode_array(value, field)
         elif field.type == "string":
@@ -75,7 +75,7 @@ class Encoder(VersionCodec):
             self._encode_length(field, form, f"len({value})")
             out(f"append({value})")
         if check:
-            out.indent -= 1
+            out.dedent()
 
     def _encode_string(self, value: str, field: Field) -> None:
         self.out(f"s = {value}.encode()")
@@ -88,7 +88,7 @@ class Encoder(VersionCodec):
         if self.is_nullable(field):
             out(f"if {value} is None: append({'ZERO' if tagged else 'MINUS_ONE'})")
             out("else:")
-            out.indent += 1
+            out.indent()
             out("append(ONE)")
         self.depth += 1
         name = f"m{self.depth}"
@@ -96,7 +96,7 @@ class Encoder(VersionCodec):
         self.encode_struct(name, field.struct.fields)
         self.depth -= 1
         if self.is_nullable(field):
-            out.indent -= 1
+            out.dedent()
 
     def _encode_array(self, value: str, field: Field) -> None:
         out = self.out
@@ -114,7 +114,7 @@ class Encoder(VersionCodec):
         self.depth += 1
         name = f"m{self.depth}"
         out(f"for {name} in {value}:")
-        out.indent += 1
+        out.indent()
         if field.struct is not None:
             before = len(out.lines)
             self.encode_struct(name, field.struct.fields)
@@ -125,7 +125,7 @@ class Encoder(VersionCodec):
         else:
             self._encode_length(field, ">i", f"len({name})")
             out(f"append({name})")
-        out.indent -= 1
+        out.dedent()
         self.depth -= 1
 
     def _encode_tagged(self, source: str, tagged: list[Field]) -> None:
@@ -136,7 +136,7 @@ class Encoder(VersionCodec):
         for f in tagged:
             value = f"{source}.{f.name}"
             out(f"if {self._differs(value, f)}:")
-            out.indent += 1
+            out.indent()
             if f.type in FIXED and not f.is_array:
                 letter, size = FIXED[f.type]
                 pack = f"{out.struct('>BB' + letter)}_pack"
@@ -149,7 +149,7 @@ class Encoder(VersionCodec):
                 self.depth -= 1
                 out(f"s = b''.join(parts); append = {outer}")
                 out(f"{list_name}.append(UVARINTS[{f.tag}] + write_uvarint(len(s)) + s)")
-            out.indent -= 1
+            out.dedent()
         out(f"append(UVARINTS[len({list_name})] + b''.join({list_name}))")
 
     def _differs(self, value: str, field: Field) -> str:

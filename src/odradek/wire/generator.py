@@ -43,7 +43,7 @@ def _annotation(field: Field) -> str:
 
 def _class(out: Source, name: str, fields: list[Field], base: str) -> None:
     out(f"class {name}({base}):")
-    out.indent += 1
+    out.indent()
     out(f"__slots__ = {tuple(f.name for f in fields)!r}")
     arguments, body = [], []
     for f in fields:
@@ -53,10 +53,10 @@ def _class(out: Source, name: str, fields: list[Field], base: str) -> None:
         value = f"{default} if {f.name} is UNSET else {f.name}" if mutable else f.name
         body.append(f"self.{f.name} = {value}")
     out(f"def __init__(self{', *, ' if arguments else ''}{', '.join(arguments)}) -> None:")
-    out.indent += 1
+    out.indent()
     for line in body or ["pass"]:
         out(line)
-    out.indent -= 2
+    out.dedent(2)
     for f in fields:
         if is_shared_default(f) and f"DEFAULT_{f.type} =" not in "\n".join(out.lines):
             raise AssertionError(f"{f.type} must be declared before it is a default")
@@ -69,9 +69,7 @@ def _functions(message: Message, name: str, out: Source) -> tuple[dict[int, str]
     seen: dict[str, str] = {}
     for version in range(message.versions.low, message.versions.high + 1):
         for kind, names in (("decode", decoders), ("encode", encoders)):
-            body = Source()
-            body.structs, body.arrays = out.structs, out.arrays
-            body.indent = 1
+            body = out.body()
             if kind == "decode":
                 body(f"m = new({name})")
                 Decoder(body, message, version).decode_struct("m", message.fields)
@@ -130,7 +128,7 @@ def module_source(message: Message) -> str:
         out("")
     _class(out, message.name, message.fields, "Message")
     out("")
-    classes, out.lines = out.lines, []
+    classes = out.take_lines()
     decoders, encoders = _functions(message, message.name, out)
     flexible = message.flexible.low if message.flexible else 32767
     out(f"{message.name}.API_KEY = {message.api_key}")

@@ -16,13 +16,33 @@ class Source:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.indent = 0
         self.structs: dict[str, str] = {}
         self.arrays: set[str] = set()
+        self._levels = 0
+
+    def body(self) -> Source:
+        """Return a source for the lines of a function, which shares the Structs."""
+        body = Source()
+        body.structs, body.arrays = self.structs, self.arrays
+        body.indent()
+        return body
 
     def __call__(self, line: str) -> None:
         """Add a line at the current indentation."""
-        self.lines.append("    " * self.indent + line)
+        self.lines.append("    " * self._levels + line)
+
+    def indent(self) -> None:
+        """Begin a block: indent the following lines by another level."""
+        self._levels += 1
+
+    def dedent(self, levels: int = 1) -> None:
+        """End blocks."""
+        self._levels -= levels
+
+    def take_lines(self) -> list[str]:
+        """Return the lines and remove them."""
+        lines, self.lines = self.lines, []
+        return lines
 
     def struct(self, form: str) -> str:
         """Return the name of the precompiled Struct of a format."""
