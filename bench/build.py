@@ -1,4 +1,4 @@
-"""What is measured: the wheel of the current commit (the default), or the checkout.
+"""The build that is measured: the wheel of the current commit (the default), or the checkout.
 
 The wheel is built from the files of the commit (with a `+`: and what was changed since, as `git
 stash create` has it), in a directory of its own, and installed into an environment of its own that

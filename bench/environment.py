@@ -1,4 +1,4 @@
-"""What an experiment works with: both brokers, the load, and the way rounds are played."""
+"""The environment of an experiment: both brokers, the load, and the rounds."""
 
 from __future__ import annotations
 

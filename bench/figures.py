@@ -1,4 +1,4 @@
-"""One measured thing, for both brokers: values by round, medians, their ratio, its limit."""
+"""A measured quantity of both brokers: values by round, medians, their ratio, its limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others do to a producer at the tail: `python -m bench.isolation`, beside Apache Kafka.
+"""The effect of other load on a producer, compared with Apache Kafka: `python -m bench.isolation`.
 
 A thousand records a second are produced, alone at first ("quiet"); then while a consumer replays
 a topic that is not in the page cache and the broker compacts another topic of a gigabyte

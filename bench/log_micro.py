@@ -1,4 +1,4 @@
-"""What an append and a read cost our own code: `python -m bench.log_micro`.
+"""The cost of an append and a read in our own code: `python -m bench.log_micro`.
 
 Prints microseconds of CPU per operation: as they are, and with the system calls taken away, by
 a file system whose writes do nothing. Medians of rounds.

@@ -1,4 +1,4 @@
-"""How long a start takes, after a crash and after a stop: `python -m bench.recovery`.
+"""The duration of a start, after a crash and after a clean stop: `python -m bench.recovery`.
 
 A producer with default settings fills a topic through our node, which is killed then. Nothing
 was flushed, so recovery begins at offset 0: the next broker that starts has to check every batch.

@@ -1,4 +1,4 @@
-"""Where the results of a run are kept: a file of JSON lines, one for each figure."""
+"""Stores the results of a run: a file of JSON lines, one for each figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ten thousand partitions cost a node: `python -m bench.scale`.
+"""The cost of ten thousand partitions: `python -m bench.scale`.
 
 There are three layouts: one topic, a thousand topics of ten partitions, ten thousand topics. For each
 layout and broker, in turns, the topics are created in a fresh node, every partition gets a record, the

@@ -1,4 +1,4 @@
-"""`python -m bench.spark_connectors`: our data source and Spark's own connector, in turns.
+"""`python -m bench.spark_connectors`: compares our data source and Spark's own connector.
 
 One Spark session, one broker (a node of ours; `--broker apache` for Apache Kafka), a million
 records of 100 bytes in two partitions. Prints million records a second, medians of warm rounds.

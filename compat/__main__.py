@@ -1,4 +1,4 @@
-"""`python -m compat`: other people's clients against a node."""
+"""`python -m compat`: tests with unmodified Kafka clients."""
 
 from __future__ import annotations
 

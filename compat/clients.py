@@ -1,4 +1,4 @@
-"""The clients: what each needs on a machine, and how its driver is started."""
+"""The clients: their requirements, and how their drivers are started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Client:
     """One client library; `command` builds what it needs and gives the words that start it."""
 
     name: str
-    """What tables and options call it."""
+    """Its name in tables and options."""
     command: Callable[[], Sequence[str | Path]]
     """Takes no address: it is appended.
 
@@ -86,7 +86,7 @@ def _node() -> Sequence[str | Path]:
 
 
 def _said_by_failed(words: Sequence[str | Path], directory: Path) -> str | None:
-    """The last words of a command that failed; None if it succeeded."""
+    """The end of the output of a failed command; None if it succeeded."""
     finished = subprocess.run(
         [str(word) for word in words], cwd=directory, capture_output=True, text=True, check=False
     )
@@ -110,7 +110,7 @@ TOOLS = "java-tools"
 
 
 def require_tools() -> None:
-    """See that the command-line tools can be run.
+    """Check that the command-line tools can be run.
 
     Raises:
         Missing: they cannot.

@@ -1,4 +1,4 @@
-"""A driver as the scenarios see it: the verbs of drivers/README.md as methods."""
+"""A driver, with the verbs of drivers/README.md as methods."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Header = tuple[str, bytes | None]
 
 @dataclass(frozen=True)
 class Fill:
-    """A value of `size` times the byte `x`: a large one that costs nothing to say."""
+    """A value of `size` times the byte `x`: a short form of a large value."""
 
     size: int
 
 
 @dataclass(frozen=True)
 class Digest:
-    """What is told of a large value that was read."""
+    """The size and hash of a large value that was read."""
 
     size: int
     sha256: str
@@ -42,7 +42,7 @@ class Record:
     partition: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """As the protocol has it."""
+        """The record in the drivers' protocol."""
         value: Any = {"fill": self.value.size} if isinstance(self.value, Fill) else None
         return {
             "partition": self.partition,
@@ -53,7 +53,7 @@ class Record:
         }
 
     def content(self) -> tuple[object, ...]:
-        """What must come back of it, whoever reads: all but offset and timestamp."""
+        """The part that every reader must return: everything except offset and timestamp."""
         return (self.partition, self.key, shown(self.value), self.headers)
 
 
@@ -76,7 +76,7 @@ class ReadRecord:
 
 @dataclass
 class Polled:
-    """What a poll of a group's member gave."""
+    """The result of a group member's poll."""
 
     records: list[ReadRecord]
     assignment: set[str] = field(default_factory=set)
@@ -103,7 +103,7 @@ class Driver:
         self._dialogue.close(patience)
 
     def kill(self) -> None:
-        """Let the program crash: its members leave no group."""
+        """Kill the program: its members do not leave their groups."""
         self._dialogue.kill()
 
     def create_topic(
@@ -134,7 +134,10 @@ class Driver:
         self._ask("delete_records", topic=topic, partition=partition, offset=offset)
 
     def offset(self, topic: str, partition: int, at: str | int) -> int | None:
-        """`at` is `earliest`, `latest` or a timestamp; None where no record is that late."""
+        """`at` is `earliest`, `latest` or a timestamp.
+
+        None if no record is at or after the timestamp.
+        """
         found = self._ask("offset", topic=topic, partition=partition, at=str(at))["offset"]
         return None if found is None else int(found)
 
@@ -147,7 +150,7 @@ class Driver:
         acks: int = -1,
         idempotent: bool = False,
     ) -> list[int | None]:
-        """The offset of each record, None where the client cannot know."""
+        """The offset of each record; None if the client does not report it."""
         said = [record.as_json() for record in records]
         answer = self._ask(
             "produce", topic=topic, records=said, codec=codec, acks=acks, idempotent=idempotent
@@ -254,7 +257,7 @@ class Driver:
 
 
 def shown(value: bytes | Fill | None) -> bytes | Digest | None:
-    """A value as it will be told after reading: large ones as their digest."""
+    """A value as a read reports it: large ones as their digest."""
     data = b"x" * value.size if isinstance(value, Fill) else value
     if data is not None and len(data) > VALUE_SHOWN_MAX:
         return Digest(len(data), hashlib.sha256(data).hexdigest())

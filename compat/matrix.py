@@ -1,4 +1,4 @@
-"""What one client writes every other reads: all codecs, all shapes."""
+"""Each client reads the records of every other client: all codecs, all shapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPES = (
 
 
 def topic_of(writer: str) -> str:
-    """Where a client writes for the others."""
+    """The topic that a client writes for the others."""
     return f"written-by-{writer}"
 
 

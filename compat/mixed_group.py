@@ -1,8 +1,8 @@
 """Members of different clients in one group: all classic, or of both protocols.
 
-Each member is polled by a thread of its own for as long as the group changes, as in an application.
-Polled in turn, the members can deadlock: aiokafka's poll waits for the end of a rebalance however
-long that takes, and a Java consumer joins the rebalance only inside its own poll.
+Each member is polled by a separate thread while the group changes, as in an application. If one
+thread polled them in turn, the members could deadlock: aiokafka's poll waits for the end of a
+rebalance however long that takes, and a Java consumer joins the rebalance only inside its own poll.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def play_both(drivers: Sequence[Driver]) -> None:
 
 
 def _play(drivers: Sequence[Driver], group: str, strategies: Sequence[str]) -> None:
-    """Every record is read once, whoever owns its partition."""
+    """Check that every record is read once by some member."""
     partitions = 2 * len(drivers)
     topic = f"read-by-{group}"
     create_and_wait(drivers[0], topic, partitions)

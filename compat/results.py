@@ -1,4 +1,4 @@
-"""What came out: one outcome per client and scenario, as a table and as JSON."""
+"""The results: one outcome per client and scenario, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARKS = {PASSED: "ok", FAILED: "FAILED", SKIPPED: "-"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one client did in one scenario."""
+    """The outcome of one scenario with one client."""
 
     client: str
     scenario: str
@@ -34,7 +34,7 @@ class Results:
         self._lock = threading.Lock()
 
     def add(self, outcome: Outcome) -> None:
-        """Keep an outcome, and say it at once."""
+        """Store and print an outcome."""
         with self._lock:
             self.outcomes.append(outcome)
             mark = MARKS[outcome.status] if outcome.status != SKIPPED else SKIPPED
@@ -64,7 +64,7 @@ class Results:
         return "\n".join(_aligned([["", *clients], *rows])) + "\n\n" + "\n".join(self._remarks())
 
     def as_json(self) -> str:
-        """The whole result, for machines."""
+        """The result as JSON."""
         whole = {
             "against": self.against,
             "clients": self.versions,
@@ -76,7 +76,7 @@ class Results:
         return json.dumps(whole, indent=2)
 
     def summary(self) -> str:
-        """One line: what counts."""
+        """One line with the counts."""
         counts = ", ".join(f"{self.count(each)} {each}" for each in (PASSED, FAILED, SKIPPED))
         return f"{counts} against {self.against}"
 

@@ -1,8 +1,8 @@
-"""Plays the scenarios: every client in a thread of its own, all against one broker.
+"""Runs the scenarios: every client in a separate thread, all with one broker.
 
-Three acts: each client writes for the others and plays its scenarios; each client reads what the
-others wrote; clients that share an assignment strategy form one group. Apache Kafka's command-line
-tools run beside the first act.
+There are three phases: each client writes for the others and runs its scenarios; each client reads
+the records of the others; clients with a common assignment strategy form one group. Apache Kafka's
+command-line tools run during the first phase.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SETTINGS = {
     "num.partitions": "1",
     "auto.create.topics.enable": "true",
 }
-"""What the broker is started with; the delay would only cost time."""
+"""The settings of the broker; without the initial delay, to save time."""
 
 LOGS = CACHE / "compat-logs"
-"""What the drivers of the last run said to their standard error."""
+"""The standard error of the drivers of the last run."""
 
 WRITES = "writes for the others"
 MATRIX = "reads what {} wrote"
@@ -66,11 +66,11 @@ class Run:
         LOGS.mkdir(parents=True)
         self._drivers: dict[str, Driver] = {}
         self._writers: list[str] = []
-        """Who has written for the others."""
+        """The clients that have written for the others."""
         self._lock = threading.Lock()
 
     def play(self) -> Results:
-        """All acts; ends every driver that it started."""
+        """Run all phases; stop every driver that was started."""
         try:
             with ThreadPoolExecutor(self.jobs) as pool:
                 parts = [pool.submit(self._alone, client) for client in self.clients]

@@ -1,7 +1,7 @@
-"""What holds for all tests: one seed for each run, how a failure is repeated, and who shares a worker.
+"""Common to all tests: the seed of a run, commands that repeat failures, and groups of workers.
 
 With `-n 2 --dist loadgroup` (`make test`) the tests of a file stay together, because they share
-what is expensive to start; some files stay together for the same reason.
+fixtures that are expensive to start; some files stay together for the same reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What groups cost, beside Apache Kafka: `python -m bench.groups`.
+"""The cost of groups, compared with Apache Kafka: `python -m bench.groups`.
 
 - `settle`: a thousand members of one group join, over 5 000 partitions, then one of them leaves;
   in the classic protocol and in that of KIP-848. How long until all partitions have an owner

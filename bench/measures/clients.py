@@ -1,4 +1,4 @@
-"""What three client libraries cost the broker: Java's, librdkafka and franz-go.
+"""CPU cost of three client libraries for the broker: Java's, librdkafka and franz-go.
 
 Each produces records of 40 to 160 bytes to six partitions and reads them again, with acks=all,
 `linger.ms` 5, no compression, and the defaults of its library otherwise: they differ in how large

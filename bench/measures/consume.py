@@ -1,4 +1,4 @@
-"""What consuming costs the broker: processor seconds per gigabyte, in fetches of 1 MB."""
+"""CPU cost of consuming: CPU seconds of the broker per gigabyte, in fetches of 1 MB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What producing costs the broker: processor seconds per gigabyte, for records of three sizes.
+"""CPU cost of producing: CPU seconds of the broker per gigabyte, for records of three sizes.
 
 Batches of 64 KB, acks=all, idempotent as the Java client is by default, one partition, random
 bytes. A gigabyte is 10⁹ bytes of record values.

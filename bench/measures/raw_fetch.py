@@ -1,4 +1,4 @@
-"""What fetches of 1 MB cost the broker, when the client does nothing but receive.
+"""CPU cost of fetches of 1 MB for the broker, with a client that only receives.
 
 A topic of a gigabyte is read through a plain socket, one fetch after the other, with full requests
 and no fetch session. It is measured twice: right after it was written, and after other work

@@ -1,4 +1,5 @@
-"""What small requests cost the broker: one record in each, 100 bytes, acks=all, five in flight."""
+"""CPU cost of small requests for the broker: one record in each, 100 bytes, acks=all, five in
+flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What batches of one record cost the broker, with five partitions in a request.
+"""CPU cost of batches of one record for the broker, with five partitions in a request.
 
 The Java producer makes a batch of each record (`batch.size` 0) and sends the records to five
 partitions in turn. Requests wait for their turn on the connection, so that most have a batch for

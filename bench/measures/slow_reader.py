@@ -1,4 +1,4 @@
-"""How connections that do not read their answers change the latency of others.
+"""The effect of connections that do not read their responses on the latency of others.
 
 Ten connections ask for 50 MB each and read nothing. The latency of a steady load is measured with and
 without them.

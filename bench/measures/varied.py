@@ -1,4 +1,4 @@
-"""What records of varied sizes cost the broker, with each codec.
+"""CPU cost of records of varied sizes for the broker, with each codec.
 
 The Java producer sends batches of 64 KB with acks=all to one partition, as in `produce`, but the
 values are cut from JSON events (`bench.payloads`): either of 40 to 160 bytes, or with a long tail

@@ -1,1 +1,1 @@
-"""The long tests at full size. What came of each is stored, so that the documents can quote it."""
+"""The long tests at full size. Their outcomes are stored, so that the documents can quote them."""

@@ -1,4 +1,4 @@
-"""`python -m bench.proofs`: run long tests at full size and store what came of each.
+"""`python -m bench.proofs`: run long tests at full size and store their outcomes.
 
 Each proof adds one line to a file of its name in `results`: when, on which commit and machine,
 what ran and how often, with which seed, how it ended, how long it took, and the figures that it

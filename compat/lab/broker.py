@@ -1,4 +1,4 @@
-"""A broker as a process on loopback: started, watched, measured, ended.
+"""A broker as a process on loopback.
 
 `start` returns once the broker answers Metadata with a registered broker in it. `cpu_seconds` counts
 the broker's process and its children, `rss_bytes` only the former. `stop` sends SIGTERM, `kill`
@@ -31,11 +31,11 @@ _CPUCLOCK_SCHED = 2
 
 
 class BrokerFailed(Exception):
-    """The broker ended, or did not become ready in time; the text has its last words."""
+    """The broker ended, or did not become ready in time; the message has the end of its output."""
 
 
 class Broker(abc.ABC):
-    """One broker on a port of loopback with a data directory of its own.
+    """One broker on a loopback port with its own data directory.
 
     `settings` are given to the broker under Apache Kafka's names. Without `directory` the data
     lives in a temporary one, which `close` removes.
@@ -62,7 +62,7 @@ class Broker(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self) -> None:
-        """What has to be done once before the first start; runs before the clock does."""
+        """Prepare the first start; not included in measured times."""
 
     @abc.abstractmethod
     def command(self) -> Sequence[str]:
@@ -70,7 +70,7 @@ class Broker(abc.ABC):
 
     @abc.abstractmethod
     def described(self) -> dict[str, object]:
-        """How it is run, for the record: version, flags, settings; no paths."""
+        """How it is run, for stored results: version, flags, settings; no paths."""
 
     @property
     def bootstrap(self) -> str:
@@ -84,7 +84,7 @@ class Broker(abc.ABC):
 
     @property
     def log(self) -> Path:
-        """What the process has said."""
+        """The output of the process."""
         return self.directory / "broker.log"
 
     @property
@@ -136,7 +136,7 @@ class Broker(abc.ABC):
         return self._process is not None and self._process.poll() is None
 
     def stop(self, patience: float = 30.0) -> int:
-        """Ask it to end and wait; returns the exit code, kills it when patience ends."""
+        """Send SIGTERM and wait; kill it after a timeout. Returns the exit code."""
         if self._process is None:
             return 0
         self._process.send_signal(signal.SIGTERM)
@@ -156,7 +156,7 @@ class Broker(abc.ABC):
             self._process = None
 
     def close(self) -> None:
-        """End it and remove what it left behind."""
+        """Stop it and remove its temporary files."""
         self.stop(patience=5.0)
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
@@ -181,7 +181,7 @@ class Broker(abc.ABC):
         return int(self.process.memory_info().rss)
 
     def last_words(self, lines: int = 5) -> str:
-        """The end of what the process said."""
+        """The end of the process's output."""
         if not self.log.exists():
             return "it said nothing"
         text = self.log.read_text(encoding="utf-8", errors="replace").strip()

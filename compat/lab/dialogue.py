@@ -1,4 +1,5 @@
-"""Talks to a program by lines of JSON: one command to its standard input, one answer from it.
+"""Communicates with a program by lines of JSON: commands on its standard input, answers on its
+standard output.
 
 The answer to a command is an object with exactly one of three keys:
 
@@ -22,11 +23,11 @@ from typing import Any
 
 
 class DialogueError(Exception):
-    """The program died, said nothing in time, or spoke something else than the protocol."""
+    """The program ended, did not answer in time, or violated the protocol."""
 
 
 class Refused(Exception):
-    """The program did what was asked and got an error; `name` is Kafka's name for it."""
+    """The command failed with an error of the client; `name` is Kafka's name for it."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")
@@ -97,12 +98,12 @@ class Dialogue:
         return self._understand(line)
 
     def close(self, patience: float = 10.0) -> None:
-        """End the program: it is asked by the end of its input, then killed."""
+        """Close the program's input; kill it if it does not end."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
         except OSError:
-            pass  # it went first
+            pass  # it has already ended
         try:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -113,7 +114,7 @@ class Dialogue:
         self._process.stdout.close()
 
     def kill(self) -> None:
-        """End the program at once, without a word to anyone."""
+        """Kill the program."""
         self._process.kill()
         self.close()
 

@@ -22,14 +22,15 @@ def classpath(jars: Iterable[Path], *directories: Path) -> str:
 def command(
     main_class: str, jars: Sequence[Path], *directories: Path, options: Sequence[str] = ()
 ) -> list[str]:
-    """The words that run `main_class`; raises `Missing` without Java."""
+    """The command that runs `main_class`; raises `Missing` without Java."""
     return [str(require("java")), *options, "-cp", classpath(jars, *directories), main_class]
 
 
 def compiled(jars: Sequence[Path], *source_directories: Path) -> Path:
-    """The classes of all sources in the directories and in the lab's own, compiled if need be.
+    """The classes of all sources in the directories and in the lab's own, compiled if needed.
 
-    Raises `Missing` without a Java compiler, `RuntimeError` with what it said when it refuses.
+    Raises `Missing` without a Java compiler, and `RuntimeError` with the compiler's output if it
+    fails.
     """
     sources = sorted(
         source

@@ -1,7 +1,7 @@
 """The toolchains of this machine: Java, Go, Node.
 
-Where one is missing, what needs it is skipped and says why. `ODRADEK_REQUIRE=java,go,node` names
-toolchains that have to be there: then it fails instead.
+Tests that need a missing toolchain are skipped with a reason. `ODRADEK_REQUIRE=java,go,node` names
+required toolchains: if one of them is missing, the tests fail.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROGRAMS = {
     "node": (NODE, "Node.js"),
     "npm": (NODE, "npm, which comes with Node.js"),
 }
-"""The toolchain that each program belongs to, and how to name it to people."""
+"""The toolchain of each program, and its name in messages."""
 
 REQUIRE_VARIABLE = "ODRADEK_REQUIRE"
 REQUIRABLE = (JAVA, GO, NODE, "compiled")
@@ -38,11 +38,11 @@ REQUIRABLE = (JAVA, GO, NODE, "compiled")
 
 
 class Missing(Exception):
-    """Something that is needed is not on this machine; the text names it."""
+    """A required program is not installed; the message names it."""
 
 
 class RequiredMissing(RuntimeError):
-    """The same, but ODRADEK_REQUIRE names the toolchain: this is a failure, not a skip."""
+    """A missing program of a toolchain in ODRADEK_REQUIRE: a failure, not a skip."""
 
 
 def absent(toolchain: str, reason: str) -> Missing | RequiredMissing:
@@ -54,7 +54,7 @@ def absent(toolchain: str, reason: str) -> Missing | RequiredMissing:
 
 
 def check_required() -> None:
-    """See that all programs of the toolchains that ODRADEK_REQUIRE names are installed.
+    """Check that all programs of the toolchains in ODRADEK_REQUIRE are installed.
 
     Raises:
         RequiredMissing: one is not, or a toolchain of this name does not exist.

@@ -1,7 +1,7 @@
-"""Single requests over a plain socket, for what no client library shows.
+"""Sends single requests over a plain socket, for data that client libraries do not expose.
 
-Answers are read with the project's own codecs. Used to see when a broker is ready, to look at the
-headers of stored batches, and to send what a well-behaved client would not.
+Answers are read with the project's own codecs. Used to check when a broker is ready, to read the
+headers of stored batches, and to send invalid requests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Batch(NamedTuple):
-    """What the header of a stored record batch says."""
+    """The header of a stored record batch."""
 
     base_offset: int
     size: int

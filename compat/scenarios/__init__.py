@@ -1,4 +1,4 @@
-"""What every client must be able to do, written once and asked of each client's driver.
+"""The scenarios, written once and run with each client's driver.
 
 A scenario is a function of a `Stage`; importing this package fills `SCENARIOS`, in the order in
 which tables show them.

@@ -1,4 +1,4 @@
-"""The first thing that anybody does with a broker."""
+"""Producing and consuming."""
 
 from __future__ import annotations
 

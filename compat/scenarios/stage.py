@@ -1,4 +1,4 @@
-"""Where a scenario plays: one driver, one broker, names of its own, and ways to check."""
+"""The environment of a scenario: a driver, a broker, unique names, and checks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SHOWN_MAX = 300
 
 
 class CheckFailed(AssertionError):
-    """Something was not as it must be; the text says what and how."""
+    """A check has failed; the message has the details."""
 
 
 class Stage:
     """One client's part in one scenario.
 
     Topics and groups that it names contain the client's and the scenario's name, so that scenarios
-    and clients do not meet.
+    and clients are independent.
     """
 
     def __init__(self, driver: Driver, scenario: str, start: Callable[[], Driver]) -> None:
@@ -81,7 +81,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One thing that a client must be able to do."""
+    """One test that every client must pass."""
 
     name: str
     play: Callable[[Stage], None]
@@ -92,7 +92,7 @@ SCENARIOS: list[Scenario] = []
 
 
 def scenario(name: str) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
-    """Put a function among the scenarios; the first line of its docstring describes it."""
+    """Register a function as a scenario; the first line of its docstring is the description."""
 
     def register(play: Callable[[Stage], None]) -> Callable[[Stage], None]:
         description = (play.__doc__ or "").strip().splitlines()[0]

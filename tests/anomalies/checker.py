@@ -1,8 +1,9 @@
 """Finds anomalies in a history. The names are those of Jepsen's workload for Kafka.
 
 Offsets give each partition an order of values, with gaps where markers and aborted records are.
-The order of read_committed consumers holds what such a consumer has seen or a committed operation
-has had acknowledged; that of the others, what anybody has seen.
+There are two orders: the order for read_committed consumers has the values that such a consumer has
+read, or that a committed operation has written; the other order has the values that any consumer
+has read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ALLOWED = {
     "G0": "writes are not isolated from each other: each partition orders them for itself",
     "G1c": "as G0, where the cycle leads through somebody who read",
 }
-"""What Kafka's protocol allows, and why; everything else is a fault."""
+"""The anomalies that Kafka's protocol allows, and why; every other one is a defect."""
 KINDS = (
     "lost-write",
     "unseen",
@@ -39,7 +40,10 @@ KINDS = (
     "G1c",
     "G1c-wr",
 )
-"""All that are looked for. Sends of others between two transactions are no anomaly at all."""
+"""All anomalies that are searched for.
+
+Sends of other producers between two transactions are not an anomaly.
+"""
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -48,14 +52,14 @@ Ranks = dict[tuple[bool, int], int]
 
 
 class Anomaly(NamedTuple):
-    """One that was found: which, and between what."""
+    """An anomaly that was found: its kind, and the operations involved."""
 
     kind: str
     details: str
 
 
 def anomalies(history: History) -> list[Anomaly]:
-    """All that can be found."""
+    """Find all anomalies of a history."""
     return list(_Checker(history).run())
 
 
@@ -183,7 +187,7 @@ class _Checker:
         return " ".join(f"{number}:{self.history[number].process}" for number in sorted(found))
 
     def _write_edges(self) -> Graph:
-        """Whose value comes right before whose in a partition."""
+        """Edges from the writer of each value to the writer of the next value in the partition."""
         edges: dict[int, set[int]] = defaultdict(set)
         before: dict[int, int] = {}
         for (partition, _), values in sorted(self.values.items()):
@@ -195,7 +199,8 @@ class _Checker:
         return edges
 
     def _read_edges(self) -> Graph:
-        """Whose value was the last that a committed operation saw of a partition."""
+        """Edges from the writer of the last value of a partition that a committed operation
+        read."""
         edges: dict[int, set[int]] = defaultdict(set)
         for number, operation in enumerate(self.history):
             if operation.outcome is not Outcome.COMMITTED or not operation.is_committed_reader:

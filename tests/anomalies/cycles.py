@@ -1,4 +1,4 @@
-"""Cycles between transactions: who wrote before whom, who read from whom."""
+"""Finds cycles between transactions: write order, and reads of written values."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ def cycles(graph: Graph) -> list[list[int]]:
 
 
 def united(some: Graph, more: Graph) -> dict[int, set[int]]:
-    """The edges of both."""
+    """The union of both sets of edges."""
     return {node: some.get(node, set()) | more.get(node, set()) for node in {*some, *more}}

@@ -1,4 +1,4 @@
-"""What clients did and saw.
+"""Histories: the operations of clients and their results.
 
 A history is a list of operations. One operation is one transaction of one process (or one write
 without a transaction): sends and polls in the order in which they happened, and how it ended. The
@@ -12,12 +12,12 @@ from enum import Enum
 
 
 class Outcome(Enum):
-    """How an operation ended, as far as its process knows."""
+    """The outcome of an operation, as far as its process knows."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """It asked for the commit and did not get to know. Then all of it counts, or nothing."""
+    """The response to the commit was lost: either the whole operation takes effect, or nothing."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """From here on the process reads elsewhere: by its own choice, or after a rebalance."""
+    """From now on the process reads at other offsets: after a seek or a rebalance."""
 
 
 Step = Send | Read | Moved
@@ -58,12 +58,12 @@ class Operation:
 
     @property
     def sends(self) -> list[Send]:
-        """What it sent."""
+        """Its sends."""
         return [step for step in self.steps if isinstance(step, Send)]
 
     @property
     def reads(self) -> list[Read]:
-        """What it saw."""
+        """Its reads."""
         return [step for step in self.steps if isinstance(step, Read)]
 
 

@@ -1,7 +1,7 @@
-"""What concurrent clients see while the node is killed and paused: only what Kafka allows.
+"""Concurrent clients on a node that is killed and paused: only allowed anomalies occur.
 
-A few seconds by default; `ODRADEK_ANOMALY_SECONDS=600 pytest tests/anomalies` for the full run.
-The summary says how often each anomaly was seen. ODRADEK_SEED sets the faults.
+A few seconds by default; `ODRADEK_ANOMALY_SECONDS=600 pytest tests/anomalies` for the full run. The
+summary has the number of each anomaly. ODRADEK_SEED determines the faults.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each anomaly, planted, is found; and what is none is not."""
+"""The checker finds each planted anomaly, and reports none in a correct history."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ CONSEQUENCES = {
     "int-send-skip": {"G0"},
     "G0": {"int-send-skip"},
 }
-"""What cannot but be found as well."""
+"""Anomalies that always occur together with a planted one."""
 
 
 def test_all_kinds_are_planted() -> None:

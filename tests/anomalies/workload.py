@@ -1,11 +1,10 @@
-"""Concurrent clients on one node, with faults, and what they did and saw.
+"""Runs concurrent clients on one node with faults, and records their operations.
 
 Each writer has a transactional producer and a read_committed consumer, and does transactions of
-sends and polls; some of them it aborts, in some it dies, and a successor takes over its id. Writers
-with a group subscribe to the topic and commit what they have read (after the transaction: see
-tests/crash for offsets in transactions); the others choose their partitions and go back now and
-then. A reader of each isolation level goes along. In
-the end somebody reads all there is.
+sends and polls; it aborts some of them; in others it is killed, and a new producer takes over its
+id. Writers with a group subscribe to the topic and commit what they have read (after the
+transaction: see tests/crash for offsets in transactions); the others assign their partitions and
+sometimes seek back. There is one reader for each isolation level. At the end all records are read.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Workload:
         self._node = OdradekNode(settings={"group.initial.rebalance.delay.ms": "0"})
 
     def run(self, seconds: float) -> None:
-        """Let it go on for a time, with a fault every few seconds; then read all."""
+        """Run for some time, with a fault every few seconds; then read all records."""
         with self._node:
             admin = AdminClient({"bootstrap.servers": self._node.bootstrap, **TIMES})
             for made in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():

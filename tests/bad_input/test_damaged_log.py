@@ -1,4 +1,4 @@
-"""A log that was damaged while the node was down: the node starts, and serves the others."""
+"""A log is damaged while the node is stopped: the node starts and serves all other logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that fills up: a clear error, nothing lost that was acknowledged, the node alive.
+"""A full disk: clear errors, no acknowledged record is lost, and the node continues.
 
 The disk is a small one in memory that only the node sees (a mount namespace, which needs no
 rights where users may make one), or a limit on the size of its files, which survives a restart.

@@ -1,4 +1,4 @@
-"""More connections than the process may have files: some wait, and no disk is to blame."""
+"""More connections than allowed open files: some wait, and no log directory goes offline."""
 
 from __future__ import annotations
 

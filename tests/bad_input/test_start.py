@@ -1,4 +1,4 @@
-"""Starts that cannot work: one clear sentence, an exit code, no traceback, nothing destroyed."""
+"""Starts that must fail: a clear message, an exit code, no traceback, and unchanged data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose the loop's pauses are."""
+"""Attribution of the event loop's pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that left the page cache are read by a thread before they are sent."""
+"""Records that are not in the page cache are read by a thread before they are sent."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""A disk that fails under a running node: its log directory goes, the others stay."""
+"""A disk of a running node fails: its log directory goes offline, the others stay online."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A defect in one request's way does not end the node, and is not passed over in silence."""
+"""An exception in a handler does not stop the node, and is logged."""
 
 from __future__ import annotations
 

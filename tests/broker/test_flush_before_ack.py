@@ -1,4 +1,4 @@
-"""With `flush.messages=1` nobody is told of a record that a power loss could still take."""
+"""With `flush.messages=1` records are acknowledged and readable only after they are flushed."""
 
 from __future__ import annotations
 

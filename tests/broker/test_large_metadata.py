@@ -1,4 +1,4 @@
-"""A large Metadata answer is made in pieces, and is the same."""
+"""A large Metadata response is built in pieces, with the same content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many partitions at once are made a few in a turn of the loop."""
+"""Many new partitions are created a few per turn of the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is appended is acknowledged once it is as safe as was asked for."""
+"""Records are acknowledged when they satisfy the requested `acks`."""
 
 from __future__ import annotations
 

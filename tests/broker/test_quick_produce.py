@@ -1,4 +1,4 @@
-"""The quick way of Produce answers, and leaves behind, exactly what the general way does."""
+"""The fast path of Produce has the same responses and effects as the general path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`odradek format` and `odradek demo`: shells around other rooms."""
+"""`odradek format` and `odradek demo`: commands that call other packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of the command line: help, usage, exit codes, start-up."""
+"""The command line itself: help, usage, exit codes, start-up."""
 
 from __future__ import annotations
 

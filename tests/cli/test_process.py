@@ -1,4 +1,4 @@
-"""What only a process of its own can show: signals, closed pipes, completion, terminals."""
+"""Tests that need a separate process: signals, closed pipes, completion, terminals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`odradek serve` as a process: what it says, what it accepts, and why it does not start."""
+"""`odradek serve` as a process: its output, its options, and failing starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker of one node that answers what a test tells it to, over real sockets."""
+"""A fake broker with scripted responses, over real sockets."""
 
 from __future__ import annotations
 

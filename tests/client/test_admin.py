@@ -1,4 +1,4 @@
-"""What administrators ask and change, against a live broker."""
+"""Admin requests to a live broker."""
 
 from __future__ import annotations
 

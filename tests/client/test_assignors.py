@@ -1,4 +1,4 @@
-"""Shares of a group's partitions."""
+"""Client-side assignors."""
 
 from __future__ import annotations
 

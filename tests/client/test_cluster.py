@@ -1,4 +1,4 @@
-"""Who is asked, and again where it helps."""
+"""Which broker gets a request, and retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection: negotiation, order, and every way of breaking."""
+"""One connection: negotiation, order of responses, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records by assignment: where reading begins, what is left out, what is survived."""
+"""Assigned partitions: start offsets, skipped records, and recovery from errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classic groups: sharing, moving on, committing; against live and scripted coordinators."""
+"""Classic groups: assignment, rebalance and commits, with live and scripted coordinators."""
 
 from __future__ import annotations
 

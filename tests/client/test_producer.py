@@ -1,4 +1,4 @@
-"""Records are written once, in order, and what is not written is said."""
+"""Records are written once and in order, and failures are reported."""
 
 from __future__ import annotations
 

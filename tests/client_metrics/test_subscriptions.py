@@ -1,4 +1,4 @@
-"""Client telemetry: what a client is asked for, and which pushes are refused."""
+"""Client telemetry: which metrics a client is asked for, and which pushes are rejected."""
 
 import pytest
 

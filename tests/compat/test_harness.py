@@ -1,4 +1,4 @@
-"""The suite's own parts that can be wrong without any client noticing."""
+"""Parts of the compatibility suite whose defects no client would show."""
 
 from __future__ import annotations
 

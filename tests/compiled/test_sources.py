@@ -1,4 +1,4 @@
-"""Source that the compiler is known to get wrong is not in what is compiled."""
+"""Compiled modules do not use constructs that mypyc is known to miscompile."""
 
 from __future__ import annotations
 

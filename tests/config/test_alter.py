@@ -1,4 +1,4 @@
-"""What AlterConfigs may ask for."""
+"""Validation of AlterConfigs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""DescribeConfigs of Apache Kafka 4.3.0, captured: ours tells the same of the same settings."""
+"""DescribeConfigs of Apache Kafka 4.3.0, captured: Odradek returns the same values for the same
+settings."""
 
 from __future__ import annotations
 

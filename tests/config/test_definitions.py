@@ -1,4 +1,4 @@
-"""The definitions are whole: they parse, their defaults are valid, the views match them."""
+"""The definitions are consistent: they parse, their defaults are valid, the views match them."""
 
 from __future__ import annotations
 

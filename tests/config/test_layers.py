@@ -1,4 +1,4 @@
-"""Static and dynamic values, topics, groups: what counts, and what DescribeConfigs tells."""
+"""Static and dynamic values, topics, groups: precedence, and the DescribeConfigs response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a file and overrides to a configuration, or to sentences that tell the fix."""
+"""Loading a configuration from a file and overrides, and the error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers come and go; leaders and in-sync replicas follow."""
+"""Registration, fencing and unfencing of brokers, and the effects on leaders and ISRs."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The controller over its log: decisions last, share syncs, and are seen in order."""
+"""The controller and its log: decisions are durable, share syncs, and are published in order."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Elections, reassignments and feature levels that somebody asks for."""
+"""Requested elections, reassignments and feature updates."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Formatting: whose directories are whose, and what is refused."""
+"""Formatting of log directories, and rejected directories."""
 
 import pytest
 

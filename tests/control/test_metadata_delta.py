@@ -1,4 +1,4 @@
-"""Deltas over images: each kind of record, and what readers are told."""
+"""Deltas over images: each record type, and the listed changes."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Publishers of the metadata: one that fails misses nothing, and the others nothing of its."""
+"""Publishers of the metadata: a publisher that fails misses no change, and does not affect the
+others."""
 
 from __future__ import annotations
 

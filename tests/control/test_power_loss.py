@@ -1,7 +1,7 @@
-"""Power is lost at every change that a controller makes to the disk.
+"""The power is lost at every write of a controller.
 
-Whatever was answered before is there afterwards, as it was answered; what was asked but not
-answered may be there or not; nothing else is.
+Afterwards every acknowledged change is present, an unacknowledged change may be present, and
+nothing else is.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The smallest machine that there is: numbers by name."""
+"""A minimal coordinator machine for tests: numbers by name."""
 
 from __future__ import annotations
 

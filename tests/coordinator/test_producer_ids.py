@@ -1,4 +1,4 @@
-"""Producer ids: every one once, from blocks that come before they are needed."""
+"""Producer ids: each id is assigned once, from blocks that are requested in advance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elections: loading, unloading, and a log that moved under its coordinator."""
+"""Elections: loading, unloading, and a log that another writer has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shard promises: batches, waiting for commits, undoing, timers, work for threads."""
+"""Shards: batches, waiting for commits, rollback, timers, tasks."""
 
 from __future__ import annotations
 

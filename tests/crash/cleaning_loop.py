@@ -1,9 +1,9 @@
-"""Kills a node while it compacts what it is given, and looks at what is left each time.
+"""Kills a node while it compacts, and checks the log after each start.
 
-The topic is compacted, rolls many times a second, and is cleaned without a pause at a rate that
-keeps the cleaner at work; each kill waits until half-made segments lie there. After each start
-the producer rests, and everything is read: each record must be the one that was written at its
-offset, the last value of each key must be there, and no key whose last record deleted it.
+The topic is compacted, rolls many times per second, and is cleaned continuously at a limited rate;
+each kill waits until there are incomplete cleaned segments. After each start the producer pauses,
+and all records are read: each record must be the one that was written at its offset, the last value
+of each key must exist, and deleted keys must not.
 """
 
 from __future__ import annotations

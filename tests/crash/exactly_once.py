@@ -1,4 +1,4 @@
-"""A job that copies numbers in transactions is killed, and the node too; what comes out of it?
+"""Kills a job that copies numbers in transactions, and the node, and checks the output.
 
 The source gets consecutive numbers in each partition. The job reads them in a group and writes
 them to the same partition of the target, with its offsets in the same transaction. It is killed

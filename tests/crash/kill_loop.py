@@ -1,10 +1,10 @@
-"""Kills a node again and again under load, and keeps the books on what it had promised.
+"""Kills a node repeatedly under load, and checks that no acknowledged record is lost.
 
 One idempotent producer writes consecutive numbers to each partition and remembers what was
-acknowledged; one group consumer reads along. The node is killed with SIGKILL and started again on
-the same data and port. In the end every number must be in its partition once, in order, where its
-acknowledgement said; and the consumer must have seen them all, without ever going back further
-than to what it had committed.
+acknowledged; one group consumer reads them. The node is killed with SIGKILL and started again on
+the same data and port. At the end every number must be in its partition once, in order, at its
+acknowledged offset. The consumer must have read all of them, and must never have restarted before
+its committed offset.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 60.0
 
 @dataclass
 class Books:
-    """What was promised, and what the consumer saw."""
+    """The acknowledged records, and the records that the consumer read."""
 
     sent: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     acknowledged: list[dict[int, int]] = field(

@@ -1,4 +1,4 @@
-"""Turns of the loop are short, every ready socket has its turn, and closed ones are not served."""
+"""Turns of the event loop are short, all ready sockets are served, and closed ones are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every work reports its end exactly once, on the loop's thread, whatever it raised."""
+"""Every task reports its completion exactly once, on the loop's thread, whatever it raised."""
 
 from __future__ import annotations
 

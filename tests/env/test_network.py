@@ -1,4 +1,4 @@
-"""Transports and listeners of the system's sockets keep what `odradek.env.network` promises."""
+"""Transports and listeners of system sockets fulfil the interfaces of `odradek.env.network`."""
 
 from __future__ import annotations
 

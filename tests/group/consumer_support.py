@@ -1,4 +1,4 @@
-"""Members of consumer groups for tests: what a client remembers and says."""
+"""Members of consumer groups for tests."""
 
 from __future__ import annotations
 

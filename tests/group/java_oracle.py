@@ -1,4 +1,4 @@
-"""What Apache Kafka's own targets, hash and patterns answer."""
+"""Runs Apache Kafka's own code for targets, topic hashes and patterns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that live and die at random, and what must hold whatever they do."""
+"""Simulates members that join, crash and leave at random, and checks invariants."""
 
 from __future__ import annotations
 

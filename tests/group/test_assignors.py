@@ -1,4 +1,4 @@
-"""Who gets which partitions."""
+"""Server-side assignors."""
 
 from __future__ import annotations
 

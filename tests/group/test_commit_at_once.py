@@ -1,4 +1,4 @@
-"""Commits that are answered at once leave behind what all others do: answers, records, state."""
+"""The fast path of OffsetCommit has the same responses, records and state as the general path."""
 
 from __future__ import annotations
 

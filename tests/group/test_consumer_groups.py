@@ -1,4 +1,4 @@
-"""Consumer groups: join, follow the target, leave, be lost."""
+"""Consumer groups: joining, reconciliation, leaving and fencing."""
 
 from __future__ import annotations
 

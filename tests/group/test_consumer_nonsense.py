@@ -1,4 +1,4 @@
-"""Heartbeats that no well-meaning member sends: refused or answered, never a crash."""
+"""Invalid heartbeats get an error or a response, and never cause an exception."""
 
 from __future__ import annotations
 

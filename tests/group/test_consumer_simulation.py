@@ -1,5 +1,5 @@
-"""Consumer groups whose members come, go, hang and are lost at random, while writes fail and the
-coordinator is restarted: no partition ever has two owners, and in the end each has one."""
+"""Random histories of consumer groups, with failing writes and coordinator restarts: no
+partition ever has two owners, and at the end each has one."""
 
 from __future__ import annotations
 

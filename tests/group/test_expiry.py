@@ -1,4 +1,4 @@
-"""Offsets and groups that nobody uses are forgotten (KIP-211)."""
+"""Expiration of unused offsets and groups (KIP-211)."""
 
 from __future__ import annotations
 

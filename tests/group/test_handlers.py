@@ -1,4 +1,4 @@
-"""What the group APIs say in each of their versions."""
+"""The group APIs in each of their versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JoinGroup and SyncGroup: how a generation comes about."""
+"""JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 

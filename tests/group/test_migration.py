@@ -1,4 +1,4 @@
-"""Groups that change their protocol while members stay."""
+"""Online migration of groups between protocols."""
 
 from __future__ import annotations
 

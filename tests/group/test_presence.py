@@ -1,4 +1,4 @@
-"""Heartbeat and LeaveGroup, lost members, and coordinators that change."""
+"""Heartbeat and LeaveGroup, expired members, and changes of the coordinator."""
 
 from __future__ import annotations
 

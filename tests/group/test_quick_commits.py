@@ -1,4 +1,4 @@
-"""What is loaded as bytes is the same as what is decoded and replayed."""
+"""Loading encoded commits has the same result as decoding and replaying them."""
 
 from __future__ import annotations
 

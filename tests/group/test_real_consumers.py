@@ -1,4 +1,4 @@
-"""librdkafka in groups of the new protocol, over sockets."""
+"""librdkafka consumers in groups of the consumer protocol, over sockets."""
 
 from __future__ import annotations
 

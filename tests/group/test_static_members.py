@@ -1,4 +1,4 @@
-"""Static members (KIP-345): they come back under their instance id."""
+"""Static members (KIP-345): they rejoin under their instance id."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Targets, step by step, as Apache Kafka computes them: to the partition, and in the same order.
+"""Targets are the same as Apache Kafka's at each step, in the same order.
 
-Both sides go on from their own results. The order of topics and partitions in a target is compared
-too, because the next step depends on it.
+Both sides continue from their own results. The order of topics and partitions in a target is
+compared too, because the next step depends on it.
 """
 
 from __future__ import annotations

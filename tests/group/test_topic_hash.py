@@ -1,4 +1,4 @@
-"""The hash by which groups notice that topics have changed."""
+"""The hash of the topics that a group subscribes to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own `UnifiedLog`, driven from a test, and ours beside it."""
+"""Runs Apache Kafka's own `UnifiedLog` for comparison with our log."""
 
 from __future__ import annotations
 

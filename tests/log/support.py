@@ -1,4 +1,4 @@
-"""Logs for tests: a clock that stands still, settings by keyword, batches by the line."""
+"""Logs for tests: a manual clock, settings by keyword, and short ways to build batches."""
 
 from __future__ import annotations
 

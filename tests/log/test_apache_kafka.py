@@ -1,7 +1,7 @@
-"""Our log beside Apache Kafka's `UnifiedLog`: the same appends, the same answers, the same files.
+"""Our log and Apache Kafka's `UnifiedLog`: the same operations have the same results and files.
 
-A seed decides what is appended and done. Both logs get it; then every answer, every offset and
-every file is compared, and each opens what the other has left behind, cleanly shut down or not.
+A seed determines the operations. Both logs perform them; then every result, offset and file is
+compared, and each log opens the files of the other one, after a clean shutdown and after a crash.
 """
 
 from __future__ import annotations

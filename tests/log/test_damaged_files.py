@@ -1,8 +1,8 @@
-"""Bits, bytes and ends of every file of a data directory are wrong, after a stop and after a crash.
+"""Damaged or truncated files of a data directory, after a clean stop and after a crash.
 
-Whatever is damaged: the node starts, the other partitions are whole, and of the damaged one
-nothing is served as good that was not written so. (The base offset and the leader epoch of a batch
-lie outside its checksum; Apache Kafka's format has nothing that would tell.)
+In all cases the node starts, the other partitions are intact, and no changed record of the damaged
+partition is served. (The base offset and the leader epoch of a batch are not covered by its
+checksum, so changes of them cannot be detected in Apache Kafka's format.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files beside the records: indexes, snapshots, checkpoints, names; and who holds them open."""
+"""Files other than records: indexes, snapshots, checkpoints, names; and open file descriptors."""
 
 from __future__ import annotations
 

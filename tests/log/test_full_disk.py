@@ -1,4 +1,4 @@
-"""A disk without room: what does not fit is refused, and when there is room again all goes on."""
+"""A full disk: writes that do not fit fail, and work continues when there is space again."""
 
 from __future__ import annotations
 

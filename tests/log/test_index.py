@@ -1,4 +1,4 @@
-"""A sparse index answers the same from memory, from its file, and after both have changed."""
+"""A sparse index has the same entries in memory, in its file, and after changes of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All logs of a node: start, stop, several directories, failing disks, chores."""
+"""All logs of a node: start, stop, several directories, failing disks, periodic maintenance."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""The crash table: power is lost at any change of the disk, and the log is opened again.
+"""The power is lost at a random write, and the log is opened again.
 
-A seed decides what happens to a node with two partitions: appends (plain, idempotent,
+A seed determines what happens to a node with two partitions: appends (plain, idempotent,
 transactional), flushes, rolls, deletions of records and of whole logs, truncations, chores
-(retention, checkpoints), clean restarts, and how long work in the background takes. The power
-goes at one of the changes that this makes to the disk, and sometimes again while the log
-recovers; `LossyFileSystem` decides what survives. Then:
+(retention, checkpoints), clean restarts, and how long work in the background takes. The power goes
+at one of the changes that this makes to the disk, and sometimes again while the log recovers;
+`LossyFileSystem` decides what survives. Then:
 
-- What is before a recovery point that there was is there; what is there was appended, in order,
-  byte for byte. A closed segment that was not flushed may have lost its last batches while later
-  segments are there: as in Apache Kafka their offsets are missing then.
-- The log start offset has not gone beyond what was asked for.
-- Index entries point at batches; every offset and time is found.
+- All records before the last recovery point are present, and all present records are those that
+  were appended, in order. A closed segment that was not flushed may have lost its last batches
+  while later segments are there: as in Apache Kafka their offsets are missing then.
+- The log start offset is not above the requested one.
+- Index entries point to batches; every offset and timestamp is found.
 - Producers, last stable offset, aborted transactions and leader epochs are those of the batches.
-- The log goes on.
+- The log accepts appends.
 
 `ODRADEK_POWER_LOSSES` sets the number of seeds; `--log-cli-level=INFO` tells in the midst of what
 the power was cut how often. Cleaning has a table of its own (`cleaner/test_power_loss.py`).

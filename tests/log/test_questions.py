@@ -1,4 +1,4 @@
-"""Offsets by time, and where leader epochs end."""
+"""Offsets by timestamp, and end offsets of leader epochs."""
 
 from __future__ import annotations
 

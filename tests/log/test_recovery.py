@@ -1,4 +1,4 @@
-"""After a crash: torn tails, damage, lost indexes, interrupted replacements."""
+"""Recovery after a crash: torn ends, damage, lost indexes, interrupted replacements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rolling, retention, truncation: how segments come and go."""
+"""Segments: rolling, retention, truncation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovery reads files that nobody has read before past the page cache."""
+"""Recovery reads uncached files with direct I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cleaner writes its segments past the page cache."""
+"""The cleaner writes its segments with direct I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader refuses, with which code, and what it changes."""
+"""Validation on the leader: rejected batches with their error codes, and converted batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection whose network, clock and dispatcher are played by the test."""
+"""A connection whose network, clock and dispatcher are controlled by the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses leave whole and in order, however little the transport takes at a time."""
+"""Responses are sent completely and in order, however little the transport accepts at a time."""
 
 from __future__ import annotations
 

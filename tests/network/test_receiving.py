@@ -1,4 +1,5 @@
-"""Frames are dispatched whole and in order, whatever arrives when, and memory stays bounded."""
+"""Frames are dispatched completely and in order, in any division into reads, with bounded
+memory."""
 
 from __future__ import annotations
 

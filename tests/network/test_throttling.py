@@ -1,4 +1,4 @@
-"""A muted client is answered, and not served (KIP-219)."""
+"""A throttled client gets its response, but its next request waits (KIP-219)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts of a node that fail: what they leave behind."""
+"""Failing starts of a node."""
 
 from __future__ import annotations
 

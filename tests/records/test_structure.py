@@ -1,4 +1,4 @@
-"""What is plain, and what skimming says: both compared with what a consumer reads."""
+"""The check for plain batches, and skimming, compared with what a consumer reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Varints of records: written, read, and refused where Kafka's `ByteUtils` refuses them."""
+"""Varints of records: encoded, decoded, and rejected in the same cases as by Kafka's
+`ByteUtils`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.sim [COUNT] [FIRST]`: so many seeds, each twice; ends with 1 if one fails.
+"""`python -m tests.sim [COUNT] [FIRST]`: runs COUNT seeds, each twice; exits with 1 if one fails.
 
 The first seed is that of the argument, or else that of the run (`tests.support.run_seed`).
 """

@@ -1,4 +1,5 @@
-"""A whole node in simulation: the same seed gives the same history, and no promise is broken."""
+"""A whole node in simulation: the same seed gives the same history, and no guarantee is
+violated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo: its data, its events, its account, and being killed in the middle."""
+"""The demo: its data, its events, its reconciliation, and a kill during the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/spark.md run as they stand there."""
+"""The examples of docs/spark.md run unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending again: in order, once, and not for ever. The brokers here are played."""
+"""Retries: in order, without duplicates, for a limited time; with scripted brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`format("odradek")` against a broker: what Spark's own connector does, by the same words."""
+"""`format("odradek")` against a broker: it behaves like Spark's own connector with the same
+options."""
 
 from __future__ import annotations
 

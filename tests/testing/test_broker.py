@@ -1,4 +1,4 @@
-"""The broker that we give to other people's tests."""
+"""`odradek.testing.Broker`."""
 
 import subprocess
 import sys

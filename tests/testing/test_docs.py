@@ -1,4 +1,4 @@
-"""The examples of docs/testing.md run as they stand there, and it tells of everything."""
+"""The examples of docs/testing.md run unchanged, and the document lists every method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README and docs/benchmarks.md say of costs is what the stored results say."""
+"""The tables in README and docs/benchmarks.md match the stored results."""
 
 from __future__ import annotations
 

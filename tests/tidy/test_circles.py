@@ -1,4 +1,4 @@
-"""No circles of imports among the modules of one package, imports for types only included."""
+"""No import cycles between the modules of a package, including type-only imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing grows beyond what one reads in one sitting. Exceptions are listed."""
+"""Limits on the size of files and functions. Exceptions are listed."""
 
 from __future__ import annotations
 

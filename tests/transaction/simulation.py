@@ -1,4 +1,4 @@
-"""Producers that fight over transactional ids while everything fails, and what must hold.
+"""Simulates producers that compete for transactional ids under failures, and checks invariants.
 
 Each producer writes numbered attempts; an attempt is a transaction with some data in some places.
 The coordinator is the real one; the partitions that are written to are `Place`s, which check

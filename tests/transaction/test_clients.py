@@ -1,4 +1,4 @@
-"""Transactions of other people's clients over sockets, and the node stopped in between."""
+"""Transactions of unmodified clients over sockets, also with a restart of the node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndTxn in both versions of the protocol, markers, and what a crash leaves behind."""
+"""EndTxn in both versions of the protocol, markers, and crashes."""
 
 from __future__ import annotations
 

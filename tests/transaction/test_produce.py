@@ -1,4 +1,4 @@
-"""Transactional batches in requests that do not wait for one another."""
+"""Transactional batches in pipelined requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitProducerId: who gets which id and epoch, and who is fenced."""
+"""InitProducerId: assigned ids and epochs, and fencing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Messages with arbitrary values, made from their declarations.
 
-A `Source` says where the arbitrariness comes from: a seeded generator (quick, for all versions of
-all messages) or hypothesis (which shrinks what it finds).
+A `Source` provides the random values: a seeded generator (quick, for all versions of all messages)
+or hypothesis (which shrinks what it finds).
 """
 
 from __future__ import annotations

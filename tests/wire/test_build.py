@@ -1,4 +1,4 @@
-"""Generated modules are made when they are missing or stale, and only then."""
+"""Modules are generated only if they are missing or outdated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Apache Kafka and its clients wrote is read, and written again to the same bytes."""
+"""Captured messages of Apache Kafka and its clients are decoded and encoded to the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every message in every version: what is written is read back, and nothing else is believed."""
+"""Every message in every version: encoded messages decode to the same values, and invalid bytes
+are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The codec for usual Produce requests reads and writes what the generated one does."""
+"""The codec for usual Produce requests gives the same results as the generated codec."""
 
 import pytest
 from hypothesis import given

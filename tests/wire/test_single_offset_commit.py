@@ -1,4 +1,4 @@
-"""The codec for commits of one topic says what the general one says, or nothing."""
+"""The codec for commits of one topic gives the same results as the generated codec, or None."""
 
 import pytest
 from hypothesis import given

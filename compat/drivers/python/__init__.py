@@ -1,1 +1,1 @@
-"""Drivers for clients in Python, each a program of its own: `python -m compat.drivers.python.X`."""
+"""Drivers for clients in Python, each a separate program: `python -m compat.drivers.python.X`."""

@@ -1,4 +1,4 @@
-"""aiokafka as a driver; its event loop runs in a thread of its own."""
+"""aiokafka as a driver; its event loop runs in a separate thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The other end of `compat.lab.dialogue` in Python: reads commands, answers each with one line."""
+"""The driver's side of `compat.lab.dialogue` in Python: reads commands, and writes one line per
+answer."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def headers_to_write(record: dict[str, Any]) -> list[tuple[str, bytes | None]]:
 def refuse_impossible(
     records: Iterable[dict[str, Any]], client: str, *, headers: bool = True
 ) -> None:
-    """Refuse what kafka-python and what descends from it cannot write."""
+    """Reject records that kafka-python and its derivatives cannot write."""
     for record in records:
         if record["key"] is None and record["value"] is None:
             raise UnsupportedVerb(f"{client} writes no record with neither key nor value")

@@ -1,1 +1,1 @@
-"""Every field of every request to a coordinator with every value that it should not have."""
+"""Requests to coordinators, with each field set to invalid values."""

@@ -1,6 +1,7 @@
-"""Asks one broker: for each change a group or a transaction of its own, looked at before and after.
+"""Sends requests to one broker; each change uses its own group or transaction, whose state is
+compared before and after.
 
-Answers and states are told without what differs by accident: generated ids, times, texts.
+Responses and states are recorded without random parts: generated ids, times, texts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ METADATA = b"\0\1\0\0\0\1\0\6target\xff\xff\xff\xff\0\0\0\0"
 
 
 class Outcome(NamedTuple):
-    """What came of one request."""
+    """The outcome of one request."""
 
     what: str
     answer: Any
@@ -42,7 +43,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the broker says that it did nothing at all."""
+        """Whether the broker rejected the whole request."""
         codes = list(_codes(self.answer))
         return bool(codes) and (codes[0] != "NONE" if len(codes) == 1 else "NONE" not in codes[1:])
 

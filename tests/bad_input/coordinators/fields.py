@@ -1,7 +1,6 @@
-"""Requests from plain dicts, and those dicts with one field at a time replaced by an extreme value.
+"""Builds requests from dicts, and variants with one field replaced by an extreme value.
 
-What a field may hold is read from the declarations of the messages, so a new field is tried without
-a line here.
+The types of fields come from the message declarations, so new fields are tested automatically.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from odradek.wire.primitives import Message
 DECLARED = {message.name: message for message in read_all(MESSAGES)[0]}
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 LONG_STRING = 32_000
-"""Nearly the longest that the older versions can carry."""
+"""Almost the maximum length in the older versions."""
 MANY_BYTES = 10 << 20
 MANY_ELEMENTS = 500
 NOBODY_UUID = bytes(range(16))
 PATTERNS = ("(", "a{1000}", "(a*)*" * 50, "((a{100}){100}){100}", "(x+x+)+y", "\\p{Greek}", "a++")
-"""Regular expressions that are none, or that were built to explode."""
+"""Regular expressions that are invalid or have exponential cost."""
 
 Values = dict[str, Any]
 Path = tuple[str | int, ...]

@@ -1,5 +1,5 @@
-"""A request to a coordinator in which one field is wrong: answered in bounded memory and
-time, and without a trace where it was refused.
+"""Requests to coordinators with one invalid field get a response in bounded memory and time; a
+rejected request changes nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ REQUESTS = (
     ("DescribeTransactions", 0, "begin"),
     ("ListTransactions", 2, "begin"),
 )
-"""API, version, and how far the group or the transaction is that it is about."""
+"""API, version, and the state of the group or transaction before the request."""
 ADDS_BEFORE_IT_LOOKS = "TxnOffsetCommit 5 "
 """The group's partition is added to the transaction first, also by Apache Kafka (KIP-890)."""
 AT_ONCE = 6
@@ -81,7 +81,7 @@ def play(process: Process) -> list[list[Outcome]]:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> list[list[Outcome]]:
-    """What our node made of all of them; it must live, and not have been surprised."""
+    """The outcomes of our node; it must still run, without unexpected exceptions."""
     directory = tmp_path_factory.mktemp("ours")
     with OdradekNode(settings=SETTINGS, directory=directory) as node:
         resident = node.rss_bytes()

@@ -1,4 +1,4 @@
-"""Round for round the same as Apache Kafka's own cleaner, on the same files."""
+"""Each round of cleaning has the same result as Apache Kafka's cleaner on the same files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which logs are cleaned when, and what happens to work that is overtaken by events."""
+"""When which log is cleaned, and work items that become invalid."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Power is lost at every change that cleaning makes to the disk, and at any of a node that cleans.
+"""The power is lost at every write of the cleaner, and at random writes of a node that cleans.
 
-The second takes its seeds from `ODRADEK_POWER_LOSSES`, as the table of `tests/log` does.
+`ODRADEK_POWER_LOSSES` sets the number of seeds of the second test, as in
+`tests/log/test_power_loss.py`.
 """
 
 from __future__ import annotations

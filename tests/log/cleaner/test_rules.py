@@ -1,4 +1,4 @@
-"""What a round of cleaning keeps, against a model that a reader can check with a pencil."""
+"""The records that a round of cleaning keeps, compared with a simple model."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Histories of groups, sent alike to Apache Kafka and to us, and what both answer."""
+"""Histories of groups, sent to Apache Kafka and to Odradek, whose responses are compared."""

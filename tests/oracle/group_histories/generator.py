@@ -1,7 +1,7 @@
-"""Histories by number: the same number is the same history for everyone.
+"""Generates histories: the same number always gives the same history.
 
-A history is a list of (verb, options) for the player. Most of what members do makes sense, so that
-groups get somewhere; some of it does not.
+A history is a list of (verb, options) for the player. Most requests are valid, so that groups make
+progress; some are not.
 """
 
 from __future__ import annotations

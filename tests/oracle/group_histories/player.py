@@ -1,7 +1,7 @@
-"""Plays a history against one broker: who says what, and what it was told, without the accidents.
+"""Runs a history against one broker, and records requests and responses without random parts.
 
-Generated member ids become the names of members, topic ids names of topics. Everything else has
-to be the same everywhere.
+Generated member ids are replaced by names of members, topic ids by topic names. Everything else
+must be the same for both brokers.
 """
 
 from __future__ import annotations

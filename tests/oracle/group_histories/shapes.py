@@ -1,4 +1,4 @@
-"""Answers in a form that can be compared."""
+"""Converts responses to a comparable form."""
 
 from __future__ import annotations
 

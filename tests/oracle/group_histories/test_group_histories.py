@@ -1,8 +1,8 @@
-"""Whatever happens to a group, Apache Kafka and we answer the same.
+"""Apache Kafka and Odradek give the same responses to random histories of groups.
 
-Forty histories by default; `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` for the full
-run, ODRADEK_HISTORY=number,number for some of them. A history that differs is played once more: on
-a busy machine an answer may have come too late.
+Forty histories by default; `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` for the
+full run, ODRADEK_HISTORY=number,number for some of them. A history that differs is run once more:
+on a busy machine a response may have been late.
 """
 
 from __future__ import annotations

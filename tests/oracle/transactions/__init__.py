@@ -1,1 +1,1 @@
-"""Histories of transactions, sent alike to Apache Kafka and to us, and what both answer."""
+"""Histories of transactions, sent to Apache Kafka and to Odradek, whose responses are compared."""

@@ -1,4 +1,4 @@
-"""Asks a broker the questions of a history and tells its answers in a comparable form."""
+"""Sends the requests of a history to a broker, and returns its responses in a comparable form."""
 
 from __future__ import annotations
 

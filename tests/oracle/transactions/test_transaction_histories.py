@@ -1,4 +1,4 @@
-"""The same questions to Apache Kafka and to us: the same answers.
+"""Apache Kafka and Odradek give the same responses to random transactional requests.
 
 Ten histories by default; `ODRADEK_TRANSACTION_HISTORIES=2000` asks more,
 ODRADEK_HISTORY=number,number some of them.

@@ -6,7 +6,7 @@ reassignment is requested, an ISR shrinks. The rules are those of Kafka's Partit
 - The leader is kept if it may still lead. Otherwise the new leader is the first replica in the ISR
   that may lead; if the ISR is empty, one of the eligible leader replicas (KIP-966); then the last
   known leader; then, if unclean elections are allowed, any replica that may lead.
-- The last replica of the ISR stays in it when its broker is fenced, unless ELR keeps it as eligible.
+- The last replica of the ISR stays in it when its broker is fenced, unless ELR keeps it eligible.
 - An unclean leader is the only replica in the ISR, and is marked as recovering.
 - A reassignment is complete when the ISR has all added replicas and at least one that is kept.
 """

@@ -71,7 +71,7 @@ def create_topics(
 
 
 def _partition_count(state: ControllerState, topic: CreatableTopic) -> int:
-    """The number of requested partitions; 0 for an invalid request."""
+    """The requested number of partitions, not yet validated."""
     if topic.assignments:
         return len(topic.assignments)
     return state.config.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
