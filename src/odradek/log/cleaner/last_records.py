@@ -24,7 +24,7 @@ def last_records(
     Raises:
         DamagedFile: `data` does not hold `count` records.
     """
-    keys, starts, tails = walk(data, count)
+    keys, starts, tails, _ = walk(data, count)
     wanted = frozenset(last_keys)
     # The later of two equal keys replaces the earlier one.
     last = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from odradek.env.file_system import FileSystem, read_file
 from odradek.log import names
@@ -135,7 +136,11 @@ class Round:
                 payload = decompress(batch.codec, batch.payload, PAYLOAD_MAX)
             else:
                 payload = bytes(batch.payload)
-            keys = [key for key in walk(payload, batch.count).keys if key is not None]
+            walked = walk(payload, batch.count)
+            if walked.null_keys:
+                keys = [key for key in walked.keys if key is not None]
+            else:
+                keys = cast("list[bytes]", walked.keys)
             is_new = batch.base_offset >= start
             if not is_new or not self.map.add_batch(keys, batch.base_offset):
                 return self._add_slowly(batch, payload)

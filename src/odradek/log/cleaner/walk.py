@@ -47,6 +47,8 @@ class Walked(NamedTuple):
     """The position where each record begins; it ends where the next one begins."""
     tails: list[int]
     """The position of the length of each value; undefined for records without a key."""
+    null_keys: int
+    """How many of `keys` are None."""
 
 
 def walk(data: bytes, count: int) -> Walked:
@@ -59,18 +61,20 @@ def walk(data: bytes, count: int) -> Walked:
     starts: list[int] = []
     tails: list[int] = []
     try:
-        _walk(data, count, keys, starts, tails)
+        null_keys = _walk(data, count, keys, starts, tails)
     except (IndexError, RecordsError) as error:
         raise DamagedFile(f"a batch does not hold {count} records: {error}") from None
-    return Walked(keys, starts, tails)
+    return Walked(keys, starts, tails, null_keys)
 
 
 def _walk(
     data: bytes, count: i64, keys: list[bytes | None], starts: list[int], tails: list[int]
-) -> None:
+) -> i64:
+    """Fill the lists; return how many keys are None."""
     position: i64 = 0
     size: i64 = 0
     tries: i64 = _TRIES
+    null_keys: i64 = 0
     while count > 0:
         count -= 1
         start = position
@@ -101,6 +105,8 @@ def _walk(
         else:
             key, position = _unusual_key(data, position)
             keys.append(key)
+            if key is None:
+                null_keys += 1
         tails.append(position)
         if following - start != size:
             size = following - start
@@ -120,6 +126,7 @@ def _walk(
         position = following
     if position != len(data):
         raise DamagedFile("a batch does not end where its records end")
+    return null_keys
 
 
 class _Shape(NamedTuple):
@@ -184,7 +191,7 @@ def survivors(
     Raises:
         DamagedFile: see `walk`.
     """
-    keys, starts, tails = walk(data, count)
+    keys, starts, tails, _ = walk(data, count)
     kept: dict[int, bool] = {}  # number of a record -> whether it is a tombstone
     latest: dict[bytes | None, int] = {}  # keys whose last record is in this batch
     for number, found in enumerate(map(base_of, keys)):
