@@ -94,7 +94,7 @@ class SimChildProcess:
         self._loop = loop
         self._random = random
         self._worker = importlib.import_module(module).Worker(file_system, clock, _SimParent(self))
-        self.output = b""
+        self._output = b""
         self.is_alive = True
 
     def send(self, data: bytes) -> None:
@@ -108,8 +108,12 @@ class SimChildProcess:
 
     def receive(self) -> bytes:
         """See `ChildProcess`."""
-        output, self.output = self.output, b""
+        output, self._output = self._output, b""
         return output
+
+    def write(self, data: bytes) -> None:
+        """The worker writes to its parent."""
+        self._output += data
 
     def kill(self) -> None:
         """See `ChildProcess`."""
@@ -128,4 +132,4 @@ class _SimParent:
 
     def send(self, data: bytes) -> None:
         """See `odradek.env.process.Parent`."""
-        self._process.output += data
+        self._process.write(data)

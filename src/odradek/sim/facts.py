@@ -27,6 +27,16 @@ class Transaction:
     offset: int | None = None
     fate: Fate = Fate.OPEN
 
+    def add_offset(self, offset: int) -> None:
+        """The broker has accepted the offset."""
+        assert self.offset is None, "a transaction commits one offset"
+        self.offset = offset
+
+    def end(self, fate: Fate) -> None:
+        """The transaction has ended."""
+        assert self.fate is Fate.OPEN, "a transaction ends once"
+        self.fate = fate
+
 
 @dataclass(slots=True)
 class Commit:
@@ -35,6 +45,10 @@ class Commit:
     offset: int
     start_ns: int
     end_ns: int | None = None
+
+    def acknowledge(self, end_ns: int) -> None:
+        """The broker has acknowledged it."""
+        self.end_ns = end_ns
 
 
 @dataclass(slots=True)

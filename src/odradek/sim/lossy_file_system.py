@@ -36,17 +36,21 @@ class PowerLoss(BaseException):
 class File:
     """A file's bytes: the current and the synced ones, and the changes since the sync."""
 
-    def __init__(self, synced: bytes = b"") -> None:
+    def __init__(self, synced: bytes = b"", modified_ms: int = 0) -> None:
         self.now = bytearray(synced)
         self.synced = bytearray(synced)
         self.pending: list[tuple[int, bytes | None]] = []
         """(position, data) of a write, or (length, None) of a truncation."""
-        self.modified_ms = 0
+        self.modified_ms = modified_ms
 
     def write(self, position: int, data: bytes) -> None:
-        """Write; not synced."""
+        """Write; not synced. The modification time stays."""
         _put(self.now, position, data)
         self.pending.append((position, data))
+
+    def touch(self, modified_ms: int) -> None:
+        """Set the modification time."""
+        self.modified_ms = modified_ms
 
     def truncate(self, length: int) -> None:
         """Cut or extend; not synced."""
@@ -77,9 +81,7 @@ class File:
                 for start in range(0, len(data), SECTOR):
                     if draw.random() < 0.5:
                         _put(content, position + start, data[start : start + SECTOR])
-        after = File(bytes(content))
-        after.modified_ms = self.modified_ms
-        return after
+        return File(bytes(content), self.modified_ms)
 
 
 class Directory:
@@ -170,6 +172,25 @@ class LossyFileSystem:
         """Return the file system as it is after a power loss now."""
         return LossyFileSystem(self.root.after_crash(draw, {}))
 
+    def attach(
+        self,
+        now_ms: Callable[[], int],
+        draw: random.Random,
+        on_change: Callable[[str, str], None],
+    ) -> None:
+        """A process starts to use the file system: with its clock, its torn writes, its listener.
+
+        `on_change` is called before each change with the operation and the path.
+        """
+        self.now_ms = now_ms
+        self.draw = draw
+        self.on_change = on_change
+
+    def lose_power_after(self, changes: int, on_power_loss: Callable[[], None]) -> None:
+        """Switch off during the change after that many further changes, and call the callback."""
+        self.stop_after = changes
+        self.on_power_loss = on_power_loss
+
     def switch_off(self) -> None:
         """Stop the machine or process: perform no more operations."""
         self.is_off = True
@@ -224,8 +245,7 @@ class LossyFileSystem:
             if not flags & os.O_CREAT:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self._step("create", path)
-            made = node = File()
-            made.modified_ms = self.now_ms()
+            made = node = File(modified_ms=self.now_ms())
             parent.change(lambda names: names.__setitem__(name, made))
         assert isinstance(node, File), f"{path} is a directory"
         if flags & os.O_TRUNC and node.now:
@@ -268,7 +288,7 @@ class LossyFileSystem:
                 file.write(position, bytes(data[: self.draw.randint(0, len(data))]))
             raise
         file.write(position, bytes(data))
-        file.modified_ms = self.now_ms()
+        file.touch(self.now_ms())
         return len(data)
 
     def pwritev(self, descriptor: int, parts: Sequence[Buffer], position: int) -> int:
@@ -363,7 +383,7 @@ class LossyFileSystem:
         """See `FileSystem`."""
         node = self._node(path)
         assert isinstance(node, File)
-        node.modified_ms = modified_ms
+        node.touch(modified_ms)
 
     def sync_directory(self, path: str) -> None:
         """See `FileSystem`."""

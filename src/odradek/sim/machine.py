@@ -53,9 +53,8 @@ class Machine:
         loop = self._loop = new_loop(self.world, f"{self.name} process {self.starts}")
         purpose = f"{self.name} {self.starts}"
         clock = SimClock(self.world)
-        self.disk.now_ms = clock.now_ms
-        self.disk.on_change = self._note_change
-        self.disk.draw = self.world.random(f"{purpose} torn writes")
+        draw = self.world.random(f"{purpose} torn writes")
+        self.disk.attach(clock.now_ms, draw, self._note_change)
         self._host = self.network.host(self.name, loop, self.disk)
         executor = SimExecutor(loop, self.world.random(f"{purpose} threads"), self.disk, clock)
         self.node = Node(
@@ -120,8 +119,7 @@ class Machine:
 
     def lose_power_after(self, changes: int) -> None:
         """Lose power during the disk change after that many further changes."""
-        self.disk.stop_after = changes
-        self.disk.on_power_loss = self._fail_now
+        self.disk.lose_power_after(changes, self._fail_now)
 
     def _fail_now(self) -> None:
         """The power loss happened inside a call of the disk: end the process without further

@@ -105,7 +105,7 @@ class SimHost:
         here = Address(self.name, self.free_port())
         ours = SimTransport(self, here, address)
         theirs = SimTransport(target, address, here)
-        ours.other, theirs.other = theirs, ours
+        ours.join(theirs)
         listener.add(theirs)
         self.network.world.at(back, lambda: self._answer(answer, ours))
 
@@ -222,6 +222,11 @@ class SimTransport:
         self._readable = Readiness(host.loop, self._can_receive)
         self._writable = Readiness(host.loop, self._can_send)
         host.transports[self] = None
+
+    def join(self, other: SimTransport) -> None:
+        """Connect both ends."""
+        self.other = other
+        other.other = self
 
     def _can_receive(self) -> bool:
         return bool(self._received) or self._has_ended or self._is_reset

@@ -20,7 +20,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.sim.checks import Contents, check
 from odradek.sim.client import Client
 from odradek.sim.facts import Facts
-from odradek.sim.loop import new_loop
+from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.machine import PORT, Machine
 from odradek.sim.network import SimNetwork
 from odradek.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, fetch
@@ -121,12 +121,12 @@ class Scenario:
         self.machine = Machine(self.world, self.network, "node1", settings)
         self.loop = new_loop(self.world, "director")
         self.actors: list[Actor] = []
-        self.observer = Actor(self.world, self.client("observer"), self.facts)
+        self.observer = Actor(self.world, self.client("observer", self.loop), self.facts)
         self._violations: list[str] = []
 
-    def client(self, name: str) -> Client:
-        """Create a client on its own machine."""
-        host = self.network.host(name, new_loop(self.world, name))
+    def client(self, name: str, loop: SimLoop | None = None) -> Client:
+        """Create a client on its own machine; with its own loop unless one is passed in."""
+        host = self.network.host(name, loop or new_loop(self.world, name))
         return Client(self.world, host, Address(self.machine.name, PORT), name)
 
     # -- the run ------------------------------------------------------------------------------
@@ -160,7 +160,6 @@ class Scenario:
         )
 
     async def _direct(self) -> None:
-        self.observer.client._host.loop = self.loop  # the logger is used on this loop
         await self._create_topics()
         await self._find_coordinators()
         tasks = self._begin_work()
@@ -169,7 +168,7 @@ class Scenario:
             await self._fault()
         await asyncio.sleep(2)
         for actor in self.actors:
-            actor.is_stopping = True
+            actor.stop()
         await self._until(lambda: all(task.done() for task in tasks))
         for task in tasks:
             task.result()

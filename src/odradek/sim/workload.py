@@ -96,8 +96,12 @@ class Actor:
         self.is_stopping = False
 
     async def run(self) -> None:
-        """Work until `is_stopping`, then finish the current step."""
+        """Work until `stop`."""
         raise NotImplementedError
+
+    def stop(self) -> None:
+        """Finish the current step and end."""
+        self.is_stopping = True
 
     async def pause(self, longest_s: float = 0.3) -> None:
         """Wait between two steps."""
@@ -288,7 +292,7 @@ class TransactionalProducer(Actor):
     async def _give_up(self, transaction: Transaction) -> None:
         """Abandon the transaction without EndTxn: the new epoch aborts it."""
         await self._begin_epoch(None)
-        transaction.fate = Fate.ABORTED
+        transaction.end(Fate.ABORTED)
         self.facts.count("transactions given up")
 
     async def _add(self, transaction: Transaction, partition: TopicPartition) -> bool:
@@ -331,7 +335,7 @@ class TransactionalProducer(Actor):
                 continue
             code = response.topics[0].partitions[0].error_code
             if not code:
-                transaction.offset = offset
+                transaction.add_offset(offset)
                 return True
             if code in FENCED:
                 self.facts.count(f"transactions that met {error_code(code).name}")
@@ -356,7 +360,7 @@ class TransactionalProducer(Actor):
                 continue
             code = response.error_code
             if not code:
-                transaction.fate = Fate.COMMITTED if is_commit else Fate.ABORTED
+                transaction.end(Fate.COMMITTED if is_commit else Fate.ABORTED)
                 self.facts.count(f"transactions {transaction.fate.value}")
                 await self._begin_epoch((response.producer_id, response.producer_epoch))
                 return
@@ -368,7 +372,7 @@ class TransactionalProducer(Actor):
                 self.unexpected("EndTxn", code)
             self.facts.count(f"transactions whose end met {error_code(code).name}")
             await self._begin_epoch(None)
-            transaction.fate = Fate.UNKNOWN if is_commit and was_lost else Fate.ABORTED
+            transaction.end(Fate.UNKNOWN if is_commit and was_lost else Fate.ABORTED)
             return
 
 
@@ -531,7 +535,7 @@ class GroupMember(Actor):
             return True
         code = response.topics[0].partitions[0].error_code
         if not code:
-            attempt.end_ns = self.world.now_ns
+            attempt.acknowledge(self.world.now_ns)
             self.facts.count("offsets committed")
             return True
         self._on_error("OffsetCommit", code)
