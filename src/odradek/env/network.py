@@ -32,6 +32,7 @@ import asyncio
 import errno
 import os
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -290,7 +291,7 @@ def _use_sizes(made: socket.socket, options: StreamOptions) -> None:
 class SocketListener:
     """A `Listener` on a system socket."""
 
-    __slots__ = ("_congestion_control", "_loop", "_options", "_socket", "address")
+    __slots__ = ("_congestion_control", "_local", "_loop", "_options", "_socket", "address")
 
     def __init__(self, bound: socket.socket, options: StreamOptions) -> None:
         """`bound` is a non-blocking socket."""
@@ -302,6 +303,8 @@ class SocketListener:
         """Set while the listener is watched."""
         name = bound.getsockname()
         self.address = Address(name[0], name[1])
+        self._local = self.address
+        """The local address of the latest connection; most connections share it."""
 
     def listen(self, backlog: int) -> None:
         """See `Listener`."""
@@ -320,12 +323,14 @@ class SocketListener:
             try:
                 accepted.setblocking(False)
                 _use_sizes(accepted, self._options)
-                transport = SocketTransport(accepted, asyncio.get_running_loop(), peer)
+                transport = SocketTransport(accepted, asyncio.get_running_loop(), peer, self._local)
                 if self._congestion_control is not None and not transport.is_local:
                     congestion_control.restore(accepted, self._congestion_control)
-                return transport
             except OSError:  # macOS: the client has disconnected already
                 accepted.close()
+            else:
+                self._local = transport.local_address
+                return transport
 
     def watch(self, callback: Callback) -> None:
         """See `Listener`."""
@@ -368,8 +373,9 @@ class SocketTransport:
         connected: socket.socket,
         loop: asyncio.AbstractEventLoop,
         peer: tuple[str, int],
+        local: Address | None = None,
     ) -> None:
-        """`connected` is a non-blocking socket.
+        """`connected` is a non-blocking socket; `local` is used if it equals its local address.
 
         Raises:
             OSError: the peer has disconnected.
@@ -382,7 +388,8 @@ class SocketTransport:
         self._is_read = False
         self._is_written = False
         self._sendfile = _sendfile
-        self.local_address = _address(connected.getsockname())
+        found = _address(connected.getsockname())
+        self.local_address = local if local is not None and found == local else found
         self.peer_address = _address(peer)
         self.recv_into = connected.recv_into
         self.send = connected.send
@@ -452,4 +459,4 @@ def _address(name: tuple[str, int]) -> Address:
     mapped = host.removeprefix(_MAPPED_PREFIX)
     if mapped != host and "." in mapped:
         host = mapped
-    return Address(host, name[1])
+    return Address(sys.intern(host), name[1])  # many clients may have the same host

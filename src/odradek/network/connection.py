@@ -107,11 +107,12 @@ class Connection:
         self._shared = owner.buffers.shared
         self._traffic = owner.traffic
         self._loop = loop
-        self.peer = Peer(*transport.peer_address, listener, *transport.local_address, self.close)
+        self.peer = Peer(*transport.peer_address, listener, *transport.local_address, self)
         self.closed = False
         self._sweeps = 0
         """Number of the server's sweeps for idle connections since this one was last active."""
-        self._input = Input(owner.buffers, self._receive)
+        self._input: Input | None = None
+        """Created when bytes have to be held for the first time: most connections never need it."""
         self._order = ResponseOrder()
         self._output = Output(transport, self._traffic, self._order)
         self.respond = self._output.respond
@@ -137,9 +138,10 @@ class Connection:
             if self._is_stopped:
                 self._read_ahead()
                 return
-            if held.memory is None:
+            if held is None or held.memory is None:
                 view, start = self._shared, 0
                 end = received = self._receive(view)
+                held = None
             else:
                 view, start, end, received = held.receive()
         except BlockingIOError:
@@ -152,7 +154,7 @@ class Connection:
             return
         self._traffic.count_in(received)
         self._sweeps = 0
-        if end < held.stop and view is held.memory:
+        if held is not None and end < held.stop and view is held.memory:
             return  # the frame is still incomplete
         self._process(view, start, end)
         if self._output.parts:
@@ -187,14 +189,20 @@ class Connection:
                     break
         self._is_processing = False
         if position == end or self.closed:
-            if self._input.memory is not None:
-                self._input.clear()
+            held = self._input
+            if held is not None and held.memory is not None:
+                held.clear()
         else:
-            self._input.keep(view, position, end)
+            self._holder().keep(view, position, end)
+
+    def _holder(self) -> Input:
+        if self._input is None:
+            self._input = Input(self._owner.buffers, self._receive)
+        return self._input
 
     def _read_ahead(self) -> None:
         """Read a few bytes while none may be processed, to notice the end of the stream."""
-        received = self._input.read_ahead()
+        received = self._holder().read_ahead()
         if received is None:
             self._is_reading = False
             self._transport.unwatch_readable()
@@ -210,7 +218,7 @@ class Connection:
             return
         self._is_stopped = False
         held = self._input
-        if held.memory is not None:
+        if held is not None and held.memory is not None:
             self._process(held.memory, held.start, held.end)
             if self._output.parts:
                 self.flush()
@@ -297,7 +305,8 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being received, processed or sent."""
-        return not (self._output.parts or self._order.slots or self._input.memory)
+        held = self._input is not None and self._input.memory is not None
+        return not (self._output.parts or self._order.slots or held)
 
     def count_sweep(self) -> int:
         """Count a sweep for idle connections; return the number since the last activity.
@@ -324,6 +333,6 @@ class Connection:
         self._transport.close()
         self._output.clear()
         self._order.clear()
-        if not self._is_processing:
+        if self._input is not None and not self._is_processing:
             self._input.clear()
         self._owner.forget(self)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 NULL_CLIENT_ID: Final = b"\xff\xff"
 
 
-def nothing() -> None:
-    """Do nothing: the default of `Peer.close`."""
+class Closable(Protocol):
+    """What a peer needs of its connection."""
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
 
 
 class Peer:
@@ -23,9 +26,9 @@ class Peer:
     """
 
     __slots__ = (
+        "_connection",
         "client_id",
         "client_id_on_wire",
-        "close",
         "host",
         "listener",
         "local_host",
@@ -43,7 +46,7 @@ class Peer:
         listener: str,
         local_host: str,
         local_port: int,
-        close: Callable[[], None] = nothing,
+        connection: Closable | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -59,17 +62,21 @@ class Peer:
         """The client id as encoded in the request header: a length of two bytes, and the bytes."""
         self.software_name = ""
         self.software_version = ""
-        self.close = close
-        """Closes the connection, for requests to which Kafka reacts in this way."""
+        self._connection = connection
 
     def name_software(self, name: str, version: str) -> None:
         """Set the name and version of the client library, from ApiVersions."""
         self.software_name = name
         self.software_version = version
 
+    def close(self) -> None:
+        """Close the connection, for requests to which Kafka reacts in this way."""
+        if self._connection is not None:
+            self._connection.close()
+
     def on_closed(self) -> None:
         """The connection is closed: `close` does nothing any more."""
-        self.close = nothing
+        self._connection = None
 
     def use_client_id(self, on_wire: bytes) -> None:
         """Set the client id of the current request; `on_wire` is `client_id_on_wire`."""
