@@ -35,7 +35,7 @@ def resumes(stage: Stage) -> None:
 
 @scenario("consumer protocol static member")
 def static_member(stage: Stage) -> None:
-    """A static member that leaves and returns gets its partitions back; nobody else gets them."""
+    """A static member that leaves and returns gets its partitions back; no other member gets them."""
     return_of_a_static_member(stage, SERVER)
 
 
@@ -47,7 +47,7 @@ def member_crashes(stage: Stage) -> None:
 
 @scenario("consumer protocol pattern")
 def pattern(stage: Stage) -> None:
-    """A member reads all topics that match; also one that is created later."""
+    """A member reads all topics that match the pattern, also one that is created later."""
     first, group = stage.topic("orders-1", partitions=2), stage.name("group")
     stage.topic("other")
     matching = f"{stage.name('orders-')}[0-9]+".replace(".", r"\.")

@@ -58,7 +58,7 @@ def play_until(
 
 
 def shared_evenly(topic: str, partitions: int) -> Callable[[dict[str, set[str]], Received], bool]:
-    """All partitions are owned, none twice, and nobody has two more than another."""
+    """Each partition has one owner, and the members' counts differ by at most one."""
 
     def holds(assignments: dict[str, set[str]], received: Received) -> bool:
         owned = [name for assignment in assignments.values() for name in assignment]
@@ -85,7 +85,7 @@ def group_of_one(stage: Stage) -> None:
 
 
 def each_once(received: Received, offsets: range, partitions: int, what: str) -> None:
-    """All offsets of all partitions were read once, and in their order by whoever read them."""
+    """All offsets of all partitions were read once, and by each member in order."""
     for records in received.values():
         for partition in range(partitions):
             mine = [record.offset for record in records if record.partition == partition]
@@ -140,7 +140,7 @@ def resume(stage: Stage, strategy: str) -> str:
 
 
 def return_of_a_static_member(stage: Stage, strategy: str) -> None:
-    """It leaves, comes back and has its partitions; nobody else gets them meanwhile."""
+    """It leaves, returns and has its partitions again; no other member gets them meanwhile."""
     topic, group = stage.topic(partitions=4), stage.name("group")
     for name in ("one", "two"):
         stage.join(name, group, [topic], strategy=strategy, instance=f"static-{name}")

@@ -34,11 +34,26 @@ _LENGTHS = (
     "records that no consumer can read."
 )
 _RESERVED = "zlib, which most consumers use, refuses what Java ignores in the frame."
+_METADATA = (
+    "Apache Kafka fails when it decodes the subscription, and the group never completes its rebalance; "
+    "ours forms a generation, in which the assignor of the leader decides."
+)
+_TWICE = (
+    "Apache Kafka fails on a protocol that is listed twice, and the group never completes its "
+    "rebalance; ours counts it once."
+)
+_PATTERN_LIMITS = "Patterns are limited, so that none takes long; see docs/gaps.md."
+_NEVER_ANSWERED = "Apache Kafka never answers: it waits for a result that does not come."
+_NO_PRODUCER = "There is no producer with a negative id, and a marker of it would stay in the log."
 _BOMB = "A batch of few bytes may not make the broker decompress hundreds of megabytes."
 
 
 def _corpus(cases: str, outcomes: tuple[str, str], reason: str, count: int) -> Deviation:
     return Deviation("test_corpus", cases, *outcomes, reason, count)
+
+
+def _coordinators(cases: str, theirs: str, ours: str, reason: str, count: int = 1) -> Deviation:
+    return Deviation("test_coordinator_requests", cases, theirs, ours, reason, count)
 
 
 _APPENDED = ("NONE", "INVALID_RECORD")
@@ -74,5 +89,51 @@ DEVIATIONS: tuple[Deviation, ...] = (
             "not lz4",
             "not zstd",
         )
+    ),
+    _coordinators(
+        "OffsetFetch 10 after join_consumer: groups.0.member_id = null",
+        "NONE, UNKNOWN_SERVER_ERROR",
+        "NONE, UNKNOWN_MEMBER_ID",
+        "Apache Kafka fails on a member epoch without a member id; no member has that id.",
+    ),
+    _coordinators(
+        "JoinGroup * after join_classic: protocols = *", "UNKNOWN_SERVER_ERROR", "NONE", _TWICE, 4
+    ),
+    _coordinators(
+        "JoinGroup * after join_classic: protocols.0.metadata = *",
+        "UNKNOWN_SERVER_ERROR",
+        "NONE",
+        _METADATA,
+        4,
+    ),
+    _coordinators(
+        "ConsumerGroupHeartbeat 1 after join_consumer: subscribed_topic_regex = *",
+        "NONE",
+        "INVALID_REGULAR_EXPRESSION",
+        _PATTERN_LIMITS,
+        2,
+    ),
+    _coordinators(
+        "ListTransactions 2 after begin: transactional_id_pattern = *",
+        "NONE",
+        "INVALID_REGULAR_EXPRESSION",
+        _PATTERN_LIMITS,
+        2,
+    ),
+    _coordinators(
+        "AddPartitionsToTxn 5 after begin: transactions = nothing",
+        "no answer",
+        "NONE",
+        _NEVER_ANSWERED,
+    ),
+    _coordinators(
+        "WriteTxnMarkers 1 after begin: markers.0.topics*", "no answer", "NONE", _NEVER_ANSWERED, 4
+    ),
+    _coordinators(
+        "WriteTxnMarkers 1 after begin: markers.0.producer_id = -*",
+        "NONE",
+        "UNKNOWN_SERVER_ERROR",
+        _NO_PRODUCER,
+        3,
     ),
 )

@@ -260,7 +260,7 @@ class World:
                 assert count == len(speakers)
 
     def _settle(self) -> None:
-        """Once nothing goes wrong any more, everyone who lives has a part, and nobody else."""
+        """When writes succeed again, exactly the living members have an assignment."""
         self._set_refusal(None)
         self.coordinator.run(120_000)
         group = self.coordinator.machine(GROUP).state.groups.get(GROUP)

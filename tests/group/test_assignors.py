@@ -48,12 +48,12 @@ def test_a_group_without_members_gets_nothing(name):
     assert assign(name, group({}, {})) == {}
 
 
-def test_ranges_meet_in_equally_numbered_partitions():
+def test_ranges_of_topics_assign_the_same_partition_numbers():
     spec = group({A: 3, B: 3}, {"x": member(A, B), "y": member(A, B)})
     assert assign("range", spec) == {"x": {A: [0, 1], B: [0, 1]}, "y": {A: [2], B: [2]}}
 
 
-def test_ranges_follow_instance_ids_first():
+def test_ranges_order_members_by_instance_id_first():
     spec = group({A: 3}, {"a": member(A), "z": member(A, instance_id="one")})
     assert assign("range", spec) == {"z": {A: [0, 1]}, "a": {A: [2]}}
 
@@ -78,7 +78,7 @@ def test_uniform_keeps_what_members_have():
     assert assign("uniform", group({A: 4}, members)) == {"x": {A: [0, 1]}, "y": {A: [2, 3]}}
 
 
-def test_uniform_takes_away_topics_that_are_no_longer_wanted():
+def test_uniform_revokes_topics_that_are_no_longer_subscribed():
     members = {"x": member(A, target={A: frozenset((0,)), B: frozenset((0,))})}
     assert assign("uniform", group({A: 1}, members)) == {"x": {A: [0]}}
 
@@ -129,7 +129,7 @@ def random_groups(seed):
 
 
 @pytest.mark.parametrize("seed", seeds(60))
-def test_every_partition_has_one_owner_who_wants_it(seed):
+def test_every_partition_has_one_owner_that_subscribes_to_its_topic(seed):
     for name, spec in random_groups(seed):
         wanted = {each for one in spec.members.values() for each in one.topic_ids}
         partitions = {(each, p) for each in wanted for p in range(spec.partition_counts[each])}

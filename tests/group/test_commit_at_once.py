@@ -160,7 +160,7 @@ def play(side, step):
 
 @settings(max_examples=300)
 @given(st.lists(steps, min_size=1, max_size=12), st.booleans())
-def test_both_ways_lead_to_the_same(history, spread):
+def test_the_fast_path_has_the_same_result(history, spread):
     """With `spread` no two of them meet in a millisecond."""
     sides = Side(quick=True), Side(quick=False)
     try:
@@ -237,7 +237,7 @@ def commit_alone(side):
     return side.answered_at_once
 
 
-def test_who_would_have_to_wait_is_not_answered_at_once(make_side):
+def test_requests_that_have_to_wait_are_not_answered_at_once(make_side):
     assert commit_alone(make_side()) == 1
     assert commit_alone(make_side(offsets_topic_compression_codec=1)) == 0
     elsewhere = make_side()

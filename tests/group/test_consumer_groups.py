@@ -39,7 +39,7 @@ def test_one_member_gets_everything_at_once(coordinator):
     assert one.beat().assignment is None, "nothing has changed"
 
 
-def test_partitions_move_when_their_owner_has_given_them_up(coordinator):
+def test_partitions_move_when_their_owner_has_revoked_them(coordinator):
     one = member(coordinator, "one")
     two = member(coordinator, "two")
     assert two.told == set()
@@ -64,14 +64,14 @@ def test_states_on_the_way(coordinator):
     assert state(coordinator) == "Empty"
 
 
-def test_a_member_that_leaves_is_followed(coordinator):
+def test_other_members_get_the_partitions_of_one_that_leaves(coordinator):
     one, two = member(coordinator, "one"), member(coordinator, "two")
     settle([one, two])
     assert one.leave().member_epoch == -1
     assert settle([two]) == {"two": [("t", index) for index in range(4)]}
 
 
-def test_a_silent_member_is_lost(coordinator):
+def test_a_member_without_heartbeats_is_removed(coordinator):
     one, two = member(coordinator, "one"), member(coordinator, "two")
     settle([one, two])
     for _ in range(5):
@@ -81,7 +81,7 @@ def test_a_silent_member_is_lost(coordinator):
     assert one.beat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_does_not_give_up_in_time_is_lost(coordinator):
+def test_a_member_that_does_not_revoke_in_time_is_removed(coordinator):
     one = member(coordinator, "one")
     two = member(coordinator, "two")
     for _ in range(5):
@@ -127,7 +127,7 @@ def test_epochs(coordinator):
     assert two.beat().member_epoch == 3
 
 
-def test_full_heartbeats_are_told_their_assignment(coordinator):
+def test_full_heartbeats_are_answered_with_the_assignment(coordinator):
     one = member(coordinator, "one")
     full = one.beat(rebalance_timeout_ms=30_000, subscribed_topic_names=["t"])
     assert full.assignment is not None
@@ -153,7 +153,7 @@ def test_full_heartbeats_are_told_their_assignment(coordinator):
         ({"epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_what_is_refused(coordinator, fields, error):
+def test_refused_heartbeats(coordinator, fields, error):
     said = {"group_id": GROUP, "member_id": "one", "epoch": 0, **JOIN, **fields}
     assert beat(coordinator, **said) == error
     assert GROUP not in coordinator.machine(GROUP).state.groups
@@ -183,7 +183,7 @@ def test_subscriptions_change(coordinator):
     assert not coordinator.group(GROUP).is_subscribed_to("t")
 
 
-def test_members_that_want_different_topics(coordinator):
+def test_members_that_subscribe_to_different_topics(coordinator):
     one, two = member(coordinator, "one", "t"), member(coordinator, "two", "t", "u")
     assert settle([one, two]) == {
         "one": [("t", 0), ("t", 1), ("t", 2)],
@@ -199,7 +199,7 @@ def test_new_partitions_and_topics_are_found(coordinator):
     assert settle([one]) == {"one": []}
 
 
-def test_most_members_decide_on_the_assignor(coordinator):
+def test_the_assignor_that_most_members_prefer_is_used(coordinator):
     one = member(coordinator, "one", "t", "u", server_assignor="range")
     two = member(coordinator, "two", "t", "u", server_assignor="range")
     three = member(coordinator, "three", "t", "u", server_assignor="uniform")
@@ -248,7 +248,7 @@ def test_a_static_member_comes_back_to_its_partitions(coordinator):
     assert settle([again, two])["again"] == before["one"]
 
 
-def test_a_static_member_that_stays_away_is_lost(coordinator):
+def test_a_static_member_that_does_not_return_is_removed(coordinator):
     one, two = member(coordinator, "one", instance_id="i"), member(coordinator, "two")
     settle([one, two])
     one.leave(-2)
@@ -290,7 +290,7 @@ def wait_for_thread(coordinator):
     raise AssertionError("patterns were not matched")
 
 
-def test_a_pattern_is_resolved_and_followed(coordinator):
+def test_a_pattern_is_resolved_again_when_topics_change(coordinator):
     one = subscribe(coordinator, "one", "[tv].*")
     assert one.told == set(), "its topics are looked for"
     assert settle([one]) == {"one": [("t", index) for index in range(4)]}
@@ -303,7 +303,7 @@ def test_a_pattern_is_resolved_and_followed(coordinator):
     assert coordinator.group(GROUP).resolved_regexes["[tv].*"].topics == {"t", "v"}
 
 
-def test_patterns_of_members_who_leave_are_forgotten(coordinator):
+def test_patterns_of_members_that_leave_are_removed(coordinator):
     one = subscribe(coordinator, "one", "t.*")
     two = Member(coordinator, GROUP, "two", subscribed_topic_regex="t.*").join()
     settle([one, two])
@@ -353,7 +353,7 @@ def test_commits_of_members(coordinator):
     assert coordinator.committed(GROUP) == mine
 
 
-def test_offsets_make_room_for_a_group(coordinator):
+def test_a_group_replaces_one_that_only_stores_offsets(coordinator):
     coordinator.commit(GROUP, {("t", 0): 5})
     one = member(coordinator, "one")
     assert len(one.told) == 4
@@ -410,7 +410,7 @@ def test_deleted_when_empty(coordinator):
     assert coordinator.committed(GROUP) == {}
 
 
-def test_nothing_is_left_of_what_could_not_be_written(coordinator):
+def test_a_failed_write_is_undone(coordinator):
     one = member(coordinator, "one")
     log = coordinator.log(GROUP)
     log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -43,7 +43,7 @@ EPOCHS = (0, 0, 0, -1, -2, -3, 1, 2, 3, 4, 5, 2**31 - 1, -(2**31))
 
 
 @pytest.mark.parametrize("seed", seeds(6))
-def test_nonsense(seed):
+def test_invalid_heartbeats(seed):
     random = Random(seed)
     coordinator = Coordinator(seed=seed, group_consumer_assignment_interval_ms=0)
     coordinator.set_topics(t=4, u=2)

@@ -175,7 +175,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", seeds(40))
-def test_whatever_members_do(seed):
+def test_random_heartbeats(seed):
     world = World(seed)
     try:
         world.play(120)

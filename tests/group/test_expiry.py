@@ -60,7 +60,7 @@ def test_offsets_of_topics_that_are_no_longer_read(coordinator):
     assert coordinator.heartbeat("g", generation.leader, 1) is ErrorCode.NONE
 
 
-def test_groups_that_do_not_say_what_they_read_keep_everything(coordinator):
+def test_groups_without_readable_subscriptions_keep_all_offsets(coordinator):
     for group_id, options in {
         "connect": {"protocol_type": "connect", "protocols": (("x", b""),)},
         "unreadable": {"protocols": (("range", b"?"),)},
@@ -75,13 +75,13 @@ def test_groups_that_do_not_say_what_they_read_keep_everything(coordinator):
     assert coordinator.committed("unreadable") == {T0: 1}
 
 
-def test_a_retention_longer_than_time(coordinator):
+def test_a_retention_beyond_the_latest_timestamp(coordinator):
     coordinator.commit("g", {T0: 1}, retention_ms=2**63 - 1, version=2)
     coordinator.run(20 * MINUTE)
     assert coordinator.committed("g") == {T0: 1}
 
 
-def test_a_retention_that_came_with_the_commit(coordinator):
+def test_a_retention_in_the_commit(coordinator):
     coordinator.commit("g", {T0: 1}, retention_ms=2 * MINUTE, version=2)
     coordinator.commit("g", {U0: 1}, retention_ms=20 * MINUTE, version=2)
     coordinator.run(4 * MINUTE)
@@ -103,14 +103,14 @@ def test_open_transactions_keep_a_group(coordinator):
     assert coordinator.committed("g") == {}
 
 
-def test_a_group_without_offsets_goes_at_once(coordinator):
+def test_an_empty_group_without_offsets_is_removed_at_once(coordinator):
     generation = Generation(coordinator, "g", 1)
     coordinator.leave("g", generation.leader)
     coordinator.run(2 * MINUTE)
     assert "g" not in coordinator.machine("g").state.groups
 
 
-def test_many_groups_are_gone_through_in_slices(coordinator, monkeypatch):
+def test_expiry_handles_many_groups_in_several_steps(coordinator, monkeypatch):
     monkeypatch.setattr(deletion, "SLICE_OFFSETS", 10)
     for n in range(200):
         coordinator.commit(f"g{n}", {T0: 1, U0: 1})
@@ -129,7 +129,7 @@ def test_expiry_goes_on_after_a_failure(coordinator):
     assert coordinator.committed("g") == {}
 
 
-def test_who_reads_what_is_known_after_a_restart(coordinator):
+def test_subscriptions_are_known_after_a_restart(coordinator):
     protocols = (("range", subscription("topic", "more")),)
     Generation(coordinator, "g", 2, protocols=protocols)
     coordinator.restart()

@@ -143,7 +143,7 @@ def test_commits_by_id(api):
     assert api.coordinator.committed("g") == {T0: 7}
 
 
-def test_a_refused_commit_says_so_for_each_partition(api):
+def test_a_refused_commit_has_the_error_for_each_partition(api):
     request = commit_request("g", {NONE: 1, T0: 2}, generation=5)
     response = api.call(k08_offset_commit, 9, request)
     assert errors(response) == {

@@ -12,7 +12,7 @@ def codes(coordinator, answers):
     return [ErrorCode(coordinator.get(each).error_code) for each in answers]
 
 
-def test_a_new_member_comes_twice(coordinator):
+def test_a_new_member_joins_a_second_time_with_its_member_id(coordinator):
     first = coordinator.get(coordinator.join("g"))
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert first.member_id.startswith("client-")
@@ -37,7 +37,7 @@ def test_older_members_join_at_once(coordinator, version):
     assert member.rebalance_timeout_ms == (30_000 if version else 10_000)
 
 
-def test_a_protocol_that_a_member_names_twice_counts_once(coordinator):
+def test_a_protocol_that_a_member_lists_twice_counts_once(coordinator):
     protocols = [("range", subscription("t"))] * 2
     first = coordinator.join("g", version=3, protocols=protocols)
     second = coordinator.join("g", version=3, protocols=protocols[:1])
@@ -45,7 +45,7 @@ def test_a_protocol_that_a_member_names_twice_counts_once(coordinator):
     assert [answer.result().protocol_name for answer in (first, second)] == ["range", "range"]
 
 
-def test_the_initial_delay_is_prolonged_while_members_come(coordinator):
+def test_the_initial_delay_is_extended_while_members_join(coordinator):
     first = coordinator.join("g", version=3)
     coordinator.run(2000)
     second = coordinator.join("g", version=3)
@@ -71,7 +71,7 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout(make):
     assert first.done()
 
 
-def test_the_leaders_assignment_reaches_everyone(coordinator):
+def test_all_members_receive_the_leaders_assignment(coordinator):
     generation = Generation(coordinator, "g", 3)
     assert generation.assignments == [each.encode() for each in generation.ids]
     assert coordinator.group("g").state_name == "Stable"
@@ -143,7 +143,7 @@ def test_a_member_joins_a_stable_group(coordinator):
     assert len(set(generation.assignments)) == 3
 
 
-def test_who_does_not_join_again_is_left_behind(coordinator):
+def test_a_member_that_does_not_rejoin_is_removed(coordinator):
     generation = Generation(coordinator, "g", 2)
     staying, lost = generation.leader, generation.follower
     joining = coordinator.join("g", staying)  # the leader joins: it wants to assign anew
@@ -156,7 +156,7 @@ def test_who_does_not_join_again_is_left_behind(coordinator):
     assert coordinator.heartbeat("g", lost, 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_leader_that_does_not_join_again_leads_no_more(coordinator):
+def test_a_leader_that_does_not_rejoin_is_replaced(coordinator):
     generation = Generation(coordinator, "g", 2, rebalance_timeout_ms=8000)
     joining = coordinator.join(
         "g",
@@ -169,7 +169,7 @@ def test_a_leader_that_does_not_join_again_leads_no_more(coordinator):
     assert joined.leader == joined.member_id == generation.follower
 
 
-def test_who_asks_for_no_assignment_is_left_behind(coordinator):
+def test_a_member_that_sends_no_sync_is_removed(coordinator):
     ids = [coordinator.new_member("g", rebalance_timeout_ms=8000) for _ in range(2)]
     joins = [coordinator.join("g", each, rebalance_timeout_ms=8000) for each in ids]
     coordinator.run(6001)
@@ -184,7 +184,7 @@ def test_who_asks_for_no_assignment_is_left_behind(coordinator):
     assert coordinator.heartbeat("g", leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_joining_again_unchanged(coordinator):
+def test_rejoining_unchanged(coordinator):
     generation = Generation(coordinator, "g", 2)
     same = coordinator.get(coordinator.join("g", generation.follower))
     assert (same.generation_id, same.error_code) == (1, 0)
@@ -198,7 +198,7 @@ def test_joining_again_unchanged(coordinator):
     assert coordinator.group("g").state_name == "PreparingRebalance"
 
 
-def test_joining_again_before_the_assignment(coordinator):
+def test_rejoining_before_the_assignment(coordinator):
     ids = [coordinator.new_member("g") for _ in range(2)]
     joins = [coordinator.join("g", each) for each in ids]
     coordinator.run(10_000)
@@ -235,7 +235,7 @@ def test_the_protocol_with_most_votes(coordinator):
     assert {each.metadata for each in leader.members} == {b"b"}
 
 
-def test_protocols_that_do_not_fit(coordinator):
+def test_inconsistent_protocols(coordinator):
     Generation(coordinator, "g", 1)
     for options in (
         {"protocols": (("other", b""),)},
@@ -250,7 +250,7 @@ def test_protocols_that_do_not_fit(coordinator):
     assert coordinator.group("new").state_name == "Empty"
 
 
-def test_groups_of_other_kinds(coordinator):
+def test_groups_of_other_protocol_types(coordinator):
     generation = Generation(
         coordinator, "connect", 2, protocol_type="connect", protocols=(("sessioned", b"x"),)
     )
@@ -267,11 +267,11 @@ def test_groups_of_other_kinds(coordinator):
         ({"session_timeout_ms": -1}, ErrorCode.INVALID_SESSION_TIMEOUT),
     ],
 )
-def test_refused_at_the_door(coordinator, options, error):
+def test_invalid_joins(coordinator, options, error):
     assert coordinator.join(**{"group_id": "g", **options}) is error
 
 
-def test_an_id_that_nobody_gave_out(coordinator):
+def test_a_member_id_that_the_coordinator_did_not_generate(coordinator):
     answer = coordinator.get(coordinator.join("g", "made-up"))
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert "g" not in coordinator.machine("g").state.groups
@@ -301,14 +301,14 @@ def test_a_group_that_is_too_large_after_a_restart(make):
     assert sorted(codes(coordinator, joins)) == [0, 0, ErrorCode.GROUP_MAX_SIZE_REACHED]
 
 
-def test_an_id_that_is_not_used_is_forgotten(coordinator):
+def test_a_member_id_that_is_not_used_expires(coordinator):
     member_id = coordinator.new_member("g")
     coordinator.run(10_001)
     answer = coordinator.get(coordinator.join("g", member_id))
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_rebalance_waits_for_those_who_got_an_id(coordinator):
+def test_a_rebalance_waits_for_members_with_a_new_id(coordinator):
     generation = Generation(coordinator, "g", 1)
     coordinator.new_member("g")
     joining = coordinator.join("g", generation.leader)
@@ -318,7 +318,7 @@ def test_a_rebalance_waits_for_those_who_got_an_id(coordinator):
     assert joining.result().generation_id == 2
 
 
-def test_a_first_join_does_not_wait_for_ever(coordinator):
+def test_a_first_join_has_a_timeout(coordinator):
     generation = Generation(coordinator, "g", 1, rebalance_timeout_ms=1_000_000)
     newcomer = coordinator.join("g", coordinator.new_member("g"), rebalance_timeout_ms=1_000_000)
     for _ in range(61):
@@ -344,7 +344,7 @@ def test_syncs_that_are_refused(coordinator, options, error):
     assert coordinator.get(coordinator.sync(**given)).error_code == error
 
 
-def test_a_new_group_that_cannot_be_written_is_not_there(coordinator):
+def test_a_new_group_that_cannot_be_written_does_not_exist(coordinator):
     coordinator.log("g").refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
     answer = coordinator.join("g", version=3)
     assert coordinator.get(answer).error_code == ErrorCode.NOT_COORDINATOR

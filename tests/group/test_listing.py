@@ -105,7 +105,7 @@ def test_a_deletion_that_cannot_be_written(coordinator):
     assert coordinator.committed("g") == {T0: 1}
 
 
-def test_while_groups_are_loaded(coordinator):
+def test_requests_while_groups_are_loaded(coordinator):
     coordinator.commit("g", {T0: 1})
     partition = coordinator.groups.partition_for("g")
     coordinator.groups.on_resignation(partition, 2)
@@ -119,7 +119,7 @@ def test_while_groups_are_loaded(coordinator):
     assert set(listed(coordinator)) == {"g"}
 
 
-def test_what_metrics_ask(coordinator):
+def test_the_values_of_metrics(coordinator):
     Generation(coordinator, "g", 1)
     coordinator.commit("simple", {T0: 5})
     counts = coordinator.groups.count_by_state()

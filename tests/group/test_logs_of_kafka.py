@@ -55,7 +55,7 @@ def test_every_record_is_written_as_it_was(partition):
     assert seen >= 4
 
 
-def test_what_became_of_the_groups(loaded):
+def test_the_groups_have_the_recorded_states(loaded):
     groups = {
         group_id: group
         for machine in loaded.groups.runtime.machines()
@@ -69,7 +69,7 @@ def test_what_became_of_the_groups(loaded):
     assert {groups[name].state_name for name in ("cfl-g", "aio-g")} == {"Empty"}
 
 
-def test_what_they_had_committed(loaded):
+def test_the_groups_have_the_recorded_offsets(loaded):
     assert loaded.committed("cfl-g") == {("cfl", 1): 50}
     assert loaded.committed("aio-g") == {("aio", 0): 5, ("aio", 1): 0}
     assert loaded.committed("fgo-g", require_stable=True) == {("jv", 0): 699, ("jv", 1): 804}

@@ -98,7 +98,7 @@ def classic_group(coordinator, count=1):
     return [Classic(coordinator, each, generation) for each in ids]
 
 
-def test_up_with_members_of_both_and_down_again(coordinator):
+def test_upgrade_and_downgrade_with_members_of_both_protocols(coordinator):
     (old,) = classic_group(coordinator)
     new = Member(coordinator, GROUP, "new", "t").join()
     assert kind(coordinator) == "consumer"
@@ -146,7 +146,7 @@ def test_a_classic_member_joins_a_consumer_group(coordinator):
     assert stale == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_members_that_do_not_follow_are_lost(coordinator):
+def test_classic_members_that_do_not_rejoin_are_removed(coordinator):
     first, second = classic_group(coordinator, 2)
     new = Member(coordinator, GROUP, "new", "t").join()
     assert first.heartbeat() == REBALANCE
@@ -163,7 +163,7 @@ def test_members_that_do_not_follow_are_lost(coordinator):
     assert first.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_joined_has_to_ask_for_its_assignment(coordinator):
+def test_a_member_that_joined_has_to_send_a_sync(coordinator):
     Member(coordinator, GROUP, "new", "t").join()
     member_id = coordinator.new_member(GROUP, protocols=RANGE)
     answer = coordinator.get(coordinator.join(GROUP, member_id, protocols=RANGE))
@@ -175,7 +175,7 @@ def test_who_joined_has_to_ask_for_its_assignment(coordinator):
     assert old.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_what_classic_members_are_refused(coordinator):
+def test_refused_requests_of_classic_members(coordinator):
     (old,) = classic_group(coordinator)
     Member(coordinator, GROUP, "new", "t").join()
     assert old.coordinator.heartbeat(GROUP, "new", 2) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -206,7 +206,7 @@ def test_static_members_change_their_protocol_one_by_one(coordinator):
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
-def test_the_policy_may_forbid_the_way_up(policy):
+def test_the_policy_can_forbid_upgrades(policy):
     coordinator = Coordinator(group_consumer_migration_policy=policy)
     coordinator.set_topics(t=4)
     (old,) = classic_group(coordinator)
@@ -215,7 +215,7 @@ def test_the_policy_may_forbid_the_way_up(policy):
     coordinator.close()
 
 
-def test_the_policy_may_forbid_the_way_down():
+def test_the_policy_can_forbid_downgrades():
     coordinator = Coordinator(group_consumer_migration_policy="UPGRADE")
     coordinator.set_topics(t=4)
     (old,) = classic_group(coordinator)
@@ -227,7 +227,7 @@ def test_the_policy_may_forbid_the_way_down():
     coordinator.close()
 
 
-def test_groups_that_cannot_be_read_stay_as_they_are(coordinator):
+def test_groups_with_unreadable_subscriptions_are_not_upgraded(coordinator):
     Generation(coordinator, GROUP, 1, protocols=(("own", b"not read"),), protocol_type="connect")
     assert beat(coordinator, GROUP, "new", 0, **JOIN) == ErrorCode.GROUP_ID_NOT_FOUND
     Generation(coordinator, "other", 1, protocols=(("own", b"?"),))
@@ -235,7 +235,7 @@ def test_groups_that_cannot_be_read_stay_as_they_are(coordinator):
     assert coordinator.group("other").type.value == "classic"
 
 
-def test_empty_groups_change_without_ado(coordinator):
+def test_empty_groups_are_replaced(coordinator):
     (old,) = classic_group(coordinator)
     coordinator.leave(GROUP, old.member_id)
     new = Member(coordinator, GROUP, "new", "t").join()
@@ -252,7 +252,7 @@ def test_empty_groups_change_without_ado(coordinator):
     assert coordinator.group(GROUP).members == {}
 
 
-def test_nothing_has_happened_if_it_cannot_be_written(coordinator):
+def test_a_conversion_that_cannot_be_written_is_undone(coordinator):
     (old,) = classic_group(coordinator)
     log = coordinator.log(GROUP)
     log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS

@@ -76,7 +76,7 @@ def delete(coordinator, group_id, *partitions):
     }
 
 
-def test_what_is_committed_is_found(coordinator):
+def test_committed_offsets_are_fetched(coordinator):
     assert coordinator.commit("g", {T0: 5, T1: 6}) == {T0: 0, T1: 0}
     assert coordinator.committed("g") == {T0: 5, T1: 6}
     assert coordinator.committed("g", [T1, U0]) == {T1: 6, U0: -1}
@@ -95,7 +95,7 @@ def test_a_group_that_does_not_exist(coordinator):
     assert coordinator.machine("none").state.groups == {}
 
 
-def test_the_empty_group_id_is_one_too(coordinator):
+def test_the_empty_group_id_is_valid(coordinator):
     coordinator.commit("", {T0: 5})
     assert coordinator.committed("") == {T0: 5}
 
@@ -110,7 +110,7 @@ def test_members_commit_in_their_generation(coordinator):
     assert coordinator.committed("g") == {T0: 1}
 
 
-def test_between_join_and_sync_nobody_commits(coordinator):
+def test_commits_between_join_and_sync_are_refused(coordinator):
     joining = coordinator.join("g", version=3)
     coordinator.run(10_000)
     member_id = joining.result().member_id
@@ -118,14 +118,14 @@ def test_between_join_and_sync_nobody_commits(coordinator):
     assert answer is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_while_preparing_the_old_generation_commits(coordinator):
+def test_the_old_generation_can_commit_while_the_group_prepares_a_rebalance(coordinator):
     generation = Generation(coordinator, "g", 2)
     coordinator.join("g", generation.leader)
     answer = coordinator.commit("g", {T0: 1}, member_id=generation.follower, generation=1)
     assert answer == {T0: 0}
 
 
-def test_text_that_is_too_long_concerns_its_partition_only(coordinator):
+def test_metadata_that_is_too_long_fails_its_partition_only(coordinator):
     assert coordinator.commit("g", {T0: 1}, metadata="x" * 4096) == {T0: 0}
     answer = coordinator.commit("g", {T0: 2}, metadata="x" * 4097)
     assert answer == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
@@ -143,7 +143,7 @@ def test_offsets_of_an_earlier_topic_of_the_same_name(coordinator):
         assert answer.topics[0].partitions[0].committed_offset == offset
 
 
-def test_reads_wait_for_what_they_saw(make):
+def test_fetches_wait_until_the_offsets_are_committed(make):
     coordinator = make(is_replicated=True)
     future = coordinator.groups.commit_offsets(coordinator.context(9), commit_request("g", {T0: 5}))
     coordinator.run()
@@ -170,7 +170,7 @@ def test_a_commit_that_cannot_be_written_is_not_seen(coordinator):
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_offsets_of_a_transaction_count_at_its_end(coordinator, committed):
+def test_offsets_of_a_transaction_are_visible_when_it_commits(coordinator, committed):
     coordinator.commit("g", {T0: 1, T1: 1})
     assert in_transaction(coordinator, 7, {T0: 5}) is ErrorCode.NONE
     assert coordinator.committed("g") == {T0: 1, T1: 1}
@@ -199,7 +199,7 @@ def test_two_transactions_on_one_partition(coordinator):
     assert coordinator.committed("g") == {T0: 6}, "what was written later stays"
 
 
-def test_a_later_plain_commit_stays(coordinator):
+def test_a_later_commit_outside_of_the_transaction_stays(coordinator):
     in_transaction(coordinator, 7, {T0: 5})
     coordinator.commit("g", {T0: 9})
     end(coordinator, 7, True)
@@ -255,7 +255,7 @@ def test_offsets_of_groups_whose_topics_are_not_known(coordinator):
     assert delete(coordinator, "c", T0) is ErrorCode.NON_EMPTY_GROUP
 
 
-def test_offsets_go_with_their_topic(coordinator):
+def test_offsets_are_deleted_with_their_topic(coordinator):
     coordinator.set_topics(topic=2, unread=1)
     coordinator.commit("g", {T0: 1, U0: 1})
     coordinator.commit("h", {T1: 1})

@@ -29,7 +29,7 @@ def test_commits_keep_a_member(coordinator):
     assert generation.leader in coordinator.group("g").members
 
 
-def test_the_loss_of_a_member_begins_a_rebalance(coordinator):
+def test_the_end_of_a_session_begins_a_rebalance(coordinator):
     generation = Generation(coordinator, "g", 2)
     coordinator.run(9000)
     coordinator.heartbeat("g", generation.leader, 1)
@@ -69,7 +69,7 @@ def test_leaving(coordinator):
     assert coordinator.leave("none", "nobody") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leaving_while_others_join_ends_the_wait(coordinator):
+def test_leaving_completes_a_rebalance_that_waits_for_the_member(coordinator):
     generation = Generation(coordinator, "g", 2)
     joining = coordinator.join("g", generation.leader)
     coordinator.leave("g", generation.follower)
@@ -83,7 +83,7 @@ def test_leaving_while_joining_answers_the_join(coordinator):
     assert coordinator.get(joining).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_one_who_has_only_got_an_id_leaves(coordinator):
+def test_a_member_that_has_only_its_id_leaves(coordinator):
     generation = Generation(coordinator, "g", 1)
     newcomer = coordinator.new_member("g")
     joining = coordinator.join("g", generation.leader)
@@ -115,7 +115,7 @@ def test_another_coordinator_knows_the_members(coordinator):
     assert list(coordinator.group("g").members) == [generation.leader]
 
 
-def test_who_waits_is_sent_to_the_next_coordinator(coordinator):
+def test_waiting_requests_are_answered_when_the_coordinator_changes(coordinator):
     other = [coordinator.new_member("h") for _ in range(2)]
     joins = [coordinator.join("h", each, session_timeout_ms=60_000) for each in other]
     generation = Generation(coordinator, "g", 2)

@@ -69,7 +69,7 @@ def contents(loaded):
 
 
 @given(st.lists(records, max_size=40))
-def test_both_ways_lead_to_the_same(history):
+def test_the_fast_path_has_the_same_result(history):
     quick, long = machine(), machine()
     for offset, record in enumerate(history):
         key, value = encode(record)
@@ -79,7 +79,7 @@ def test_both_ways_lead_to_the_same(history):
     assert contents(quick) == contents(long)
 
 
-def test_the_usual_commit_is_taken():
+def test_common_commits_use_the_fast_path():
     loaded = machine()
     key, value = encode(offset_commit("g", "t", 5, OffsetCommitValue(offset=9, topic_id=b"x" * 16)))
     assert loaded.quick_replay(3, -1, key, value)
@@ -105,11 +105,11 @@ USUAL_KEY, USUAL_VALUE = encode(
         (USUAL_KEY, b"\x00\x03" + USUAL_VALUE[2:]),
     ],
 )
-def test_what_is_not_quite_a_commit_is_left_to_others(key, value):
+def test_other_commits_do_not_use_the_fast_path(key, value):
     loaded = machine()
     assert not loaded.quick_replay(0, -1, key, value)
     assert not loaded.quick_replay(0, -1, key, value), "also when it comes again"
 
 
-def test_commits_of_transactions_are_left_to_others():
+def test_transactional_commits_do_not_use_the_fast_path():
     assert not machine().quick_replay(0, 7, USUAL_KEY, USUAL_VALUE)

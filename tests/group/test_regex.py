@@ -38,7 +38,7 @@ from odradek.core.group.consumer.regex import CostlyRegex, InvalidRegex, Regex, 
         ("é*", [""], ["e"]),
     ],
 )
-def test_what_matches(pattern, matching, others):
+def test_matches(pattern, matching, others):
     regex = Regex(pattern)
     assert [each for each in matching if not regex.matches(each)] == []
     assert [each for each in others if each.isascii() and regex.matches(each)] == []
@@ -53,17 +53,17 @@ def test_what_matches(pattern, matching, others):
         "(" * 300 + ")" * 300, "a" * 10_001,
     ],
 )  # fmt: skip
-def test_what_is_no_pattern(pattern):
+def test_invalid_patterns(pattern):
     with pytest.raises(InvalidRegex):
         Regex(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "(a|aa)+b", "(.*)(.*)(.*)(.*)(.*)[^a]"])
-def test_patterns_that_explode_elsewhere(pattern):
+def test_patterns_that_need_exponential_time_elsewhere(pattern):
     assert not Regex(pattern).matches("a" * 249)
 
 
-def test_counts_that_multiply_are_refused():
+def test_nested_counts_are_refused():
     with pytest.raises(InvalidRegex, match="too large"):
         Regex("((a{100}){100}){100}")
     assert Regex("((){1000}){1000}").matches("")
@@ -78,7 +78,7 @@ def test_work_is_bounded(monkeypatch):
         [regex.matches(text) for text in texts]
 
 
-def test_forgetting_changes_nothing(monkeypatch):
+def test_dropping_the_cache_changes_nothing(monkeypatch):
     monkeypatch.setattr(automaton, "REMEMBERED_MAX", 20)
     regex = Regex("(a|b)*a(a|b){3}")
     random = Random(2)

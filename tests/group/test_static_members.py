@@ -31,7 +31,7 @@ def test_a_static_member_joins_at_once(coordinator):
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_it_comes_back_without_a_rebalance(coordinator, version):
+def test_it_returns_without_a_rebalance(coordinator, version):
     generation = Static(coordinator, "g", 2)
     old = generation.follower
     instance = generation.instance(old)
@@ -49,7 +49,7 @@ def test_it_comes_back_without_a_rebalance(coordinator, version):
     assert answer.member_id in coordinator.group("g").members
 
 
-def test_a_leader_comes_back(coordinator):
+def test_a_leader_returns(coordinator):
     generation = Static(coordinator, "g", 2)
     instance = generation.instance(generation.leader)
     answer = coordinator.get(coordinator.join("g", instance_id=instance))
@@ -62,7 +62,7 @@ def test_a_leader_comes_back(coordinator):
     assert coordinator.group("g").leader_id == again.member_id
 
 
-def test_what_the_old_one_waits_for_is_fenced(coordinator):
+def test_waiting_requests_of_the_old_member_id_are_fenced(coordinator):
     generation = Static(coordinator, "g", 2)
     waiting = coordinator.join(
         "g",
@@ -76,7 +76,7 @@ def test_what_the_old_one_waits_for_is_fenced(coordinator):
     assert fenced.member_id == generation.leader
 
 
-def test_coming_back_during_a_sync_begins_again(coordinator):
+def test_returning_during_a_sync_begins_a_rebalance(coordinator):
     joins = [coordinator.join("g", instance_id=each) for each in "ab"]
     coordinator.run(10_000)
     waiting = coordinator.sync("g", joins[1].result().member_id, 1)
@@ -85,7 +85,7 @@ def test_coming_back_during_a_sync_begins_again(coordinator):
     assert coordinator.group("g").state_name == "PreparingRebalance"
 
 
-def test_coming_back_with_another_protocol(coordinator):
+def test_returning_with_another_protocol(coordinator):
     both = (("range", subscription("topic")), ("sticky", subscription("topic")))
     generation = Static(coordinator, "g", 1, protocols=both)
     answer = coordinator.join("g", instance_id="a", protocols=both[1:])
@@ -94,7 +94,7 @@ def test_coming_back_with_another_protocol(coordinator):
     assert joined.member_id != generation.leader
 
 
-def test_it_is_absent_until_its_session_ends(coordinator):
+def test_it_stays_a_member_until_its_session_ends(coordinator):
     generation = Static(coordinator, "g", 2, session_timeout_ms=60_000)
     gone = generation.follower
     joining = coordinator.join(
@@ -134,7 +134,7 @@ def test_a_member_id_with_the_wrong_instance(coordinator):
     )
 
 
-def test_a_replacement_that_cannot_be_written_is_taken_back(coordinator):
+def test_a_replacement_that_cannot_be_written_is_undone(coordinator):
     generation = Static(coordinator, "g", 2)
     coordinator.log("g").refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
     answer = coordinator.get(coordinator.join("g", instance_id="a", session_timeout_ms=7000))

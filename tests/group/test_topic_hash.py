@@ -19,7 +19,7 @@ def broker(number, rack):
     return BrokerRegistration(number, 0, bytes(16), {}, {}, rack, False, False, False, (), None)
 
 
-def test_what_counts():
+def test_what_the_hash_depends_on():
     topic = TopicImage("t", topic_id("t"), dict.fromkeys(range(2), LED))
     racks = [None, "a", "b", "aa"]
     hashes = {topic_hash(topic, ClusterImage({1: broker(1, rack)})) for rack in racks}

@@ -1,1 +1,1 @@
-"""Requests to coordinators, with each field set to invalid values."""
+"""Requests to the coordinators, with each field replaced by each invalid value."""

@@ -1,7 +1,7 @@
-"""Sends requests to one broker; each change uses its own group or transaction, whose state is
-compared before and after.
+"""Sends the requests to one broker; each is about a group or a transaction of its own.
 
-Responses and states are recorded without random parts: generated ids, times, texts.
+The state of the group or transaction is described before and after. Responses and states are
+compared without generated ids, times and messages.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from compat.lab.wire_client import WireClient, decode_response, request_frame
 from tests.bad_input.coordinators.fields import Values, build, changes
+from tests.bad_input.recorded import CLOSED, WAITS
 
 from odradek.core.group.consumer_protocol import write_assignment
 from odradek.model.errors import ErrorCode
@@ -21,7 +22,8 @@ from odradek.wire.generated.create_topics_request import CreatableTopic, CreateT
 
 TOPIC = "target"
 PARTITIONS = 2
-WAITS_SECONDS = 0.4
+WAITS_SECONDS = 15.0
+"""After which a JoinGroup or SyncGroup is not answered at all."""
 ANSWER_SECONDS = 20.0
 TIMEOUT_MS = 20_000
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|^[A-Za-z0-9_-]{22}$")
@@ -36,15 +38,22 @@ METADATA = b"\0\1\0\0\0\1\0\6target\xff\xff\xff\xff\0\0\0\0"
 class Outcome(NamedTuple):
     """The outcome of one request."""
 
-    what: str
+    request: str
+    """API, version, and the state of the group or transaction before."""
+    change: str
     answer: Any
     before: Any
     after: Any
 
     @property
+    def what(self) -> str:
+        """The request with its change."""
+        return f"{self.request}: {self.change}"
+
+    @property
     def is_refused(self) -> bool:
-        """Whether the broker rejected the whole request."""
-        codes = list(_codes(self.answer))
+        """Whether the broker says that it did nothing at all."""
+        codes = list(codes_of(self.answer))
         return bool(codes) and (codes[0] != "NONE" if len(codes) == 1 else "NONE" not in codes[1:])
 
 
@@ -118,7 +127,7 @@ class Actor:
         if isinstance(value, int) and name == "producer_id":
             return "none" if value < 0 else "mine" if value == self.producer_id else "another"
         if isinstance(value, str) and len(value) < 1_000:
-            return UUID.sub("<id>", value)
+            return UUID.sub("<id>", value.replace(self.name, "<name>"))
         if isinstance(value, bytes) and name == "topic_id":
             return "known" if value == self.topic_id else value.hex()
         if isinstance(value, (bytes, str, memoryview)):
@@ -146,15 +155,15 @@ class Actor:
         ]
 
 
-def _codes(told: Any) -> Iterator[str]:
-    """All error codes, the outermost first."""
+def codes_of(told: Any) -> Iterator[str]:
+    """All error codes of a response, the outermost first."""
     if isinstance(told, dict):
         yield from (told[name] for name in CODES if name in told)
         for value in told.values():
-            yield from _codes(value)
+            yield from codes_of(value)
     elif isinstance(told, (list, tuple)):
         for value in told:
-            yield from _codes(value)
+            yield from codes_of(value)
 
 
 def _topics(actor: Actor, **fields: Any) -> list[Values]:
@@ -308,8 +317,8 @@ class Broker:
             count = len(every)
             before = actor.state()
             answer = self._try(actor, api, version, every[index].apply(values))
-            what = f"{api} {version} after {begin}: {every[index]}"
-            yield Outcome(what, answer, before, actor.state())
+            request = f"{api} {version} after {begin}"
+            yield Outcome(request, str(every[index]), answer, before, actor.state())
             index += 1
 
     def _try(self, actor: Actor, api: str, version: int, values: Values) -> Any:
@@ -318,10 +327,10 @@ class Broker:
             return actor.told(self._send(api, version, values, waits))
         except TimeoutError:
             self.close()
-            return "waits"
+            return WAITS
         except ConnectionError:
             self.close()
-            return "closed"
+            return CLOSED
 
 
 def create_topic(port: int) -> bytes:
@@ -345,7 +354,7 @@ def wait_for_coordinators(port: int) -> None:
         loaded = [broker.ask("DescribeGroups", 5, {"groups": keys}),
                   broker.ask("DescribeTransactions", 0, {"transactional_ids": keys})]  # fmt: skip
         codes = {
-            code for answer in found for code in _codes(Actor(broker.ask, "", b"").told(answer))
+            code for answer in found for code in codes_of(Actor(broker.ask, "", b"").told(answer))
         }
         known = {each.error_code for each in (*loaded[0].groups, *loaded[1].transaction_states)}
         if codes == {"NONE"} and known <= {0, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}:

@@ -1,6 +1,6 @@
-"""Builds requests from dicts, and variants with one field replaced by an extreme value.
+"""Requests from plain dicts, and those dicts with one field replaced by an extreme value.
 
-The types of fields come from the message declarations, so new fields are tested automatically.
+The types of the fields come from the declarations of the messages, so new fields need no change here.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from odradek.wire.primitives import Message
 DECLARED = {message.name: message for message in read_all(MESSAGES)[0]}
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 LONG_STRING = 32_000
-"""Almost the maximum length in the older versions."""
+"""Nearly the longest that the older versions can carry."""
 MANY_BYTES = 10 << 20
 MANY_ELEMENTS = 500
 NOBODY_UUID = bytes(range(16))
 PATTERNS = ("(", "a{1000}", "(a*)*" * 50, "((a{100}){100}){100}", "(x+x+)+y", "\\p{Greek}", "a++")
-"""Regular expressions that are invalid or have exponential cost."""
+"""Invalid regular expressions, and some that need very much memory or time."""
 
 Values = dict[str, Any]
 Path = tuple[str | int, ...]
@@ -77,8 +77,7 @@ def _arguments(
 
 
 def changes(name: str, version: int, values: Values, unknown: str) -> Iterator[Change]:
-    """Every field of the request with every value that is extreme for it; `unknown` is a name that
-    nobody has."""
+    """Each field of the request with each extreme value; `unknown` is a name that does not exist."""
     yield from _changes(DECLARED[name].fields, version, values, unknown, ())
 
 
@@ -112,7 +111,8 @@ def _changes(
 def _extremes(field: Field, value: Any, unknown: str) -> Iterator[tuple[str, Any]]:
     if field.type in BITS:
         highest = (1 << (BITS[field.type] - 1)) - 1
-        numbers = (-highest - 1, -3, -2, -1, 0, (value or 0) + 1, highest)
+        yield "one more", (value or 0) + 1
+        numbers = (-highest - 1, -3, -2, -1, 0, highest)
         yield from ((str(number), number) for number in numbers if number != value)
     elif field.type == "bool":
         yield str(not value), not value
