@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Of `make test`; 0: the tests run in one process.
-WORKERS ?= 0
+WORKERS ?= 2
 
 .PHONY: help env demo test test-compiled lint check bench compat proofs format lock clean sim
 
@@ -28,7 +28,7 @@ demo: $(VENV)/.demo  ## real data through the broker and Spark, reconciled
 	$(BIN)/odradek demo
 
 test: $(VENV)/.dev  ## the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 # A second environment that has the wheel, and everything else from the first one.
 COMPILED := build/compiled

@@ -1,21 +1,17 @@
-"""Common to all tests: the seed of a run, commands that repeat failures, and groups of workers.
-
-With `-n 2 --dist loadgroup` (`make test`) the tests of a file stay together, because they share
-fixtures that are expensive to start; some files stay together for the same reason.
-"""
+"""Common to all tests: the seed of a run, commands that repeat failures, and groups of workers."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 import pytest
 from compat.lab.toolchain import RequiredMissing, check_required
 from hypothesis import HealthCheck, settings
 from tests.support.run_seed import VARIABLE, run_seed
+from tests.support.scheduling import GroupScheduling, rank
+from xdist.remote import Producer
 
 # How long an example takes tells how busy the machine is, not whether the code is right.
 settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -23,17 +19,6 @@ settings.load_profile("odradek")
 
 FIGURES = "figures"
 """The property of a test's report that the summary of the run shows."""
-
-SHARED = ("tests/spark", "tests/oracle/test_java")
-"""Files with these beginnings share a worker: a Spark session, a process of Java."""
-FIRST = (
-    "tests/spark",
-    "tests/oracle/group_histories",
-    "tests/crash",
-    "tests/oracle/transactions",
-    "tests/compat",
-)
-"""The longest tests run first, so that no worker runs one alone at the end."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -48,27 +33,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(seed)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=_rank)
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
-def _path(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
-
-
-def _group(item: pytest.Item) -> str:
-    path = _path(item)
-    name = next((each for each in SHARED if path.startswith(each)), path)
-    return str(PurePosixPath(name)).replace("/", ".")
-
-
-def _rank(item: pytest.Item) -> int:
-    path = _path(item)
-    ranks = (number for number, each in enumerate(FIRST) if path.startswith(each))
-    return next(ranks, len(FIRST))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
+    """For all values of --dist."""
+    config.option.loadscopereorder = False
+    return GroupScheduling(config, log)
 
 
 def pytest_report_header() -> str:
@@ -103,8 +76,7 @@ def repeat_command(nodeid: str) -> str:
     run_seed()
     given = {name: each for name, each in os.environ.items() if name.startswith("ODRADEK_")}
     words = [f"{name}={shlex.quote(each)}" for name, each in sorted(given.items())]
-    plain = re.sub(r"@[\w.]+$", "", nodeid)  # xdist appends the group
-    return " ".join([*words, "python -m pytest", shlex.quote(plain)])
+    return " ".join([*words, "python -m pytest", shlex.quote(nodeid)])
 
 
 @pytest.fixture
