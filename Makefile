@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Of `make test`; 0: the tests run in one process.
+# Of `make test` and `make test-compiled`; 0: the tests run in one process.
 WORKERS ?= 2
 
 .PHONY: help env demo test test-compiled lint check bench compat proofs format lock clean sim
@@ -42,7 +42,7 @@ $(COMPILED)/.made: $(VENV)/.dev hatch_build.py pyproject.toml $(shell find src -
 	@touch $@
 
 test-compiled: $(COMPILED)/.made  ## the tests against the compiled wheel
-	ODRADEK_REQUIRE="$${ODRADEK_REQUIRE:+$$ODRADEK_REQUIRE,}compiled" $(COMPILED)/venv/bin/python -m pytest $(ARGS)
+	ODRADEK_REQUIRE="$${ODRADEK_REQUIRE:+$$ODRADEK_REQUIRE,}compiled" $(COMPILED)/venv/bin/python -m pytest -n $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.dev  ## format, lint, types, who imports whom
 	$(BIN)/ruff format --check src tests bench compat

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -28,6 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
         check_required()
     except RequiredMissing as reason:
         raise pytest.UsageError(str(reason)) from None
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts commands in the background so, and all processes of the tests would be too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     seed = run_seed()
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from compat.lab import java
 from compat.lab.broker import Broker
 from compat.lab.maven import KAFKA_VERSION, kafka_jars
 from compat.lab.toolchain import free_port, require
+from odradek.model import uuids
 
 JVM_OPTIONS = (
     "-Xmx1G",
@@ -106,9 +108,7 @@ class ApacheKafka(Broker):
 
     def _format(self) -> None:
         tool = self._java("kafka.tools.StorageTool", ("-Xmx128m", "-XX:TieredStopAtLevel=1"))
-        identity = subprocess.run(
-            [*tool, "random-uuid"], capture_output=True, text=True, check=True
-        ).stdout.split()[-1]
+        identity = uuids.to_text(uuids.make(b"\0" + os.urandom(15)))  # "-" would begin an option
         words = ["format", "--standalone", "-t", identity, "-c", str(self.properties)]
         subprocess.run([*tool, *words], capture_output=True, text=True, check=True)
 

@@ -52,7 +52,10 @@ def cluster(servers: str) -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """A session of ours; with the jars of Spark's own connector when its tests are to run."""
-    conf = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    conf = {
+        "spark.python.authenticate.socketTimeout": "250s",  # of a worker on a busy machine
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
     if any(item.get_closest_marker("java") for item in request.session.items):
         try:
             conf["spark.jars"] = ",".join(map(str, connector_jars()))

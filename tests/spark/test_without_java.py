@@ -47,7 +47,7 @@ def test_topics_are_written_and_read_with_an_empty_environment(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -28,7 +28,10 @@ from odradek.demo.run_note import RunNote
 from odradek.demo.screen import Screen, Step
 from odradek.spark import java
 
-CONF = {"spark.sql.shuffle.partitions": "2"}
+CONF = {
+    "spark.python.authenticate.socketTimeout": "120s",  # a worker on a busy machine starts slowly
+    "spark.sql.shuffle.partitions": "2",
+}
 
 
 class StoppedError(RuntimeError):

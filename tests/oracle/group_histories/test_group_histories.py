@@ -1,6 +1,6 @@
 """Apache Kafka and Odradek give the same responses to random histories of groups.
 
-Forty histories by default; `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` for the
+Sixty histories by default; `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` for the
 full run, ODRADEK_HISTORY=number,number for some of them. A history that differs is run once more:
 on a busy machine a response may have been late.
 """
@@ -37,7 +37,7 @@ from odradek.wire.generated.describe_groups_response import DescribeGroupsRespon
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
 
-HISTORIES = numbers_of_histories("ODRADEK_HISTORIES", 40)
+HISTORIES = numbers_of_histories("ODRADEK_HISTORIES", 60)
 FIRST_LOOK_SHARE_MAX = 0.25
 """How many histories may differ at the first look, as a part of all; at least four.
 

@@ -1,6 +1,6 @@
 """Apache Kafka and Odradek give the same responses to random transactional requests.
 
-Ten histories by default; `ODRADEK_TRANSACTION_HISTORIES=2000` asks more,
+Twenty histories by default; `ODRADEK_TRANSACTION_HISTORIES=2000` asks more,
 ODRADEK_HISTORY=number,number some of them.
 """
 
@@ -21,7 +21,7 @@ from tests.oracle.transactions.questions import QUESTIONS, Histories
 from tests.support import progress
 from tests.support.run_seed import numbers_of_histories
 
-HISTORIES = numbers_of_histories("ODRADEK_TRANSACTION_HISTORIES", 10)
+HISTORIES = numbers_of_histories("ODRADEK_TRANSACTION_HISTORIES", 20)
 FIRST_LOOK_SHARE_MAX = 0.5
 """How many histories may differ at the first look, as a part of all; at least five.
 
