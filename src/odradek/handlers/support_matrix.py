@@ -6,7 +6,7 @@ which are newer in a few places.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -107,7 +107,9 @@ def _where(handler: Handler) -> str:
 
 def main() -> None:
     """Write the file named on the command line, or docs/support.md."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_PATH
+    parser = argparse.ArgumentParser(description="Write the table of the APIs that are served.")
+    parser.add_argument("path", nargs="?", type=Path, default=DEFAULT_PATH)
+    path: Path = parser.parse_args().path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(document(), encoding="utf-8")
 
