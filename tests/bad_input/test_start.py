@@ -164,7 +164,7 @@ def test_a_directory_of_other_things_is_not_taken(tmp_path: Path) -> None:
     ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint", f"{TOPIC}-0/*.index",
      f"{TOPIC}-0/*.timeindex", f"{TOPIC}-0/leader-epoch-checkpoint"],
 )  # fmt: skip
-def test_damaged_helpers_are_made_anew(tmp_path: Path, damage: str) -> None:
+def test_damaged_derived_files_are_rebuilt(tmp_path: Path, damage: str) -> None:
     """What can be derived from the log may be damaged: the records are there all the same."""
     one = Victim(tmp_path)
     try:

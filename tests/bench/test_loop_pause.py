@@ -32,5 +32,5 @@ def test_a_machine_without_rest_hides_nothing() -> None:
     assert "longest pause, the machine undisturbed" not in figures
 
 
-def test_nothing_is_told_where_nobody_watched() -> None:
+def test_pauses_are_empty_without_watching() -> None:
     assert told() == {}

@@ -77,7 +77,7 @@ def test_callbacks_come_in_the_order_of_their_offsets(tmp_path: Path, answers):
     assert answers.told == [("0", 0), ("1", 0), ("1", 0), ("2", 0), ("3", 0)]
 
 
-def test_the_high_watermark_is_known_before_anybody_is_told(tmp_path: Path):
+def test_the_high_watermark_advances_before_waiters_are_notified(tmp_path: Path):
     flushes = Flushes()
     partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
     seen: list[int] = []
@@ -124,7 +124,7 @@ def test_a_later_flush_commits_what_an_earlier_one_could_not(tmp_path: Path, ans
     assert answers.told == [("1", code), ("1 again", 0), ("2", 0)]
 
 
-def test_those_who_wait_are_told_when_the_partition_goes_away(tmp_path: Path, answers):
+def test_waiting_requests_fail_when_the_partition_is_removed(tmp_path: Path, answers):
     flushes = Flushes()
     partition = partition_of(tmp_path, flushes=flushes, **FLUSHED_BEFORE_ACK)
     partition.append(batch(b"1"), ACKS_ALL)

@@ -47,7 +47,7 @@ def read(partition: Partition, offset: int, last_fetched_epoch: int):
         (5, 2, (2, 0)),  # before all known epochs: it ended where the log begins
     ],
 )
-def test_a_divergence_is_told_where_the_epoch_ended(partition, offset, epoch, diverges):
+def test_a_diverging_epoch_gets_its_end_offset(partition, offset, epoch, diverges):
     answer = read(partition, offset, epoch)
     assert answer.error_code == ErrorCode.NONE
     told = (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)

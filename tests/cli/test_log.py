@@ -208,7 +208,7 @@ def test_a_torn_end_is_cut_off(partition):
     log.close()
 
 
-def test_indexes_are_made_anew(partition):
+def test_indexes_are_rebuilt(partition):
     before = {}
     for kind in (".index", ".timeindex", ".txnindex"):
         path = partition / f"{FIRST}{kind}"

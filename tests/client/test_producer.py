@@ -216,7 +216,7 @@ def test_after_a_batch_was_given_up_the_rest_goes_on_in_order(fake, scripted):
     assert log.identities == {(1000, 0), (1000, 1)}
 
 
-def test_a_gap_that_is_not_ours_is_told(fake, scripted):
+def test_a_gap_of_another_cause_is_reported(fake, scripted):
     log = fake.answers[PRODUCE] = Log([int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
     producer, values, deliveries = write(scripted, 3)
     with pytest.raises(NotDeliveredError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):

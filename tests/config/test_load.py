@@ -145,13 +145,13 @@ def test_no_warning_for_defaults_and_for_what_is_harmless(name: str, value: str)
         ({"queued.max.request.bytes": "10"}, "socket.request.max.bytes"),
     ],
 )
-def test_errors_tell_the_fix(settings: dict[str, str], problem: str) -> None:
+def test_error_messages_have_advice(settings: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(settings, {})
     assert problem in str(caught.value)
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     with pytest.raises(ConfigurationError) as caught:
         load({"num.partitions": "x", "node.id": "y"}, {})
     assert len(str(caught.value).splitlines()) == 2

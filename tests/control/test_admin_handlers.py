@@ -134,7 +134,7 @@ async def test_a_partition_in_metadata(tmp_path):
 
 
 @run
-async def test_clients_are_told_the_address_that_they_dialled(tmp_path):
+async def test_clients_get_the_address_that_they_connected_to(tmp_path):
     async with asking(tmp_path, listeners="PLAINTEXT://:9092") as client:
         answer = await client.ask(k03_metadata, MetadataRequest(topics=[]))
         assert (answer.brokers[0].host, answer.brokers[0].port) == ("10.0.0.1", 19092)

@@ -101,7 +101,7 @@ async def test_many_decisions_share_a_sync(tmp_path):
 
 
 @run
-async def test_decisions_see_the_ones_before_them_and_nobody_sees_them_early(tmp_path):
+async def test_decisions_see_earlier_ones_and_are_not_published_early(tmp_path):
     async with running(tmp_path) as node:
         first = asyncio.ensure_future(node.ask(create(topic("a"))))
         second = asyncio.ensure_future(node.ask(create(topic("a"))))
@@ -230,7 +230,7 @@ async def _finds(path, name):
 
 
 @run
-async def test_a_deadline_that_passes_is_told(tmp_path):
+async def test_a_passed_deadline_is_reported(tmp_path):
     gate = asyncio.Event()
     async with running(tmp_path) as node:
         loop = asyncio.get_running_loop()

@@ -120,7 +120,7 @@ def test_a_deleted_topic_takes_its_settings_along():
     assert after.configs.by_resource == {}
 
 
-def test_a_topic_that_comes_and_goes_within_a_delta_leaves_no_trace():
+def test_a_topic_created_and_deleted_within_a_delta_leaves_no_trace():
     delta, after = replay(
         EMPTY_IMAGE,
         *topic("a", FIRST),

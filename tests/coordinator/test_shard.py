@@ -21,7 +21,7 @@ def test_all_of_a_turn_goes_into_one_batch(bench):
     assert {record.timestamp for record in records} == {EPOCH_MS}
 
 
-def test_who_asks_alone_is_answered_at_once(bench):
+def test_a_single_request_gets_an_immediate_response(bench):
     bench.run(1)
     assert bench.ask("put", "a", 1) == "a=1", "no future"
     assert bench.log.appends == 1

@@ -212,7 +212,7 @@ def test_watched_callbacks_are_called_as_long_as_bytes_wait():
     run(scenario())
 
 
-def test_a_closed_transport_calls_nobody_and_may_be_closed_again():
+def test_a_closed_transport_makes_no_callbacks_and_may_be_closed_again():
     async def scenario():
         async with connected() as (ours, theirs):
             called: list[str] = []

@@ -92,7 +92,7 @@ def test_damage_below_the_recovery_point_is_not_looked_for(workspace):
     assert not RecordBatch(content).is_valid
 
 
-def test_indexes_are_made_as_they_were(workspace):
+def test_rebuilt_indexes_are_the_same(workspace):
     log = filled(workspace)
     log.close()
     before = {

@@ -64,7 +64,7 @@ def test_any_damage_under_the_checksum_is_refused(log, bit):
 
 
 @pytest.mark.parametrize("bit", range(32))
-def test_a_length_that_lies_is_refused(log, bit):
+def test_a_wrong_length_is_rejected(log, bit):
     damaged = batch(b"value")
     damaged[8 + bit // 8] ^= 1 << bit % 8
     with pytest.raises(RecordsRefused) as caught:

@@ -72,7 +72,7 @@ def test_names_are_written_once_and_in_prometheus_way() -> None:
     assert not [name for name in names if name != name.lower()]
 
 
-def test_a_port_that_is_taken_is_said() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BrokerError, match=rf"metrics://127.0.0.1:{port}.*--metrics-port"):

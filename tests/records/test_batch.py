@@ -161,7 +161,7 @@ def test_a_length_that_no_batch_can_have_is_corrupt(length):
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 2**31 - 1])
-def test_a_count_that_lies_is_found_by_reading(count):
+def test_a_wrong_count_is_found_by_reading(count):
     builder = RecordBatchBuilder()
     builder.append(0, b"a", b"b")
     builder.append(0, b"a", b"b")

@@ -127,7 +127,7 @@ def test_the_account_is_exact_and_says_when_it_is_not(
     assert "differs" in console.export_text()
 
 
-def test_an_unfinished_run_is_gone_on_with_and_a_new_one_clears_the_place(tmp_path):
+def test_an_unfinished_run_continues_and_a_new_one_removes_its_files(tmp_path):
     assert run_note.load(tmp_path) is None
     note = run_note.begin(tmp_path, None, 100)
     assert run_note.load(tmp_path) == note
@@ -204,6 +204,6 @@ def test_killed_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
         ({"output": Path(__file__) / "x"}, "Not a directory; see --output"),
     ],
 )
-def test_what_cannot_work_is_said_in_a_sentence(tmp_path, capsys, options, said):
+def test_failures_have_a_clear_message(tmp_path, capsys, options, said):
     assert tell(DemoOptions(**{"output": tmp_path, "flights": 10, **options})) == 1
     assert said in " ".join(capsys.readouterr().out.split())

@@ -89,12 +89,12 @@ def test_where_a_stream_starts(given, expected):
         ({"kafka.security.protocol": "SSL"}, "SSL is not supported yet"),
     ],
 )
-def test_what_is_wrong_is_said(given, message):
+def test_errors_are_reported(given, message):
     with pytest.raises(ValueError, match=message):
         read(**given)
 
 
-def test_what_is_missing_or_wrong_in_streams_is_said():
+def test_errors_in_stream_options_are_reported():
     with pytest.raises(ValueError, match="maxTriggerDelay must be a time"):
         read(streaming=True, maxTriggerDelay="soon")
     with pytest.raises(ValueError, match=r"kafka\.bootstrap\.servers.*missing"):

@@ -303,7 +303,7 @@ def test_a_stream_outlives_a_broker_that_is_killed(spark, checkpoint, tmp_path):
         ({"subscribe": "x", "kafka.bootstrap.servers": "127.0.0.1:1"}, "cannot connect to 127"),
     ],
 )
-def test_what_cannot_be_read_is_said(reader, options, message):
+def test_unreadable_files_are_reported(reader, options, message):
     with pytest.raises(PySparkException, match=f"(?s){message}"):
         reader(**options).count()
 
@@ -318,7 +318,7 @@ def test_what_cannot_be_read_is_said(reader, options, message):
         ("'v' as value, string(null) as topic", {}, "a row has no topic"),
     ],
 )
-def test_what_cannot_be_written_is_said(spark, servers, make_topic, columns, options, message):
+def test_failed_writes_are_reported(spark, servers, make_topic, columns, options, message):
     if options.get("topic") == "TOPIC":
         options = {"topic": make_topic()}
     rows = spark.range(1).selectExpr(*columns.split(", "))

@@ -54,7 +54,7 @@ def recode(frame: Frame, version: int) -> bytes:
     return answer_header.encode(header_version) + body.encode(version)
 
 
-def test_all_captured_frames_come_back_byte_for_byte() -> None:
+def test_all_captured_frames_encode_to_the_same_bytes() -> None:
     counts: Counter[str] = Counter()
     for frame in frames():
         version = frame.version
@@ -127,7 +127,7 @@ CONTROL_TYPES = {
         ("bootstrap.checkpoint", 8),
     ],
 )
-def test_metadata_records_come_back_byte_for_byte(file: str, count: int) -> None:
+def test_metadata_records_encode_to_the_same_bytes(file: str, count: int) -> None:
     seen = 0
     for record in records((LOGS / file).read_bytes()):
         assert record.value is not None
@@ -157,7 +157,7 @@ def test_metadata_records_come_back_byte_for_byte(file: str, count: int) -> None
         ("__share_group_state", "share_records.msg"),
     ],
 )
-def test_coordinator_records_come_back_byte_for_byte(topic: str, declarations: str) -> None:
+def test_coordinator_records_encode_to_the_same_bytes(topic: str, declarations: str) -> None:
     keys, values = types_of(declarations, "key"), types_of(declarations, "value")
     seen: Counter[str] = Counter()
     for path in sorted(LOGS.glob(f"{topic}-*.log")):

@@ -35,7 +35,7 @@ class FetchFrom(NamedTuple):
 
 @dataclass(slots=True)
 class FetchSession:
-    """The session with one broker; without `enabled`, every request is complete by itself."""
+    """The session with one broker; if it is not `enabled`, every request has all partitions."""
 
     enabled: bool = True
     _id: int = 0

@@ -290,6 +290,6 @@ def _controller_names(layers: BrokerLayers) -> tuple[str, ...]:
 def _advertised_controllers(
     controllers: tuple[str, ...], advertised: tuple[Listener, ...], listeners: tuple[Listener, ...]
 ) -> tuple[Listener, ...]:
-    """For each controller name what is advertised, else where it listens."""
+    """For each controller listener, return its advertised address; by default its own address."""
     by_name = {each.name: each for each in (*listeners, *advertised)}
     return tuple(by_name[name] for name in controllers if name in by_name)

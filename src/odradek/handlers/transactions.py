@@ -39,6 +39,6 @@ async def _later(answer: Awaitable[Any], refused: Callable[[ApiError], Any]) -> 
 async def answered(
     question: Callable[..., Answer], *arguments: Any, refused: Callable[[ApiError], Any]
 ) -> Any:
-    """The same, for a handler that processes the result."""
+    """Wait for the result of an operation; for a handler that processes it."""
     answer = answered_soon(question, *arguments, refused=refused)
     return await answer if hasattr(answer, "__await__") else answer

@@ -336,7 +336,7 @@ def test_the_process_is_in_the_session_of_the_node_but_not_in_its_group():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the policy")
-def test_the_process_takes_only_processor_time_that_nobody_wants():
+def test_the_process_runs_with_the_lowest_priority():
     child = PipedProcess(WORKER)
     try:
         deadline = time.monotonic() + 30

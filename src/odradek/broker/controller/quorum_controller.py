@@ -145,7 +145,7 @@ class QuorumController:
             self._activated.set_exception(error)
 
     def _deactivate(self) -> None:
-        """This node does not lead any more: uncommitted records may be lost."""
+        """This node is no longer the leader: uncommitted records may be lost."""
         self._speculative = None
         failure = self._raft.failure
         problem = None if failure is None else f"the metadata log failed: {failure}"

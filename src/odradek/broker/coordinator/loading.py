@@ -46,7 +46,7 @@ class Loader:
         self._records = 0
 
     async def load(self) -> Loaded:
-        """Replay everything from the start of the log to its end.
+        """Replay all records from the start of the log to its end.
 
         Raises:
             ApiError: the log cannot be read.
