@@ -26,7 +26,7 @@ def test_lists(odradek, group):
     (found,) = [g for g in odradek("group", "list", "--json").json if g["group"] == group]
     assert found["state"] == "Empty"
     assert group not in odradek("group", "list", "-q", "--state", "stable").lines
-    assert "None of the groups passes: " in odradek("group", "list", "--type", "streams").err
+    assert "No groups match the filters (" in odradek("group", "list", "--type", "streams").err
     refused = odradek("group", "list", "--state", "Stabel", code=2)
     assert "'Stabel' is not one of" in refused.err
 

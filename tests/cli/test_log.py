@@ -132,8 +132,8 @@ def test_sound_files_verify(partition):
     files = len(list(partition.iterdir()))
     found = json.loads(run("verify", partition.parent, "--json"))
     assert found == {"ok": True, "files": files, "problems": []}
-    assert told("verify", partition.parent) == f"Everything holds: {files} files.\n"
-    assert told("repair", partition.parent) == "Everything holds: 1 partition.\n"
+    assert told("verify", partition.parent) == f"No problems in {files} files.\n"
+    assert told("repair", partition.parent) == "No problems in 1 partition.\n"
     run("verify", partition / f"{FIRST}.log")
     run("verify", partition / f"{FIRST}.index")
 

@@ -28,7 +28,7 @@ def test_lists_and_describes(odradek, open_one, topic):
     assert name in odradek("transaction", "list", "-q", "--id-pattern", f".*{topic}").lines
     assert name not in odradek("transaction", "list", "-q", "--state", "Empty").lines
     assert (
-        "None of the transactional ids passes"
+        "No transactional ids match the filters"
         in odradek("transaction", "list", "--state", "dead").err
     )
     longer = ("--running-longer-than", "1h")

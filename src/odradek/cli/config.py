@@ -136,7 +136,7 @@ def _check_names(resource: Resource, wanted: Iterable[str], known: Iterable[str]
 @_name_argument
 @click.argument("settings", nargs=-1, shell_complete=_complete_setting)
 @click.option("--all", "-a", "show_all", is_flag=True, help="Show settings at their default too.")
-@click.option("--documentation", "-d", is_flag=True, help="Say what each is for.")
+@click.option("--documentation", "-d", is_flag=True, help="Show what each setting does.")
 @json_option
 @cluster_options
 def describe(
@@ -223,7 +223,7 @@ def _as_json(entry: ConfigEntry) -> dict[str, object]:
     "pairs", metavar="SETTING=VALUE…", nargs=-1, required=True, shell_complete=_complete_setting
 )
 @click.option("--validate-only", is_flag=True, help="Only check that it could be set.")
-@click.option("--force", is_flag=True, help="Set names too that the cluster does not know.")
+@click.option("--force", is_flag=True, help="Also set names that the cluster does not know.")
 @cluster_options
 def set_command(
     kind: str, name: str, pairs: tuple[str, ...], validate_only: bool, force: bool

@@ -160,7 +160,7 @@ def _end_well(count: int, thing: str, as_json: bool) -> None:
     if not count:
         raise click.ClickException(f"There is no {thing} to check.")
     if not as_json:
-        note(f"Everything holds: {plural(count, thing)}.")
+        note(f"No problems in {plural(count, thing)}.")
 
 
 def _problems(path: str) -> Iterator[Problem]:

@@ -85,8 +85,10 @@ def note(text: str) -> None:
 
 
 def note_none(things: str, in_all: int) -> None:
-    """Print that a list is empty: there are no items, or none passes the filters."""
-    note(f"None of the {things} passes: {in_all} in all." if in_all else f"There are no {things}.")
+    """Print that a list is empty: there are no items, or none matches the filters."""
+    note(
+        f"No {things} match the filters ({in_all} in all)." if in_all else f"There are no {things}."
+    )
 
 
 def warn(text: str) -> None:

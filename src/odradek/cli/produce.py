@@ -211,7 +211,7 @@ class _Writer:
             except NoSuchTopicError as error:
                 advice = ""
                 if error.partition is None:
-                    advice = f"Make it first: odradek topic create {error.topic}"
+                    advice = f"Create it first: odradek topic create {error.topic}"
                 elif record.partition is not None and self._partition is None:
                     advice = "Let the keys decide: --repartition. Or add partitions first."
                 self.flush()

@@ -75,7 +75,7 @@ class SparkWork:
         """
         with self._screen.step("Starting Spark") as step:
             version = self._starting.result().version
-            step.say(f"Spark {version} on Java {java.find().version}, begun meanwhile")
+            step.say(f"Spark {version} on Java {java.find().version}, started in the background")
 
     def process(self, places: Places, tables: Tables, note: RunNote, picture: Path) -> Account:
         """Run the queries until they end, reconcile all records, and draw the picture."""
