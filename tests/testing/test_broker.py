@@ -1,5 +1,6 @@
 """`odradek.testing.Broker`."""
 
+import importlib.metadata
 import subprocess
 import sys
 import time
@@ -9,7 +10,13 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from odradek.client.admin.topics import delete_topics
 from odradek.client.cluster import Cluster
-from odradek.testing import Broker, BrokerError
+from odradek.testing import Broker, BrokerError, plugin
+
+
+def test_pytest_finds_the_plugin_by_itself():
+    """The tests of this repository name it, so the others do not show this."""
+    (found,) = importlib.metadata.entry_points(group="pytest11", name="odradek")
+    assert found.load() is plugin
 
 
 def producer_of(broker, **settings):
