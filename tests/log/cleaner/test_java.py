@@ -21,7 +21,9 @@ from tests.log.support import (
 from tests.support.run_seed import seeds
 
 from odradek.log import PartitionLog
+from odradek.log.cleaner.dict_offset_map import DictOffsetMap
 from odradek.log.cleaner.facts import facts_of
+from odradek.log.cleaner.offset_table import OffsetTable
 from odradek.log.cleaner.planning import find_cleanable
 from odradek.log.cleaner.round import Round
 from odradek.log.transaction_index import AbortedTransaction
@@ -158,8 +160,10 @@ def _kafka_round(
     return said
 
 
+@pytest.mark.parametrize("new_map", [DictOffsetMap, OffsetTable])
 @pytest.mark.parametrize("seed", seeds(6))
-def test_the_same_records_stay(kafka, tmp_path, seed):
+def test_the_same_records_stay(kafka, tmp_path, monkeypatch, seed, new_map):
+    monkeypatch.setattr(Round, "new_map", new_map)
     workspace = LogWorkspace(tmp_path / "ours")
     workspace.storage.verify_transactions = False
     log = workspace.open(**SETTINGS)

@@ -18,10 +18,23 @@ from tests.log.support import (
 )
 
 from odradek.log import PartitionLog
+from odradek.log.cleaner.dict_offset_map import DictOffsetMap
 from odradek.log.cleaner.offset_map import KEY_SIZE_MAX, OffsetMap, digest
+from odradek.log.cleaner.offset_table import OffsetTable
+from odradek.log.cleaner.round import Round
 from odradek.log.errors import DamagedFile
+from odradek.records.batch import BASE_OFFSET, RecordBatch
 from odradek.records.compression import Codec
 from odradek.records.record import Record
+
+MAPS = (DictOffsetMap, OffsetTable)
+KEYS = [b"a", b"b", b"c", b"d" * 40, b""]
+
+
+@pytest.fixture(params=MAPS, autouse=True)
+def _map_of_rounds(request, monkeypatch):
+    """Every test with both maps."""
+    monkeypatch.setattr(Round, "new_map", request.param)
 
 
 def put(log: PartitionLog, *records: tuple[bytes | None, bytes | None], **fields) -> int:
@@ -226,14 +239,90 @@ def test_a_full_map_ends_the_round_and_the_next_goes_on(workspace):
     assert kept(log) == [(10 + number, b"%d" % number, b"new") for number in range(10)]
 
 
-def test_a_map_is_bounded_by_memory():
-    bounded = OffsetMap(100_000)
+def _added(offset_map: OffsetMap, base_offset: int, *keys: bytes | None) -> bool:
+    data = bytearray(batch(*((key, b"value") for key in keys)))
+    BASE_OFFSET.pack_into(data, 0, base_offset)
+    one = RecordBatch(data)
+    return offset_map.add_batch(one, bytes(one.payload))
+
+
+@pytest.mark.parametrize("new_map", MAPS)
+def test_a_map_is_bounded_by_memory(new_map):
+    bounded = new_map(0, 100_000)
     number = 0
-    while bounded.add_batch([b"%016d" % number], number):
+    while _added(bounded, number, b"%016d" % number):
         number += 1
     assert 600 < number < 1100
-    assert not bounded.add_batch([b"another"], 0)
+    assert not _added(bounded, number, b"another")
+    assert bounded.latest_offset == number - 1
     assert bounded.utilization > 0.99
+
+
+@pytest.mark.parametrize("new_map", MAPS)
+def test_a_batch_that_fits_in_part_is_added_in_part(new_map):
+    bounded = new_map(2, 1e9, 3)
+    assert _added(bounded, 0, b"a", b"b", b"c")
+    assert bounded.latest_offset == 2
+    assert not _added(bounded, 3, b"d", None, b"e", b"f", b"g")
+    assert bounded.latest_offset == 5
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_both_maps_keep_the_same_records(draw):
+    keys = st.sampled_from([None, *KEYS, b"e" * 15, b"f" * 16, b"f" * 17, b"g" * 300])
+    record = st.tuples(keys, st.one_of(st.none(), st.binary(max_size=90)))
+    logs = draw.draw(st.lists(st.lists(record, min_size=1, max_size=20), min_size=1, max_size=8))
+    batches = []
+    for records in logs:
+        data = bytearray(batch(*records))
+        BASE_OFFSET.pack_into(data, 0, batches[-1].next_offset if batches else 0)
+        batches.append(RecordBatch(data))
+    first = draw.draw(st.integers(0, batches[-1].last_offset))
+    size = draw.draw(st.sampled_from([1, 3, 5, 1000]))
+    maps = [new_map(first, 1e6, size) for new_map in MAPS]
+    for each in batches:
+        payload = bytes(each.payload)
+        if each.last_offset >= first:
+            one, other = (offset_map.add_batch(each, payload) for offset_map in maps)
+            assert one == other
+            if not one:
+                break
+    assert maps[0].latest_offset == maps[1].latest_offset
+    for offset_map in maps:
+        offset_map.finish()
+    for each in batches:
+        payload = bytes(each.payload)
+        for drop in (False, True):
+            one, other = (offset_map.survivors(each, payload, drop) for offset_map in maps)
+            assert one == other
+            if not drop and one.spans:
+                assert all(offset_map.has_survivors(each) for offset_map in maps)
+
+
+def test_many_keys_are_told_apart():
+    count, rounds = 3000, 3
+    table = OffsetTable(0, 1e9)
+    keys = [b"%d" % number * (1 + number % 7) for number in range(count)]
+    for number in range(rounds):
+        assert _added(table, number * count, *keys)
+    table.finish()
+    data = bytearray(batch(*((key, b"") for key in keys)))
+    for number in range(rounds):
+        BASE_OFFSET.pack_into(data, 0, number * count)
+        one = RecordBatch(data)
+        expected = count if number + 1 == rounds else 0
+        assert table.has_survivors(one) == (expected > 0)
+        assert len(table.survivors(one, bytes(one.payload), False).spans) == expected
+
+
+def test_a_table_refuses_a_batch_that_its_header_does_not_describe():
+    data = bytearray(batch((b"a", b"1"), (b"b", b"2")))
+    one = RecordBatch(data)
+    payload = bytes(one.payload)
+    for damaged in (payload[:-1], payload + b"\0", payload[:3] + b"\7" + payload[4:]):
+        with pytest.raises(DamagedFile):
+            OffsetTable(0, 1e9).add_batch(one, damaged)
 
 
 def test_long_keys_are_told_apart_from_digests(workspace):
@@ -249,7 +338,6 @@ def test_long_keys_are_told_apart_from_digests(workspace):
 
 # -- against a model ------------------------------------------------------------------------------
 
-KEYS = [b"a", b"b", b"c", b"d" * 40, b""]
 data_records = st.tuples(
     st.sampled_from(KEYS), st.one_of(st.none(), st.binary(max_size=90)), st.integers(0, 50)
 )

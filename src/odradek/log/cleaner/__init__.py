@@ -11,8 +11,9 @@ In the node, on the loop's thread:
 
 In the worker:
 
-- `round`: one round over one log. Uses `offset_map` and `walk` (keys), `batch_filter` and
-  `transactions` (the rules), `grouping`, `source` and `target` (files).
+- `round`: one round over one log. Uses `offset_map` (`offset_table` if compiled, otherwise
+  `dict_offset_map`), `batch_filter` and `transactions` (the rules), `grouping`, `source` and
+  `target` (files).
 
 Used by both: `work`, the messages between them.
 

@@ -17,14 +17,11 @@ Sources: Apache Kafka's `Cleaner`, `MemoryRecords.filterTo`; KIP-98, KIP-534.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from odradek.log.cleaner.last_records import last_records
-from odradek.log.cleaner.offset_map import OffsetMap
+from odradek.log.cleaner.offset_map import OffsetMap, Survivors
 from odradek.log.cleaner.transactions import Transactions
-from odradek.log.cleaner.walk import Fields, Survivors, fields_at, survivors
-from odradek.log.errors import DamagedFile
+from odradek.log.cleaner.walk import fields_at, fields_of, survivors_of
 from odradek.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON_FLAG,
@@ -69,16 +66,12 @@ class BatchFilter:
         transactions: Transactions,
         last_batches: dict[int, LastBatch],
         *,
-        first_dirty_offset: int,
         end_offset: int,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
         """`end_offset`: the first offset that may not be cleaned."""
-        self._first_dirty_offset = first_dirty_offset
-        self._latest_offset = offset_map.latest_offset
-        self._last_keys = offset_map.last_keys()
-        self._base_of = offset_map.base_of
+        self._offset_map = offset_map
         self._transactions = transactions
         self._last_batches = last_batches
         self._end_offset = end_offset
@@ -104,15 +97,14 @@ class BatchFilter:
         if discards:
             return _emptied(batch) if self._must_stay(batch) else None
         self.records_read += batch.count
-        last_keys = self._last_keys_of(batch)
-        if last_keys is not None and not last_keys:
+        if not batch.is_control and not self._offset_map.has_survivors(batch):
             return _emptied(batch) if self._must_stay(batch) else None
         payload: bytes
         if batch.attributes & CODEC_MASK:
             payload = decompress(batch.codec, batch.payload, PAYLOAD_MAX)
         else:
             payload = bytes(batch.payload)
-        kept = self._survivors(batch, payload, last_keys)
+        kept = self._survivors(batch, payload)
         count = len(kept.spans)
         if not count:
             return _emptied(batch) if self._must_stay(batch) else None
@@ -123,18 +115,6 @@ class BatchFilter:
         if count == batch.count:
             return Kept(batch.data, batch.last_offset, batch.max_timestamp)
         return _rebuilt(batch, payload, kept.spans, None)
-
-    def _last_keys_of(self, batch: RecordBatch) -> Sequence[bytes] | None:
-        """The keys whose last record is in the batch; None if each key must be looked up in the
-        map."""
-        if (
-            self._last_keys is None
-            or batch.is_control
-            or batch.base_offset < self._first_dirty_offset
-            or batch.last_offset > self._latest_offset
-        ):
-            return None
-        return self._last_keys.get(batch.base_offset, ())
 
     def _must_stay(self, batch: RecordBatch) -> bool:
         """Whether the batch is written even without records."""
@@ -147,60 +127,12 @@ class BatchFilter:
             return batch.last_offset == last.last_offset
         return batch.is_control and batch.producer_epoch == last.epoch
 
-    def _survivors(
-        self, batch: RecordBatch, payload: bytes, last_keys: Sequence[bytes] | None
-    ) -> Survivors:
+    def _survivors(self, batch: RecordBatch, payload: bytes) -> Survivors:
         if batch.is_control:
-            return _survivors_of(_fields(batch, payload))
+            return survivors_of(fields_of(batch, payload))
         horizon = batch.delete_horizon_ms
         drops_tombstones = horizon is not None and horizon <= self._now_ms
-        if last_keys is not None:
-            return last_records(payload, batch.count, last_keys, drops_tombstones)
-        if batch.last_offset <= self._latest_offset:
-            return survivors(
-                payload, batch.count, self._base_of, batch.base_offset, drops_tombstones
-            )
-        return self._survivors_at_end(batch, payload, drops_tombstones)
-
-    def _survivors_at_end(
-        self, batch: RecordBatch, payload: bytes, drops_tombstones: bool
-    ) -> Survivors:
-        """Survivors of a batch that is, at least in part, after the map's last offset."""
-        latest: dict[bytes, int] = {}
-        kept: dict[int, Fields] = {}
-        for fields in _fields(batch, payload):
-            offset = batch.base_offset + fields.offset_delta
-            if offset > self._latest_offset:
-                kept[offset] = fields
-                continue
-            found = None if fields.key is None else self._base_of(fields.key)
-            if fields.key is None or (found is not None and found > batch.base_offset):
-                continue
-            if found is not None:
-                kept.pop(latest.get(fields.key, -1), None)
-                latest[fields.key] = offset
-            if not (fields.is_tombstone and drops_tombstones):
-                kept[offset] = fields
-        return _survivors_of(kept.values())
-
-
-def _fields(batch: RecordBatch, payload: bytes) -> list[Fields]:
-    found = []
-    position = 0
-    for _ in range(batch.count):
-        fields = fields_at(payload, position)
-        found.append(fields)
-        position = fields.end
-    if position != len(payload):
-        raise DamagedFile(f"a batch does not end where its {batch.count} records end")
-    return found
-
-
-def _survivors_of(kept: Iterable[Fields]) -> Survivors:
-    fields = list(kept)
-    return Survivors(
-        [(each.start, each.end) for each in fields], any(each.is_tombstone for each in fields)
-    )
+        return self._offset_map.survivors(batch, payload, drops_tombstones)
 
 
 def _emptied(batch: RecordBatch) -> Kept:

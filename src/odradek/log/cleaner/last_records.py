@@ -1,8 +1,6 @@
 """Selects the records of a batch by the set of keys whose last record it has.
 
-A lookup in the map of all keys misses the processor's caches; a lookup in the few keys of one batch
-does not. So the map is inverted once (`OffsetMap.last_keys`), and each batch of the uncleaned part
-is filtered by its own set of keys.
+See `DictOffsetMap`, which uses it.
 """
 
 from __future__ import annotations
@@ -10,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 
-from odradek.log.cleaner.walk import Survivors, walk
+from odradek.log.cleaner.offset_map import Survivors
+from odradek.log.cleaner.walk import walk
 
 _TOMBSTONE = 1
 """The length -1 as a varint."""

@@ -13,23 +13,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 from odradek.env.file_system import FileSystem, read_file
 from odradek.log import names
 from odradek.log.cleaner.batch_filter import PAYLOAD_MAX, BatchFilter, LastBatch
 from odradek.log.cleaner.cleaned_files import remove_cleaned
+from odradek.log.cleaner.dict_offset_map import DictOffsetMap
 from odradek.log.cleaner.grouping import SegmentSizes, group_segments
 from odradek.log.cleaner.offset_map import OffsetMap
+from odradek.log.cleaner.offset_table import OffsetTable
 from odradek.log.cleaner.source import OnBytes, read_batches
 from odradek.log.cleaner.target import CleanedSegment
 from odradek.log.cleaner.transactions import Transactions
-from odradek.log.cleaner.walk import fields_at, walk
 from odradek.log.cleaner.work import Replaced, WorkItem
 from odradek.log.errors import DamagedFile
 from odradek.log.index import OffsetIndex
 from odradek.log.transaction_index import AbortedTransaction, read_aborted
 from odradek.records.batch import CODEC_MASK, RecordBatch
+from odradek.records.compiled import COMPILED
 from odradek.records.compression import decompress
 
 
@@ -60,12 +61,16 @@ class Round:
     """See the module. `pause(bytes)` is called for all that is read and written: it may wait, and
     may raise to stop the round."""
 
+    new_map: type[OffsetTable | DictOffsetMap] = OffsetTable if COMPILED else DictOffsetMap
+
     def __init__(self, file_system: FileSystem, item: WorkItem, pause: OnBytes) -> None:
         self._file_system = file_system
         self.item = item
         self._pause = pause
         self._aborted = self._read_aborted()
-        self.map = OffsetMap(item.map_bytes, item.map_entries_max)
+        self.map: OffsetMap = self.new_map(
+            item.first_dirty_offset, item.map_bytes, item.map_entries_max
+        )
         self.tally = Tally()
 
     def run(self, replaced: Callable[[Replaced], None]) -> int:
@@ -78,6 +83,7 @@ class Round:
         """
         item = self.item
         self._fill_map()
+        self.map.finish()
         next_offset = self.map.latest_offset + 1
         if next_offset <= item.first_dirty_offset:
             raise DamagedFile("the memory for keys (log.cleaner.dedupe.buffer.size) holds not one")
@@ -90,7 +96,6 @@ class Round:
             self.map,
             transactions,
             {producer: LastBatch(offset, epoch) for producer, offset, epoch in item.producers},
-            first_dirty_offset=item.first_dirty_offset,
             end_offset=item.end_offset,
             now_ms=item.now_ms,
             delete_retention_ms=item.delete_retention_ms,
@@ -128,7 +133,6 @@ class Round:
 
     def _add(self, batch: RecordBatch, transactions: Transactions) -> bool:
         """Add a batch to the map; return False if the map is full."""
-        start = self.item.first_dirty_offset
         if batch.is_control:
             transactions.on_control(batch)
         elif not transactions.on_data(batch) and batch.count:
@@ -136,32 +140,8 @@ class Round:
                 payload = decompress(batch.codec, batch.payload, PAYLOAD_MAX)
             else:
                 payload = bytes(batch.payload)
-            walked = walk(payload, batch.count)
-            if walked.null_keys:
-                keys = [key for key in walked.keys if key is not None]
-            else:
-                keys = cast("list[bytes]", walked.keys)
-            is_new = batch.base_offset >= start
-            if not is_new or not self.map.add_batch(keys, batch.base_offset):
-                return self._add_slowly(batch, payload)
-        if batch.last_offset >= start:
-            self.map.advance_to(batch.last_offset)
-        return True
-
-    def _add_slowly(self, batch: RecordBatch, payload: bytes) -> bool:
-        """Add record by record: the first batch, which may be partly clean, or the last one."""
-        start = self.item.first_dirty_offset
-        position = 0
-        for _ in range(batch.count):
-            fields = fields_at(payload, position)
-            position = fields.end
-            offset = batch.base_offset + fields.offset_delta
-            if fields.key is not None and offset >= start:
-                if not self.map.add(fields.key, batch.base_offset):
-                    return False
-                self.map.advance_to(offset)
-        if batch.last_offset >= start:
-            self.map.advance_to(batch.last_offset)
+            return self.map.add_batch(batch, payload)
+        self.map.advance_to(batch.last_offset)
         return True
 
     # -- second pass --------------------------------------------------------------------------

@@ -14,11 +14,12 @@ by comparing columns of bytes; their keys are read without decoding the varints 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from odradek.log.cleaner.offset_map import KEY_SIZE_MAX, digest
+from odradek.log.cleaner.offset_map import KEY_SIZE_MAX, Survivors, digest
 from odradek.log.errors import DamagedFile
+from odradek.records.batch import RecordBatch
 from odradek.records.compiled import COMPILED
 from odradek.records.errors import RecordsError
 from odradek.records.varint import read_varint, read_varlong
@@ -168,14 +169,6 @@ def _unusual_key(data: bytes, position: i64) -> tuple[bytes | None, i64]:
     return key if length <= KEY_SIZE_MAX else digest(key), position + length
 
 
-class Survivors(NamedTuple):
-    """Start and end positions of the records of a batch that are kept."""
-
-    spans: list[tuple[int, int]]
-    have_tombstone: bool
-    """Whether one of them has no value."""
-
-
 def survivors(
     data: bytes,
     count: int,
@@ -241,3 +234,28 @@ def fields_at(data: bytes, start: int) -> Fields:
     if not position < end <= len(data):
         raise DamagedFile(f"a record of {length} bytes does not fit into its batch")
     return Fields(start, end, timestamp_delta, offset_delta, key, is_tombstone, after_timestamp)
+
+
+def fields_of(batch: RecordBatch, payload: bytes) -> list[Fields]:
+    """All records of a batch.
+
+    Raises:
+        DamagedFile: `payload` does not hold them.
+    """
+    found = []
+    position = 0
+    for _ in range(batch.count):
+        fields = fields_at(payload, position)
+        found.append(fields)
+        position = fields.end
+    if position != len(payload):
+        raise DamagedFile(f"a batch does not end where its {batch.count} records end")
+    return found
+
+
+def survivors_of(kept: Iterable[Fields]) -> Survivors:
+    """Return the records as survivors."""
+    fields = list(kept)
+    return Survivors(
+        [(each.start, each.end) for each in fields], any(each.is_tombstone for each in fields)
+    )
