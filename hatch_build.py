@@ -147,6 +147,7 @@ def compile_modules(source: Path, output: Path, modules: list[str]) -> None:
         ],
         group_name="odradek",
         multi_file=True,
+        opt_level="1",
         debug_level="0",
         target_dir=str(scratch / "c"),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
 
 from tests.coordinator.support import (
     MemoryTopic,
@@ -21,6 +20,7 @@ from odradek.core.metadata.image import EMPTY_IMAGE
 from odradek.core.metadata.topics_delta import TopicDelta
 from odradek.env.executor import InlineExecutor
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.peer import Peer
 from odradek.wire.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
 from odradek.wire.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -164,7 +164,7 @@ class Coordinator(OnALoop):
     # -- requests -----------------------------------------------------------------------------
 
     def context(self, api_version, client_id="client"):
-        peer = SimpleNamespace(host="10.0.0.1")
+        peer = Peer("10.0.0.1", 50_000, "PLAINTEXT", "127.0.0.1", 9092)
         return RequestContext(peer, 0, api_version, 0, client_id, 0)
 
     def join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -205,8 +206,8 @@ def test_a_decided_transaction_is_completed_after_a_restart(restarting, is_commi
     producer.begin_transaction()
     write(producer, "target", b"a", b"b")
     producer.send_offsets_to_transaction([TopicPartition("source", 0, 5)], member, 20)
-    markers = restarting.node.broker.markers
-    markers.write = lambda marker: {Name("target", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    refused = {Name("target", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    restarting.node.broker.transactions._markers = SimpleNamespace(write=lambda marker: refused)
     (producer.commit_transaction if is_commit else producer.abort_transaction)(20)
     assert values(restarting, "target") == []
     restarting.restart()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct
+from typing import Final
 
 from odradek.broker.coordinator.verification import (
     Asked,
@@ -33,11 +34,11 @@ from odradek.records.batch import (
     Buffer,
 )
 
-ATTRIBUTES_LOW_BYTE = 22
-_producer = Struct(">qhi").unpack_from
-_PRODUCER_POSITION = 43
+ATTRIBUTES_LOW_BYTE: Final = 22
+_producer: Final = Struct(">qhi").unpack_from
+_PRODUCER_POSITION: Final = 43
 
-_UNREACHED = frozenset(
+_UNREACHED: Final = frozenset(
     (
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -94,7 +95,7 @@ class Permission:
         return self.guards.get(name, 0)
 
 
-UNCONDITIONAL = Permission()
+UNCONDITIONAL: Final = Permission()
 
 
 def decide(

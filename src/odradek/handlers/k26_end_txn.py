@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
+from typing import Final
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
@@ -18,8 +19,8 @@ from odradek.model.errors import ApiError
 from odradek.wire.generated.end_txn_request import EndTxnRequest
 from odradek.wire.generated.end_txn_response import EndTxnResponse
 
-FENCED_VERSION = 2
-EPOCH_BUMP_REQUEST_VERSION = 5
+FENCED_VERSION: Final = 2
+EPOCH_BUMP_REQUEST_VERSION: Final = 5
 
 
 def handle(

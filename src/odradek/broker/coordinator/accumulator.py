@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.deferred import DeferredEvent
@@ -24,10 +24,10 @@ from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.control import end_of_transaction_batch
 
-RECORD_OVERHEAD = 40
+RECORD_OVERHEAD: Final = 40
 """Bytes that a record can take in a batch besides key and value."""
 
-log = logging.getLogger("odradek.coordinator")
+log: Final = logging.getLogger("odradek.coordinator")
 
 
 class BatchAccumulator:

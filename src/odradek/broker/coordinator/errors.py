@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.model.errors import ApiError, ErrorCode
 
-_TRANSLATED = {
+_TRANSLATED: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,

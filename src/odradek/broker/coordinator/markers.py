@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.shard import Answer
@@ -23,7 +23,7 @@ from odradek.records.control import EndOfTransaction, end_of_transaction_batch
 
 Results = dict[TopicPartition, ErrorCode]
 
-_NOT_READY = frozenset(
+_NOT_READY: Final = frozenset(
     (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

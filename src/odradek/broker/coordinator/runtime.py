@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.loading import Loader
@@ -21,7 +21,7 @@ from odradek.records.errors import CorruptBatch, InvalidRecords
 
 MachineT = TypeVar("MachineT", bound=CoordinatorMachine)
 
-log = logging.getLogger("odradek.coordinator")
+log: Final = logging.getLogger("odradek.coordinator")
 
 
 class CoordinatorRuntime(Generic[MachineT]):

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from odradek.broker.coordinator.accumulator import BatchAccumulator
 from odradek.broker.coordinator.answer_sender import AnswerSender
@@ -37,7 +37,7 @@ MachineT = TypeVar("MachineT", bound=CoordinatorMachine)
 Answer = Any
 """A response, or a future of one."""
 
-log = logging.getLogger("odradek.coordinator")
+log: Final = logging.getLogger("odradek.coordinator")
 
 
 class ShardState(Enum):

@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.coordinator import Coordinator, settled
@@ -40,7 +40,7 @@ from odradek.wire.generated.list_transactions_response import (
     TransactionState as ListedTransaction,
 )
 
-log = logging.getLogger("odradek.transaction")
+log: Final = logging.getLogger("odradek.transaction")
 
 
 class TransactionCoordinator(Coordinator[TransactionMachine]):

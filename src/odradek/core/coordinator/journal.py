@@ -9,12 +9,12 @@ order.
 from __future__ import annotations
 
 from collections.abc import Hashable, MutableMapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
 
-_ABSENT: Any = object()
+_ABSENT: Final[Any] = object()
 
 
 class Journal:
@@ -68,7 +68,8 @@ class Journal:
     def roll_back(self) -> None:
         """Undo the changes, the last one first."""
         notes, self._notes = self._notes, []
-        for owner, key, before in reversed(notes):
+        notes.reverse()
+        for owner, key, before in notes:
             if not isinstance(owner, MutableMapping):
                 setattr(owner, key, before)
             elif before is _ABSENT:

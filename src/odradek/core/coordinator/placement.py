@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from struct import iter_unpack
+from typing import Final
 
-INT_MIN = -(2**31)
+INT_MIN: Final = -(2**31)
 
 
 def java_hash(text: str) -> int:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from odradek.wire.primitives import Buffer, MalformedMessage, Message
 
-_NUMBER = Struct(">h")
-_NUMBERS = tuple(_NUMBER.pack(n) for n in range(32))
+_NUMBER: Final = Struct(">h")
+_NUMBERS: Final = tuple(_NUMBER.pack(n) for n in range(32))
 
 
 class MalformedRecord(ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.model.errors import ApiError
@@ -13,7 +13,7 @@ ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 OnCommit = Callable[[ApiError | None], None]
 """Called with None when the records are committed, or with the error."""
 
-NO_RECORDS: Sequence[CoordinatorRecord] = ()
+NO_RECORDS: Final[Sequence[CoordinatorRecord]] = ()
 
 
 class CoordinatorResult(Generic[ResponseT_co]):
@@ -47,5 +47,5 @@ PackedResult = tuple[Sequence[tuple[bytes, bytes]], Callable[[int], None]]
 all, given the first offset. The response reports success."""
 
 
-NOTHING: CoordinatorResult[None] = CoordinatorResult(NO_RECORDS, None)
+NOTHING: Final[CoordinatorResult[None]] = CoordinatorResult(NO_RECORDS, None)
 """No records and no response."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from odradek.core.coordinator.result import CoordinatorResult
 
 TimedOperation = Callable[..., CoordinatorResult[Any]]
 
-STALE_MIN = 64
+STALE_MIN: Final = 64
 """Cancelled entries are removed when the heap has this many more than twice the timers."""
 
 

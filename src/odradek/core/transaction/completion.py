@@ -11,9 +11,9 @@ The machine does not send. It makes an `Order` for each leader and reports that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import NOTHING, CoordinatorResult
@@ -28,10 +28,10 @@ from odradek.core.transaction.transaction import (
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 
-RETRY_MS = 100
+RETRY_MS: Final = 100
 """The pause before a marker, or the last record, is tried again."""
 
-_WRITTEN = frozenset(
+_WRITTEN: Final = frozenset(
     (
         ErrorCode.NONE,
         # The producer has continued there with a later epoch, which ended this transaction.
@@ -132,7 +132,7 @@ class Completion:
         """Order markers for all partitions for which none is ordered."""
         progress = self._progress[transactional_id]
         transaction = progress.transaction
-        for leader, partitions in self._by_leader(progress):
+        for leader, partitions in self._by_leader(progress).items():
             if leader is None:
                 progress.left.difference_update(partitions)  # deleted: it needs no marker
                 continue
@@ -157,7 +157,7 @@ class Completion:
         if self._orders and self._on_orders is not None:
             self._on_orders()
 
-    def _by_leader(self, progress: Progress) -> Iterator[tuple[int | None, list[TopicPartition]]]:
+    def _by_leader(self, progress: Progress) -> dict[int | None, list[TopicPartition]]:
         """Partitions without an order by their leaders; None where there is no such partition."""
         topics = self._state.image.topics
         found: dict[int | None, list[TopicPartition]] = {}
@@ -165,7 +165,7 @@ class Completion:
             registration = topics.partition(name.topic, name.partition)
             leader = None if registration is None else registration.leader
             found.setdefault(leader, []).append(name)
-        yield from found.items()
+        return found
 
     def _order_later(self, transactional_id: str) -> None:
         self._state.timers.schedule(

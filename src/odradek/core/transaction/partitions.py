@@ -7,6 +7,8 @@ been added (KIP-890): nothing may be written in transactions that the coordinato
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.core.coordinator.result import NO_RECORDS, CoordinatorResult
 from odradek.core.transaction.phases import Phase
 from odradek.core.transaction.state import TransactionState
@@ -14,7 +16,7 @@ from odradek.core.transaction.transaction import Partitions, Transaction, each, 
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 
-_ADDED: CoordinatorResult[None] = CoordinatorResult(NO_RECORDS, None)
+_ADDED: Final[CoordinatorResult[None]] = CoordinatorResult(NO_RECORDS, None)
 
 
 class Membership:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.core.coordinator.record import CoordinatorRecord, KeyMessages, MalformedRecord
 from odradek.core.transaction.phases import BY_NUMBER, Phase
 from odradek.core.transaction.transaction import NO_PARTITIONS, Transaction
 from odradek.wire.generated.transaction_log_key import TransactionLogKey
 from odradek.wire.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
 
-FLEXIBLE_LEVEL = 1
+FLEXIBLE_LEVEL: Final = 1
 """From this level of transaction.version on values are written in version 1."""
 
 MESSAGES: KeyMessages = {0: (TransactionLogKey, TransactionLogValue)}

@@ -7,24 +7,24 @@ state.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from odradek.core.transaction.phases import PREDECESSORS, PREPARED, Phase
 from odradek.model.topic_partition import TopicPartition
 
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
-EPOCH_MAX = 2**15 - 1
-EPOCH_LAST = EPOCH_MAX - 1
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+EPOCH_MAX: Final = 2**15 - 1
+EPOCH_LAST: Final = EPOCH_MAX - 1
 """The last epoch that a producer gets: the coordinator reserves one more, to fence it."""
-NO_TIMEOUT_MS = 2**31 - 1
+NO_TIMEOUT_MS: Final = 2**31 - 1
 """The timeout of a transaction whose end an outside coordinator decides (KIP-939)."""
-EPOCH_BUMP_VERSION = 2
+EPOCH_BUMP_VERSION: Final = 2
 """From this level of transaction.version on each transaction has an epoch of its own."""
 
 Partitions = Mapping[str, frozenset[int]]
 """Partitions by topic; no topic without partitions."""
-NO_PARTITIONS: Partitions = {}
+NO_PARTITIONS: Final[Partitions] = {}
 
 
 class Transaction(NamedTuple):
