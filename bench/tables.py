@@ -100,17 +100,17 @@ ROWS = (
     ),
     Row(
         "latency",
-        "one record at a time, p50 / p99 in ms",
+        "from send to receipt, one record at a time, p50 / p99 in ms",
         ("one at a time, p50", "one at a time, p99"),
     ),
     Row(
         "latency",
-        "1 000 records a second, p50 / p99 in ms",
+        "from send to receipt, 1 000 records a second, p50 / p99 in ms",
         ("1 000 a second, p50", "1 000 a second, p99"),
     ),
     Row(
         "slow_reader",
-        "p99 beside ten connections that read nothing, ms",
+        "the same while ten other clients do not read their responses, p99 in ms",
         ("p99 beside 10 slow readers",),
     ),
     Row(
@@ -126,31 +126,31 @@ ROWS = (
     ),
     Row(
         "recovery",
-        "20 GB in 1 000 partitions, start after a crash / after a stop, s",
+        "start with 20 GB in 1 000 partitions, after a crash / after a clean stop, s",
         ("unclean start", "clean start"),
         "python -m bench.recovery",
     ),
     Row(
         "scale",
-        "1 000 topics of 10 partitions, start in s / memory in MB",
+        "start with 1 000 topics of 10 partitions, s / memory after it, MB",
         ("1000 × 10: start", "1000 × 10: memory, started"),
         "python -m bench.scale",
     ),
     Row(
         "restart",
-        "5 million offset commits, start until all groups are served, s",
+        "start with 5 million offset commits, until all groups are served, s",
         ("restart until all groups are served",),
         "python -m bench.groups restart",
     ),
     Row(
         "commits",
-        "5 000 offset commits a second for a minute, CPU s",
+        "5 000 offset commits a second for 60 s, CPU s",
         ("CPU for 60 s",),
         "python -m bench.groups commits",
     ),
     Row(
         "isolation",
-        "produce p99 beside a cold replay and a compaction, ms / times the quiet one",
+        "produce p99 during a replay from disk and a compaction, ms / divided by p99 before them",
         ("produce p99, beside", "p99 beside / quiet"),
         "python -m bench.isolation",
     ),
@@ -238,7 +238,7 @@ def show(names: Iterable[str]) -> None:
 def costs(mapping: Mapping[str, str]) -> str:
     """The table of the README."""
     lines = [
-        "| what | command | Odradek | Apache Kafka | ratio | aim | rounds | result |",
+        "| what | command | Odradek | Apache Kafka | ratio | limit | rounds | result |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in ROWS:
@@ -275,7 +275,7 @@ def everything(mapping: Mapping[str, str]) -> str:
 
 
 def _full_table(mapping: Mapping[str, str]) -> Iterator[str]:
-    yield "| bench | figure | Odradek | Apache Kafka | ratio | aim | spread | result |"
+    yield "| bench | figure | Odradek | Apache Kafka | ratio | limit | spread | result |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for bench, name in mapping.items():
         result = Result(name)

@@ -162,4 +162,4 @@ def test_a_live_group(odradek, topic, bootstrap, protocol):
 
 
 def test_nothing_is_known(odradek):
-    assert "says nothing" in odradek("group", "history", "nobody-knows", code=1).err
+    assert "has no records about" in odradek("group", "history", "nobody-knows", code=1).err

@@ -98,7 +98,7 @@ def test_dump_tells_every_file_of_a_directory(partition):
 
 def test_a_file_of_another_name_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
-    assert "not named" in run("dump", tmp_path / "notes.txt", code=1)
+    assert "does not have the name" in run("dump", tmp_path / "notes.txt", code=1)
 
 
 def test_records_of_the_coordinators_are_decoded(tmp_path):

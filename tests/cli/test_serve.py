@@ -156,8 +156,11 @@ def test_directories_that_cannot_be_used(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--override", "listeners=PLAINTEXT://:0", "--port", "1"], "without --host, --port"),
-        (["--override", "controller.listener.names=PLAINTEXT", "--port", "1"], "there are none"),
+        (["--override", "listeners=PLAINTEXT://:0", "--port", "1"], "cannot be used with"),
+        (
+            ["--override", "controller.listener.names=PLAINTEXT", "--port", "1"],
+            "listeners are: none",
+        ),
         (["--override", "num.partitions"], "write NAME=VALUE"),
         (["--override", "num.partitions=x"], "Invalid value x for configuration num.partitions"),
         (["--config", "/no/such/file"], "cannot read /no/such/file"),

@@ -57,7 +57,7 @@ def test_an_open_transaction_does_not_hang_and_is_aborted_by_force_only(odradek,
     assert found == [], "its coordinator knows of it"
     assert odradek("consume", topic, "--until", "end", "--isolation", "read_committed").lines == []
     refused = odradek("transaction", "abort", topic, 0, 0, "--yes", code=1)
-    assert "its coordinator has it as Ongoing" in refused.err
+    assert "it is in state Ongoing" in refused.err
     assert f"odradek transaction describe job-{topic}" in refused.err
     assert "Aborted" in odradek("transaction", "abort", topic, 0, 0, "--force").out
     outcome = odradek("transaction", "abort", topic, 0, 0, code=1)

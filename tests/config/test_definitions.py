@@ -197,10 +197,10 @@ def test_synonyms_of_a_listeners_setting() -> None:
 def test_a_description_says_what_is_not_done() -> None:
     settings = broker_settings()
     assert settings["num.partitions"].description == settings["num.partitions"].documentation
-    assert "Has no effect and needs none: one event loop" in settings["num.io.threads"].description
+    assert "has no effect and needs none: one event loop" in settings["num.io.threads"].description
     rate = settings["max.connection.creation.rate"]
     assert rate.description.endswith(
-        "Not supported, has no effect: connections are accepted at any rate."
+        "It is not supported and has no effect: connections are accepted at any rate."
     )
     assert "is refused: values of the form" in settings["config.providers"].description
     assert rate.shortcoming(str(2**31 - 1)) is None

@@ -107,7 +107,7 @@ def test_no_warning_for_defaults_and_for_what_is_harmless(name: str, value: str)
         ({"num.partitions": "none"}, "Invalid value none for configuration num.partitions"),
         ({"authorizer.class.name": "A"}, "authorizer.class.name is not supported"),
         ({"remote.log.storage.system.enable": "true"}, "set it to false"),
-        ({"create.topic.policy.class.name": "A"}, "rules that it enforces"),
+        ({"create.topic.policy.class.name": "A"}, "the rules of the class"),
         ({"node.id": "1", "broker.id": "2"}, "node.id and broker.id differ"),
         ({"listeners": "nonsense"}, "expected NAME://host:port"),
         ({"listeners": "A://:1"}, "add A:PLAINTEXT to listener.security.protocol.map"),

@@ -42,7 +42,7 @@ def test_what_is_set_and_does_nothing_is_warned_of(caplog: pytest.LogCaptureFixt
         names = ["leader.replication.throttled.replicas"]
         found = describe_configs(cluster, [TOPIC], names=names, documentation=True)[TOPIC]
         assert isinstance(found, list)
-        assert "Not supported, has no effect" in str(found[0].documentation)
+        assert "is not supported and has no effect" in str(found[0].documentation)
 
 
 def test_a_topic_takes_its_new_settings_at_once() -> None:

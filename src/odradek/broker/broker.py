@@ -27,7 +27,7 @@ from odradek.log import LogManager
 
 @dataclass(slots=True)
 class Broker:
-    """Created by `odradek.node`, passed to every handler. Contains no logic."""
+    """The parts of a broker. `odradek.node` creates it, and every handler gets it."""
 
     node_id: int
     cluster_id: str
@@ -36,7 +36,7 @@ class Broker:
     clock: Clock
     random_bytes: RandomBytes
     config: BrokerConfig
-    """The newest configuration; replaced when a dynamic setting changes."""
+    """The newest configuration. The object is replaced when a dynamic setting changes."""
     metadata: MetadataCache
     controller: ControllerChannel
     topic_creation: TopicCreation
@@ -51,11 +51,11 @@ class Broker:
     verification: Verification
     client_telemetry: ClientTelemetry
     supported_features: Mapping[str, tuple[int, int]]
-    """Feature levels that this software can run at."""
+    """The lowest and the highest level of each feature that this software supports."""
     kraft_version: Callable[[], int]
-    """Returns the finalized level of kraft.version, from the quorum."""
+    """Returns the finalized level of kraft.version."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
-    """The versions for ApiVersions: (API key, lowest, highest version), by key."""
+    """The served APIs (API key, lowest version, highest version) in the order of their keys."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""

@@ -1,8 +1,8 @@
 """Metrics that clients push (KIP-714), exposed with the node's metrics.
 
-`core/client_metrics` decides which clients may push which metrics; this module decompresses the
-payload within a limit, reads its numbers, and keeps the newest of each client instance until the
-instance expires.
+`core/client_metrics` decides which clients may push which metrics. This module decompresses the
+payload, up to a limit, and reads its numbers. It keeps the newest numbers of each client instance
+until the instance expires.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from odradek.telemetry import otlp
 from odradek.wire.generated.push_telemetry_request import PushTelemetryRequest
 
 EXPANSION_MAX = 10
-"""A payload may grow to this many times telemetry.max.bytes when decompressed."""
+"""The largest decompressed payload, as a multiple of telemetry.max.bytes."""
 SERIES_MAX = 2_000
-"""Maximum numbers kept per client instance."""
+"""Maximum number of series (a metric with its attributes) kept per client instance."""
 
 SeriesKey = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def describe(context: RequestContext) -> dict[str, str]:
-    """Return the properties of a client that patterns of subscriptions match."""
+    """Return the client's properties, which subscriptions match against their patterns."""
     peer = context.peer
     return {
         "client_id": context.client_id or "",
@@ -40,7 +40,7 @@ def describe(context: RequestContext) -> dict[str, str]:
 
 
 class ClientTelemetry:
-    """Performs the decisions of `ClientMetrics`."""
+    """Keeps the numbers that clients push, if `ClientMetrics` accepts them."""
 
     def __init__(self, payload_bytes_max: int, random_bytes: RandomBytes) -> None:
         self.machine = ClientMetrics(payload_bytes_max, lambda: uuids.make(random_bytes(16)))
@@ -50,7 +50,8 @@ class ClientTelemetry:
         """Process the payload that a client pushed.
 
         Raises:
-            ApiError: `ClientMetrics` rejects it, or the payload cannot be read (INVALID_RECORD).
+            ApiError: `ClientMetrics` rejects the request, or the payload cannot be read
+                (INVALID_RECORD).
         """
         instance = self.machine.push(
             request.client_instance_id,
@@ -95,7 +96,7 @@ class ClientTelemetry:
     def numbers(self) -> Iterator[tuple[Mapping[str, str], Mapping[SeriesKey, float]]]:
         """Yield the identity and the newest numbers of each live client instance.
 
-        Changes nothing, because the metrics server calls it on its own thread.
+        This method changes nothing, because the metrics server calls it on another thread.
         """
         for instance_id, series in list(self._numbers.items()):
             instance = self.machine.instances.get(instance_id)

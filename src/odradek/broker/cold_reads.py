@@ -1,19 +1,26 @@
-"""Reads records that are not in the page cache in a thread, before they are sent.
+"""Reads records from the disk in a thread before they are sent, if the page cache lacks them.
 
-Reading them on the loop would block all clients until the device has delivered. A fetch may need
-the device twice. An index and the headers of batches determine where the response begins: `look`
-runs such a search with reads that raise instead of waiting; then `look_again` reads the missing
-data in a thread and repeats the search. Before the response is sent by `sendfile`, `warm` checks
-which of its ranges are in the page cache (a few microseconds each) and reads the others in a
-thread. Consumers at the tail need neither.
+A read on the event loop would block all clients until the device has delivered the data. A fetch
+may need the device twice:
 
-If at most half of a range's pages are missing, they are read into the page cache. If more are
-missing, the range is read past the page cache (direct I/O), in one step, into a buffer from which
-it is sent: this costs about half the processor time, and does not evict pages that consumers at the
-tail will read. If a second consumer requests the same records, they are read into the page cache,
-for all later consumers too. There are `BUFFERS` buffers, allocated on first use and reused when
-their range has been sent. If none is free, if the range is longer, or if the file system has no
-reads past the page cache, the range is read into the page cache too.
+- A search in an index and in the headers of batches finds where the response begins. `look` runs
+  the search with a file system that raises an error instead of waiting for the device. Then
+  `look_again` reads the missing data in a thread and repeats the search.
+- The records are sent by `sendfile`. Before that, `warm` checks which ranges of the response are in
+  the page cache (a few microseconds each) and reads the other ranges in a thread.
+
+Neither is necessary for consumers that read the newest records, because these records are in the
+page cache.
+
+If at most half of a range's pages are missing, these pages are read into the page cache. If more
+pages are missing, the whole range is read into a buffer with direct I/O (without the page cache),
+and is sent from the buffer. Direct I/O costs about half the processor time. It also does not evict
+pages that consumers of the newest records will read. If a second consumer requests the same
+records, they are read into the page cache, so that later consumers find them there.
+
+There are `BUFFERS` buffers. A buffer is allocated on first use and reused when its range has been
+sent. The range is read into the page cache if no buffer is free, if the range is longer than a
+buffer, or if the file system does not support direct I/O.
 """
 
 from __future__ import annotations
@@ -34,22 +41,22 @@ log = logging.getLogger("odradek.broker")
 
 BUFFERS = 32
 BUFFER_BYTES = (1 << 20) + (64 << 10)
-"""The default fetch size per partition, or one batch of the largest default size; plus the rest of
-the blocks in which it begins and ends."""
+"""Size of a buffer in bytes. A buffer has room for the default fetch size per partition, or for one
+batch of the default maximum size, plus the rest of the disk blocks at both ends."""
 PIECE_BYTES = 1 << 20
+"""Files are divided into pieces of this size to record which parts were read with direct I/O."""
 PIECES_KEPT = 16_384
-"""Maximum number of file pieces that are recorded as read past the page cache."""
+"""Maximum number of file pieces that are recorded as read with direct I/O."""
 SEARCHES = 1_000
-"""How often a search with missing data is repeated before it may block the loop. This is more
-pieces than a search reads one after the other (after a start, a search by time reads one of each
-segment), unless pages are evicted as fast as they are read."""
+"""How often a search with missing data is repeated before it may block the event loop. Normally a
+search ends earlier. After a start, a search by time reads one piece of data per segment. A search
+needs more repetitions only if pages are evicted as fast as they are read."""
 
 T = TypeVar("T")
 
 
 class _Loan:
-    """A borrowed buffer, which becomes free when the last reference to the loan is gone, like
-    `OpenFile`."""
+    """A buffer in use. The buffer is free again when the last reference to this object is gone."""
 
     __slots__ = ("_free", "memory")
 
@@ -62,7 +69,7 @@ class _Loan:
 
 
 class ColdReads:
-    """See the module. Lives on the loop's thread."""
+    """Reads data that is not in the page cache. Use it only on the event loop's thread."""
 
     def __init__(
         self, storage: Storage, loop: asyncio.AbstractEventLoop, buffers: int = BUFFERS
@@ -77,11 +84,11 @@ class ColdReads:
         self._under_way: list[FileRange] = []
         """Ranges that threads are reading."""
         self._read_to: dict[tuple[int, int], int] = {}
-        """Ranges read past the page cache: (file, piece) -> the end of the last range in the piece.
-        """
+        """Ranges read with direct I/O: (file, piece) -> the end of the last range in the piece."""
         self.answers = 0
         """Number of responses that waited for the disk."""
         self.bytes = 0
+        """Number of bytes that these responses had to read from the disk."""
 
     def look(self, look: Callable[[FileSystem], T]) -> T:
         """Call `look`, which searches logs, with a file system that does not wait.
@@ -95,7 +102,7 @@ class ColdReads:
         """Return the result of `look` after a thread has read the missing data."""
         for _ in range(SEARCHES):
             if await self._read_missing(missing) is not None:
-                break  # the device fails: the search fails too, and the log handles that
+                break  # the device failed: the search fails too, and the log handles the error
             try:
                 return look(self._non_blocking)
             except ReadWouldBlock as another:
@@ -113,7 +120,7 @@ class ColdReads:
         return ended
 
     def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
-        """Return the response, immediately if all of its records are in memory."""
+        """Return the response if all of its records are in memory; otherwise a future of it."""
         missing_bytes = self._missing_bytes
         cold: list[tuple[PartitionData, FileRange, int]] = []
         for topic in response.responses:
@@ -157,7 +164,10 @@ class ColdReads:
         return future
 
     def _is_under_way(self, records: FileRange) -> bool:
-        """Whether a thread reads a part of the range now: its pages count as cached already."""
+        """Whether a thread is reading a part of the range.
+
+        Such pages can already appear as cached, although the thread has not read all of them.
+        """
         end = records.position + records.length
         return any(
             each.owner is records.owner
@@ -175,9 +185,8 @@ class ColdReads:
         ):
             return None
         try:
-            memory = (
-                self._free.pop()
-            )  # the most recently used one, which is in the processor's caches
+            # The most recently used buffer is most likely in the processor's caches.
+            memory = self._free.pop()
         except IndexError:
             if not self._unmade:
                 return None
@@ -186,10 +195,10 @@ class ColdReads:
         return _Loan(memory, self._free)
 
     def _was_read_before(self, records: FileRange) -> bool:
-        """Whether most of the range was recently read past the page cache; records this read.
+        """Return whether most of the range was recently read with direct I/O, and record this read.
 
-        A part may be repeated: a consumer reads a batch again whose end did not fit into its last
-        range.
+        A small overlap with the earlier read does not count. If the end of a batch did not fit into
+        a response, the same consumer reads the batch again.
         """
         file = id(records.owner)
         end = records.position + records.length
@@ -217,11 +226,13 @@ class ColdReads:
         return records
 
     def _read_direct(self, records: FileRange, before: int, memory: memoryview) -> int:
-        """Bytes read past the page cache, from `before` bytes ahead of the range on; 0 if direct
-        I/O is not supported."""
-        try:  # reopens the same file even if it was renamed
+        """Read with direct I/O, starting `before` bytes before the range.
+
+        Return the number of bytes read; 0 if direct I/O is not supported.
+        """
+        try:  # this path opens the same file even if it was renamed
             descriptor = self._file_system.open_direct(f"/proc/self/fd/{records.descriptor}")
-        except OSError:  # no /proc here, or no descriptor left
+        except OSError:  # there is no /proc, or no file descriptor is left
             return 0
         if descriptor is None:
             return 0
@@ -233,6 +244,6 @@ class ColdReads:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            return 0  # the file system wants larger steps
+            return 0  # the file system requires a larger alignment
         finally:
             self._file_system.close(descriptor)

@@ -1,7 +1,7 @@
 """The context of a request.
 
-Every handler gets a `RequestContext`, and so does the controller with a forwarded request. The fast
-paths (see `odradek.handlers.handler`) get only the `Peer`, which saves an object.
+Every handler gets a `RequestContext`. The controller gets one with each forwarded request. The fast
+paths (see `odradek.handlers.handler`) get only the `Peer`, which saves the creation of an object.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from odradek.network.peer import Peer
 
 
 class RequestContext:
-    """The sender of a request, and its header. Exists as long as the request.
+    """The sender of a request, and the request's header. It exists as long as the request.
 
-    `api_version` is the version of the request and of the response; handlers branch on it only
-    where Kafka's behaviour (error codes, fields) depends on it.
+    `api_version` is the version of the request and of the response. Handlers use it only where
+    Kafka's behaviour (error codes, fields) depends on the version.
     """
 
     __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "peer", "received_ms")
@@ -33,7 +33,7 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.received_ms = received_ms
-        """Monotonic clock."""
+        """When the request was received, in milliseconds of the monotonic clock."""
 
     @property
     def principal(self) -> str:

@@ -1,4 +1,4 @@
-"""Fetches that wait until there is enough to send (Apache Kafka's fetch purgatory)."""
+"""Fetch requests that wait until there is enough data (Apache Kafka's fetch purgatory)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.wire.generated.fetch_response import FetchResponse
 
 
 class DelayedFetch:
-    """One waiting fetch. It counts the bytes by which its partitions grow."""
+    """One waiting fetch. It counts the bytes that are committed in its partitions."""
 
     __slots__ = (
         "_evaluate",
@@ -33,9 +33,10 @@ class DelayedFetch:
         cold_reads: ColdReads,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`evaluate(final)` returns the response or, if not final, the number of missing bytes.
+        """Wait for `missing_bytes` more bytes, at most `wait_ms`.
 
-        `wake` is called when there may be enough; it has `try_complete` called soon.
+        `evaluate(final)` returns the response or, if not final, the number of missing bytes. `wake`
+        is called when there may be enough data. It must have `try_complete` called soon.
         """
         self._evaluate = evaluate
         self._warm = cold_reads.warm
@@ -48,7 +49,7 @@ class DelayedFetch:
             partition.add_waiter(self)
 
     def on_committed(self, appended_bytes: int) -> None:
-        """A partition of the fetch has so many bytes more."""
+        """Count bytes that were committed in a partition of the fetch."""
         self._missing_bytes -= appended_bytes
         if self._missing_bytes <= 0:
             self._wake(self)

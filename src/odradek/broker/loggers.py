@@ -1,8 +1,8 @@
-"""The node's loggers as a configuration resource: the name of each logger is a setting, its level
-the value.
+"""The node's loggers as a configuration resource.
 
-Levels have Kafka's names. Only Odradek's own loggers (`odradek...`) and `root` are listed and can
-be changed. Changes last until the node stops.
+The name of a setting is the name of a logger, and its value is the logger's level. Levels have
+Kafka's names. Only Odradek's own loggers (`odradek...`) and `root` are listed and can be changed.
+Changes last until the node stops.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LEVELS = {
 
 
 def levels() -> dict[str, str]:
-    """Return the level of each logger; a logger without own level has that of its parent."""
+    """Return the level of each logger. A logger without a level has its parent's level."""
     return {name: _level_name(_logger(name).getEffectiveLevel()) for name in _names()}
 
 
 def alter(changes: Iterable[AlterableConfig], validate_only: bool) -> None:
-    """Change levels, all of them or none.
+    """Change the levels of loggers. If one change is invalid, none is made.
 
     Raises:
         ApiError: INVALID_CONFIG for an unknown logger or level; INVALID_REQUEST for an unsupported

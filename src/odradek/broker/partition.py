@@ -1,10 +1,12 @@
-"""One partition's replica on this broker: its log, its leader, and the requests that wait for it.
+"""The replica of one partition on this broker: its log, its leader, and the requests that wait.
 
-Appended records are not yet committed. An append moves the log end offset; the high watermark
-follows when all in-sync replicas have the records. This broker is the only replica today, so this
-happens immediately, unless the topic has `flush.messages=1`: then the high watermark follows the
-flush. Consumers read up to the high watermark, and producers are acknowledged by
-`when_acknowledged`, which waits as their `acks` require.
+A record is committed when all in-sync replicas have it. An append advances the log end offset, a
+commit the high watermark. Today this broker is the only replica of its partitions. So a record is
+committed as soon as it is appended or, if the topic has `flush.messages=1`, as soon as it is
+flushed.
+
+Consumers read only records below the high watermark. `when_acknowledged` delays the response to a
+producer according to its `acks`.
 """
 
 from __future__ import annotations
@@ -24,18 +26,18 @@ from odradek.records.control import EndOfTransaction
 
 WhenFlushed = Callable[[PartitionLog, int, Flushed], None]
 Committed = Callable[[ApiError | None], None]
-"""Called on the loop's thread when the records are committed, or with the error if they may never
-be."""
+"""A callback, called on the event loop's thread when the records are committed. Its argument is
+None, or an error if the records may never become committed."""
 
 ACKS_ALL: Final = -1
 _offset_of: Final = itemgetter(0)
 
 
 class Waiter(Protocol):
-    """A request that waits until partitions have grown (a delayed operation of Apache Kafka)."""
+    """A request that waits for more records (a delayed operation in Apache Kafka)."""
 
     def on_committed(self, appended_bytes: int, /) -> None:
-        """The high watermark of a partition has moved: by an append of so many bytes."""
+        """Note that an append of this many bytes has advanced a partition's high watermark."""
         ...
 
     def expire(self) -> None:
@@ -44,7 +46,7 @@ class Waiter(Protocol):
 
 
 class Partition:
-    """The state of one replica. `registration` is the newest one in the metadata log."""
+    """The state of one replica. `registration` is the partition's newest state in the metadata."""
 
     __slots__ = (
         "_flushing_to",
@@ -84,11 +86,11 @@ class Partition:
         self._node_id = node_id
         self.update(registration)
         self._waiters: dict[Waiter, None] | None = None
-        """Requests that wait for more records, oldest first; None if there never was one."""
+        """Requests that wait for more records, oldest first. None until the first request waits."""
         self._uncommitted: list[tuple[int, Committed]] | None = None
         """Callbacks of `when_committed` that have not been called, by ascending offset."""
         self._flushing_to = -1
-        """The high watermark after the completion of the newest flush."""
+        """The high watermark after the newest flush, if it succeeds; -1 after a failed flush."""
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -102,11 +104,13 @@ class Partition:
         self._isr_size = len(registration.isr)
 
     def resign(self) -> None:
-        """The replica is removed from this broker, or its disk has failed."""
+        """Stop leading: the replica is removed from this broker, or its disk has failed."""
         self.is_leader = False
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise an error if a client has another leader epoch than this replica; -1 means none.
+        """Raise an error if the client's leader epoch differs from this replica's.
+
+        -1 means that the client has sent no epoch; then nothing is checked.
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
@@ -119,7 +123,7 @@ class Partition:
                 raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raise an error if a client has another leader epoch, or this replica is not the leader.
+        """Raise an error if the leader epochs differ (`check_epoch`) or this is not the leader.
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
@@ -163,7 +167,7 @@ class Partition:
         """Append the marker that ends a producer's transaction; `batch` is built from `marker`.
 
         Raises:
-            ApiError: this is not the leader, the ISR is too small, or the log rejects it.
+            ApiError: this is not the leader, the ISR is too small, or the log rejects the marker.
         """
         self.check_leader()
         log = self.log
@@ -175,7 +179,7 @@ class Partition:
         self.on_appended(len(batch))
 
     def on_appended(self, appended_bytes: int) -> None:
-        """The log grew: move the high watermark, now or when the records are flushed."""
+        """Advance the high watermark after an append, now or when the records are flushed."""
         log = self.log
         if log.is_flushed_before_ack:
             self._flush(log.log_end_offset, appended_bytes)
@@ -183,7 +187,7 @@ class Partition:
             self._advance_high_watermark(log.log_end_offset, appended_bytes)
 
     def _flush(self, end: int, appended_bytes: int) -> None:
-        """Flush the log; then the high watermark moves to `end`."""
+        """Flush the log, then advance the high watermark to `end`."""
 
         def flushed(error: ApiError | None) -> None:
             if error is None:
@@ -209,12 +213,15 @@ class Partition:
             self._waiters.pop(waiter, None)
 
     def expire_waiters(self) -> None:
-        """Let the waiting requests respond now, because no more records will be appended."""
+        """Let all waiting requests respond now.
+
+        For example, the leader epoch has changed, the replica is removed, or the node stops.
+        """
         for waiter in list(self._waiters or ()):
             waiter.expire()
 
     def on_fetched(self, fetched_bytes: int) -> None:
-        """Count the records of a response to a fetch."""
+        """Count the bytes of records that are sent in a Fetch response."""
         self.bytes_out += fetched_bytes
 
     # -- acknowledgement ------------------------------------------------------------------------
@@ -234,8 +241,8 @@ class Partition:
     def when_acknowledged(self, offset: int, acks: int, acknowledged: Committed) -> None:
         """Call `acknowledged` when all records below `offset` satisfy `acks`.
 
-        With acks=all (-1) they are committed; with acks=1 they are in the leader's log, and flushed
-        if the topic has `flush.messages=1`.
+        With acks=all (-1) the records must be committed. With acks=1 the records must be in the
+        leader's log, and flushed if the topic has `flush.messages=1`.
         """
         if acks == ACKS_ALL:
             self.when_committed(offset, acknowledged)
@@ -247,10 +254,10 @@ class Partition:
     def when_committed(self, offset: int, committed: Committed) -> None:
         """Call `committed` when all records below `offset` are committed, possibly immediately.
 
-        It gets an error instead if this broker stops leading the partition
+        `committed` gets an error if this broker stops leading the partition
         (NOT_LEADER_OR_FOLLOWER), if the topic is deleted (UNKNOWN_TOPIC_OR_PARTITION) or if the
-        disk fails (KAFKA_STORAGE_ERROR): the records may still become committed. There is no
-        timeout.
+        disk fails (KAFKA_STORAGE_ERROR). After an error the records may still become committed.
+        There is no timeout.
         """
         if offset <= self.log.high_watermark:
             committed(None)
@@ -259,10 +266,10 @@ class Partition:
             self._uncommitted = []
         insort(self._uncommitted, (offset, committed), key=_offset_of)
         if self.log.is_flushed_before_ack and self._flushing_to < offset:
-            self._flush(offset, 0)  # the flush after the append has failed already
+            self._flush(offset, 0)  # the flush after the append has failed: flush again
 
     def fail_uncommitted(self, error: ApiError, offset: int | None = None) -> None:
-        """Call the callbacks of `when_committed` with an error; up to `offset`, or all."""
+        """Call callbacks of `when_committed` with an error: those up to `offset`, or all."""
         if self._uncommitted:
             last = self._uncommitted[-1][0] if offset is None else offset
             self._settle(last, error)

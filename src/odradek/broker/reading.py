@@ -1,4 +1,4 @@
-"""Reads one partition for one Fetch request: checks, limits, and the partition's response."""
+"""Reads one partition for a Fetch request: checks the request and builds the response."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def read(
     whole_first: bool,
     files: FileSystem | None = None,
 ) -> PartitionData:
-    """Read the data that `wanted` requests; errors are part of the response.
+    """Read the data that `wanted` requests. An error is returned as part of the response.
 
-    If the request has the epoch of the last fetched record, and the logs diverge, the response says
-    where. If that epoch's end is unknown, or the fetch offset is before the log's start, it is
-    OFFSET_OUT_OF_RANGE, as in Apache Kafka: the fetcher then resets its position.
+    The request may contain the epoch of the last fetched record. If the logs diverge, the response
+    has the diverging epoch and its end offset. If the end of the epoch is unknown, or the fetch
+    offset is before the log start offset, the error is OFFSET_OUT_OF_RANGE, as in Apache Kafka.
 
-    `max_bytes` is the remaining size of the whole response; with `whole_first` the first batch is
-    complete even if it is larger than both limits (KIP-74). Searches read with `files`.
+    `max_bytes` is the remaining size of the whole response. With `whole_first` the first batch is
+    complete even if it is larger than both limits (KIP-74). Searches read from `files`.
     """
     index = wanted.key[1]
     try:
@@ -78,7 +78,7 @@ def read(
             committed,
             files,
         )
-    except ApiError as error:  # out of range, on a failed disk, or damaged
+    except ApiError as error:  # the offset is out of range, the disk failed, or data is corrupt
         return failed(index, error.code)
     if data is not None:
         answer.records = data.records

@@ -1,12 +1,15 @@
-"""All partitions that this broker holds, by name and by topic id.
+"""The replicas of this broker, by topic name and by topic id.
 
-The metadata publisher assigns the replicas of this broker (`publish`); handlers and coordinators
-look them up here. Waiting fetches are completed here: `wake` notes the fetches that an append may
-have satisfied, and `run_woken` completes them after the requests of one wake-up were dispatched, so
-that a burst of appends evaluates a waiting fetch once.
+`publish` opens, changes and deletes replicas when the metadata changes. Handlers and coordinators
+find partitions here.
 
-A request may create ten thousand partitions, whose files take seconds. A few are created in each
-turn of the loop; the response is sent when all exist (`opened`).
+The replica manager also completes waiting fetches. An append calls `wake` for each fetch that may
+now have enough data. `run_woken` evaluates these fetches after all requests that have arrived
+together were dispatched. So many appends cause one evaluation of a waiting fetch.
+
+A request may create ten thousand partitions, and the creation of their files takes seconds. So only
+a few partitions are created in each iteration of the event loop. The response to the request waits
+until all partitions exist (`opened`).
 """
 
 from __future__ import annotations
@@ -37,24 +40,26 @@ log = logging.getLogger("odradek.replicas")
 ROOM_RETRY_SECONDS = 5.0
 """Delay before the creation of a partition is retried after the disk was full."""
 OPENING_SECONDS = 0.004
-"""Time that each turn of the loop may spend on opening new partitions."""
+"""Time that each iteration of the event loop may spend on opening new partitions."""
 
 
 class LeadershipListener(Protocol):
-    """A coordinator: it runs on the leaders of its topic's partitions."""
+    """A coordinator, which is notified of the leader elections of its topic's partitions."""
 
     def on_election(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition from now on, in this epoch."""
+        """Note that this broker leads the partition from now on, in this epoch."""
         ...
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This broker does not lead it any more: since this epoch, or because the replica was
-        removed (None)."""
+        """Note that this broker no longer leads the partition.
+
+        `leader_epoch` is the epoch of the next leader. It is None if the replica was removed.
+        """
         ...
 
 
 class ReplicaManager:
-    """See the module. Lives on the loop's thread."""
+    """The replicas of this broker. Use it only on the event loop's thread."""
 
     def __init__(self, node_id: int, logs: LogManager, loop: asyncio.AbstractEventLoop) -> None:
         self.node_id = node_id
@@ -62,23 +67,22 @@ class ReplicaManager:
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self.by_wire_topic: dict[bytes, dict[int, Partition]] = {}
-        """Partitions by the topic's bytes in a request: its id, or its name after a compact length.
-        """
+        """Partitions by topic as requests encode it: the id, or a compact length and the name."""
         self.leadership_listeners: dict[str, LeadershipListener] = {}
-        """By topic: the listener for leadership of its partitions."""
+        """The listener of each topic whose elections a coordinator needs, by topic name."""
         self._image = EMPTY_IMAGE
         self._offline: dict[tuple[str, int], None] = {}
         self._loop = loop
         self._woken: dict[DelayedFetch, None] = {}
         self._run_scheduled = False
         self._to_open: deque[tuple[bytes, int, bool]] = deque()
-        """Topic id, index, whether the topic is new: replicas that `publish` has found."""
+        """Replicas that `publish` has not opened yet: topic id, index, whether the topic is new."""
         self._all_open = asyncio.Event()
         self._all_open.set()
 
     @property
     def offline_count(self) -> int:
-        """Replicas that cannot be served because their log directory failed."""
+        """Number of replicas whose log cannot be used: the disk has failed or is full."""
         return len(self._offline)
 
     # -- finding ----------------------------------------------------------------------------
@@ -88,10 +92,10 @@ class ReplicaManager:
             yield from partitions.values()
 
     def find(self, topic: str, index: int) -> Partition:
-        """Return the partition by the topic's name.
+        """Return the partition with this topic name and index.
 
         Raises:
-            ApiError: it is not on this broker (`why_missing`).
+            ApiError: the partition is not on this broker (`why_missing`).
         """
         partitions = self.by_name.get(topic)
         partition = partitions.get(index) if partitions is not None else None
@@ -100,7 +104,7 @@ class ReplicaManager:
         return partition
 
     def why_missing(self, topic: str | bytes, index: int) -> ErrorCode:
-        """Return the error for a partition that is not on this broker; `topic` is the name or id."""
+        """Return the error for a partition that is not here; `topic` is the topic's name or id."""
         if isinstance(topic, bytes):
             known = self._image.topics.by_id.get(topic)
             if known is None:
@@ -115,7 +119,7 @@ class ReplicaManager:
     # -- waking -----------------------------------------------------------------------------
 
     def wake(self, fetch: DelayedFetch) -> None:
-        """Note a waiting fetch that may now have enough data."""
+        """Add a waiting fetch that may now have enough data; `run_woken` evaluates it."""
         self._woken[fetch] = None
         if not self._run_scheduled:
             self._run_scheduled = True
@@ -126,14 +130,14 @@ class ReplicaManager:
         self.run_woken()
 
     def run_woken(self) -> None:
-        """Complete the fetches that were noted."""
+        """Complete the fetches that `wake` added, if they have enough data."""
         while self._woken:
             woken, self._woken = self._woken, {}
             for fetch in woken:
                 fetch.try_complete()
 
     def expire_all(self) -> None:
-        """Shutdown: complete every waiting fetch with the available data, and open no more
+        """At shutdown: complete every waiting fetch with the available data, and open no more
         partitions."""
         self._to_open.clear()
         self._all_open.set()
@@ -154,7 +158,10 @@ class ReplicaManager:
     # -- metadata ---------------------------------------------------------------------------
 
     def load(self, image: MetadataImage) -> None:
-        """Open the replicas of this broker at the start of the node; rename stray logs."""
+        """Open the replicas of this broker at the start of the node.
+
+        Logs of partitions that this broker should not have are renamed (stray logs).
+        """
         self._image = image
         for topic in image.topics.by_id.values():
             for index, registration in topic.partitions.items():
@@ -163,7 +170,7 @@ class ReplicaManager:
         for each in list(self.logs):
             name = each.topic_partition
             if name.partition not in self.by_name.get(name.topic, {}):
-                log.warning("no partition of the cluster: %s is put aside", each.path)
+                log.warning("%s belongs to no partition of this broker, and is renamed", each.path)
                 self.logs.delete(name, is_stray=True)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -316,7 +323,7 @@ class ReplicaManager:
         try:
             self.logs.delete(name)
         except ApiError as error:
-            log.error("the files of %s stay: %s", name, error.message)
+            log.error("the files of %s could not be deleted: %s", name, error.message)
 
 
 def _wire_names(topic: str, topic_id: bytes) -> tuple[bytes, bytes]:

@@ -1,7 +1,8 @@
-"""Topics that are created automatically: on Metadata requests, and for the logs of coordinators.
+"""Creates topics automatically: for Metadata requests, and for the coordinators' own topics.
 
-Requests for a topic that is being created share that creation. The response to a Metadata request
-makes the client retry, as in Apache Kafka; a request for a coordinator may wait.
+If several requests need the same topic, the topic is created once. A Metadata request does not wait
+for the creation: its response makes the client retry, as in Apache Kafka. A FindCoordinator request
+waits for a limited time.
 """
 
 from __future__ import annotations
@@ -24,22 +25,23 @@ log = logging.getLogger("odradek.topics")
 
 TIMEOUT_MS = 30_000
 IN_FLIGHT_MAX = 10_000
-"""Maximum number of concurrent creations; further ones are not begun, and the client retries."""
+"""Maximum number of topics that are created concurrently. More are not begun; the client retries.
+"""
 
 
 class TopicCreation:
-    """See the module. Lives on the loop's thread."""
+    """Creates topics through the controller. Use it only on the event loop's thread."""
 
     def __init__(self, controller: ControllerChannel, config: Callable[[], BrokerConfig]) -> None:
-        """`config` gives the newest configuration of the broker."""
+        """`config` returns the newest configuration of the broker."""
         self._controller = controller
         self._config = config
         self._in_flight: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, names: Iterable[str]) -> None:
-        """Begin to create the topics that are not being created already.
+        """Begin to create the topics, unless their creation has already begun.
 
-        Names must be valid; a topic that exists already is left as it is.
+        Names must be valid. A topic that exists is not changed.
         """
         room = IN_FLIGHT_MAX - len(self._in_flight)
         new = [name for name in dict.fromkeys(names) if name not in self._in_flight][:room]
@@ -48,7 +50,7 @@ class TopicCreation:
             self._in_flight.update(dict.fromkeys(new, task))
 
     async def create(self, name: str, timeout_ms: int) -> None:
-        """Begin to create a topic, and wait a limited time for the result, which may be a failure."""
+        """Create a topic and wait at most `timeout_ms` for the result. Failures are only logged."""
         self.begin((name,))
         task = self._in_flight.get(name)
         if task is not None:

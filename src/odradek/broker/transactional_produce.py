@@ -1,10 +1,15 @@
-"""Decides which batches of a Produce request are transactional and whether they may be written.
+"""Decides which batches of a Produce request are transactional and whether they may be appended.
 
-decide ──> nothing transactional, or the transactions are open here already: append at once
-   ├─────> the first batch of a transaction in a partition: ask the coordinator; mostly it knows
-   │       at once, then append with the guard
-   └─────> it needs time, or an earlier request of the producer waits: wait for the turn,
-           `confirm` with the coordinator, append with the guard
+`decide` distinguishes three cases:
+
+- No batch is transactional, or the transaction is already open in all partitions of the request.
+  The batches are appended immediately.
+- A batch is the first batch of a transaction in its partition. `decide` sends a request to the
+  transaction coordinator, which usually responds immediately. Then the batch is appended with a
+  guard (see `odradek.broker.coordinator.verification`).
+- The coordinator needs time, or an earlier request of the producer still waits. The request waits
+  until the earlier requests are finished (`Turn`). Then it waits for the coordinator (`confirm`),
+  and its batches are appended with their guards.
 """
 
 from __future__ import annotations
@@ -59,11 +64,11 @@ def is_transactional(records: Buffer | None) -> bool:
 
 
 class Permission:
-    """Which partitions may be written, and with which guard, or the error. With a `turn` the
-    request must wait:
+    """Which partitions may be written: the guard or the error of each partition.
 
-    for the coordinator, which was `asked` already if no request is before it, or for requests
-    before it.
+    If `turn` is set, the request must wait for its turn and then call `confirm`. `asked` is the
+    coordinator's response or a future of it. `asked` is None if an earlier request of the producer
+    waits; then `confirm` sends the request to the coordinator.
     """
 
     __slots__ = ("asked", "errors", "guards", "turn", "writer")
@@ -83,10 +88,10 @@ class Permission:
         self.asked = asked
 
     def guard(self, partition: Partition) -> int:
-        """The guard for a partition's batch.
+        """Return the guard for a partition's batch; 0 if the batch needs no guard.
 
         Raises:
-            ApiError: it may not be written.
+            ApiError: the batch may not be written.
         """
         name = partition.log.topic_partition
         error = self.errors.get(name)
@@ -104,8 +109,9 @@ def decide(
     api_version: int,
     records: Mapping[Partition, Buffer],
 ) -> Permission:
-    """Decide which partitions of a transactional request may be written. With a `turn`, call
-    `confirm` first.
+    """Decide which partitions of a transactional request may be written.
+
+    If the result has a `turn`, wait for the turn and call `confirm` before the batches are written.
 
     Raises:
         ApiError: INVALID_PRODUCER_ID_MAPPING: there are batches of several producers.
@@ -137,7 +143,7 @@ def decide(
 
 
 async def confirm(verification: Verification, permission: Permission) -> None:
-    """Ask the coordinator if necessary; add its errors to the permission's errors."""
+    """Wait for the coordinator if necessary; add its errors to the permission's errors."""
     writer = permission.writer
     assert writer is not None
     if permission.guards:
@@ -146,9 +152,12 @@ async def confirm(verification: Verification, permission: Permission) -> None:
 
 
 def _translated(refused: Errors, writer: Writer) -> dict[TopicPartition, ApiError]:
-    """Translate transient errors to NOT_ENOUGH_REPLICAS: all producers retry it without fetching
-    metadata. Producers that leave adding partitions to the broker also retry
-    CONCURRENT_TRANSACTIONS."""
+    """Translate the coordinator's errors for the producer.
+
+    Transient errors become NOT_ENOUGH_REPLICAS, because all producers retry after this error
+    without fetching metadata. CONCURRENT_TRANSACTIONS is returned only to producers that let the
+    broker add partitions, because they retry after it.
+    """
     errors = {}
     adds = writer.protocol.adds
     for name, code in refused.items():

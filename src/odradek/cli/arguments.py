@@ -23,7 +23,10 @@ _PARTITIONS_MAX = 1_000_000
 def completing(
     names: Callable[[Cluster], Iterable[str]],
 ) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Return a completion of names in the cluster; it has none if the cluster does not respond."""
+    """Return a function that completes names in the cluster.
+
+    If the cluster does not respond, the function returns no names.
+    """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         from odradek.client.errors import ClientError
@@ -52,7 +55,7 @@ complete_groups = completing(_groups)
 
 
 def topic_argument(**attributes: Any) -> Callable[[Any], Any]:
-    """The argument TOPIC, or with `nargs=-1` several."""
+    """Return the decorator of the argument TOPIC. With `nargs=-1` it accepts several topics."""
     name = "topics" if attributes.get("nargs") == -1 else "topic"
     metavar = "TOPIC…" if name == "topics" else "TOPIC"
     if name == "topics" and not attributes.get("required"):
@@ -61,7 +64,7 @@ def topic_argument(**attributes: Any) -> Callable[[Any], Any]:
 
 
 def group_argument(**attributes: Any) -> Callable[[Any], Any]:
-    """The argument GROUP, or with `nargs=-1` several."""
+    """Return the decorator of the argument GROUP. With `nargs=-1` it accepts several groups."""
     name = "groups" if attributes.get("nargs") == -1 else "group_id"
     metavar = "GROUP…" if name == "groups" else "GROUP"
     return click.argument(name, metavar=metavar, shell_complete=complete_groups, **attributes)
@@ -71,7 +74,7 @@ def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
     """Parse `name=value` words into a dictionary.
 
     Raises:
-        UsageError: a word without `=`, or a name given twice.
+        UsageError: a word has no `=`, or a name is given twice.
     """
     found: dict[str, str] = {}
     for pair in pairs:
@@ -85,7 +88,7 @@ def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def parse_numbers(text: str) -> list[int]:
-    """`0,2-4` -> 0, 2, 3, 4.
+    """Parse numbers and ranges of numbers. The text `0,2-4` means 0, 2, 3, 4.
 
     Raises:
         UsageError: the text does not have this form.
@@ -105,7 +108,7 @@ def parse_numbers(text: str) -> list[int]:
 def select_partitions(
     cluster: Cluster, topics: Iterable[str], only: Sequence[int] | None = None
 ) -> list[TopicPartition]:
-    """Return the partitions of topics; `topic:0,2` or `only` selects some of them.
+    """Return the partitions of topics. `topic:0,2` or `only` limits the result to these partitions.
 
     Raises:
         NoSuchTopicError: there is no such topic or partition.

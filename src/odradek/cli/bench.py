@@ -1,9 +1,10 @@
 """`odradek bench`: a quick measurement of a running broker with our client.
 
-It has three parts, each as long as `--duration`: produce as fast as possible, consume all of it,
-and send single records to a waiting consumer to measure end-to-end latency. It uses one process and
-one thread, so it often measures this client rather than the broker. The comparison with Apache
-Kafka, by other clients, is in `bench/`.
+The command has three parts. First it produces records as fast as possible for `--duration`. Then it
+consumes all of them. Last it sends single records to a waiting consumer for `--duration`, to
+measure the end-to-end latency. The command uses one process and one thread, so it often measures
+this client rather than the broker. The benchmark in `bench/` compares Odradek with Apache Kafka and
+uses other clients.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LATENCY_WAIT_MS = 5_000
 
 @click.command()
 @click.option(
-    "--topic", metavar="TOPIC", help="An existing topic; by default one is created and deleted."
+    "--topic", metavar="TOPIC", help="An existing topic. By default a temporary topic is created."
 )
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, metavar="N")
 @click.option(
@@ -58,7 +59,7 @@ _LATENCY_WAIT_MS = 5_000
     "--duration",
     type=DURATION,
     default=3000,
-    help="Duration of each part, such as 10s.  [default: 3s]",
+    help="How long to produce, and then how long to measure latency.  [default: 3s]",
 )
 @json_option
 @cluster_options
@@ -72,7 +73,7 @@ def bench(
     duration: int,
     as_json: bool,
 ) -> None:
-    """Measure a running broker: produce, consume, end-to-end latency.
+    """Measure the throughput and the end-to-end latency of a running broker.
 
     \b
     Examples:
@@ -107,7 +108,7 @@ def bench(
         *(number("max" if p == 100 else f"p{p}") for p in _PERCENTILES),
     ]
     print_table(columns, (result.row() for result in results))
-    note("Latencies: of a batch from its first record to its acknowledgement; end to end.")
+    note("The latency of produce is the time from a batch's first record to its acknowledgement.")
 
 
 class _Result:
@@ -208,7 +209,7 @@ def _end_to_end(cluster: Cluster, key: TopicPartition, size: int, duration_ms: i
             producer.send(key.topic, value, partition=key.partition)
             producer.flush()
             if not consumer.poll(_LATENCY_WAIT_MS):
-                raise click.ClickException("a record did not arrive; is someone deleting them?")
+                raise click.ClickException("a record did not arrive; was it deleted?")
             latencies.append((time.monotonic_ns() - sent) / 1e6)
             meter.add(1, size)
         return _Result("end to end", meter.records, meter.bytes, meter.seconds, latencies)

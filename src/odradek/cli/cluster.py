@@ -37,7 +37,7 @@ from odradek.wire.api import BY_KEY
 
 @click.group()
 def cluster() -> None:
-    """Brokers, quorum, features, disks.
+    """Show brokers, quorum, features and log directories.
 
     \b
     Example:
@@ -75,7 +75,7 @@ def _gather(cluster: Cluster) -> _Facts:
 @json_option
 @cluster_options
 def describe(as_json: bool) -> None:
-    """Show id, controller, brokers, log directories, quorum and features.
+    """Show the cluster's id, controller, brokers, log directories, quorum and features.
 
     \b
     Example:
@@ -225,11 +225,11 @@ def _replica_json(replica: QuorumReplica) -> dict[str, object]:
 
 
 @cluster.command("api-versions")
-@click.option("--broker", type=int, metavar="ID", help="Of this broker; else of any.")
+@click.option("--broker", type=int, metavar="ID", help="The broker's id. By default any broker.")
 @json_option
 @cluster_options
 def api_versions_command(broker: int | None, as_json: bool) -> None:
-    """Show which APIs a broker offers, in which versions.
+    """Show which APIs a broker offers, and in which versions.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`odradek completion`: scripts that let a shell complete commands, options and names."""
+"""`odradek completion`: prints scripts that let a shell complete commands, options and names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from click.shell_completion import get_completion_class
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print a completion script. It completes topics and groups too, by asking the cluster.
+    """Print a completion script. The script requests names of topics and groups from the cluster.
 
     \b
     Install it with one line in your shell's start-up file:

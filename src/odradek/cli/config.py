@@ -37,7 +37,7 @@ _KINDS = {
 }
 _DEFAULT_OF_ALL = "default"
 _LISTENER_PREFIX = "listener.name."
-"""Prefix of settings of single listeners, which a broker does not describe."""
+"""The prefix of settings of one listener. A broker does not describe these settings."""
 _TEXT_WIDTH = 78
 _NAME_WIDTH_MAX = 40
 _SOURCES = {
@@ -74,10 +74,10 @@ _name_argument = click.argument("name", shell_complete=_complete_name)
 
 @click.group()
 def config() -> None:
-    """Settings of topics, brokers, groups and loggers.
+    """Show and change settings of topics, brokers, groups and loggers.
 
     KIND is topic, broker, group, logger or client-metrics. The NAME of a broker or a logger is the
-    broker's id; `default` means all brokers.
+    broker's id. The broker name `default` means all brokers.
 
     \b
     Examples:
@@ -98,7 +98,9 @@ def _resource(kind: str, name: str) -> Resource:
 
 
 def _settings(cluster: Cluster, resource: Resource) -> list[ConfigEntry]:
-    """Return all settings of a resource; for the default of all brokers, those of any broker.
+    """Return all settings of a resource.
+
+    For the default of all brokers, the settings of one broker are included.
 
     Raises:
         ClientError: the resource does not exist, or no broker responds.
@@ -135,7 +137,9 @@ def _check_names(resource: Resource, wanted: Iterable[str], known: Iterable[str]
 @_kind_argument
 @_name_argument
 @click.argument("settings", nargs=-1, shell_complete=_complete_setting)
-@click.option("--all", "-a", "show_all", is_flag=True, help="Show settings at their default too.")
+@click.option(
+    "--all", "-a", "show_all", is_flag=True, help="Also show settings with default values."
+)
 @click.option("--documentation", "-d", is_flag=True, help="Show what each setting does.")
 @json_option
 @cluster_options
@@ -147,7 +151,7 @@ def describe(
     documentation: bool,
     as_json: bool,
 ) -> None:
-    """Show settings: those that were set, or all, or the ones named.
+    """Show settings. Without SETTINGS and --all, show only settings that were set.
 
     \b
     Examples:
@@ -169,12 +173,12 @@ def describe(
     elif entries:
         _print_lines(entries)
     elif not settings:
-        note(f"All settings of {resource} are at their default; --all shows them.")
+        note(f"All settings of {resource} have their default value. --all shows them.")
     _check_names(resource, settings, (entry.name for entry in result))
 
 
 def _print_lines(entries: Sequence[ConfigEntry]) -> None:
-    """Print settings as in a properties file, with the source of each."""
+    """Print settings as in a properties file, each with its source."""
     width = min(_NAME_WIDTH_MAX, max(len(entry.name) for entry in entries))
     for entry in entries:
         source = styled(f"({_source(entry)})", dim=True)
@@ -222,13 +226,13 @@ def _as_json(entry: ConfigEntry) -> dict[str, object]:
 @click.argument(
     "pairs", metavar="SETTING=VALUE…", nargs=-1, required=True, shell_complete=_complete_setting
 )
-@click.option("--validate-only", is_flag=True, help="Only check that it could be set.")
+@click.option("--validate-only", is_flag=True, help="Only check whether the change is possible.")
 @click.option("--force", is_flag=True, help="Also set names that the cluster does not know.")
 @cluster_options
 def set_command(
     kind: str, name: str, pairs: tuple[str, ...], validate_only: bool, force: bool
 ) -> None:
-    """Set settings, all or none of them.
+    """Set settings. If the broker rejects a setting, none is set.
 
     \b
     Examples:
@@ -246,7 +250,7 @@ def set_command(
 @click.argument(
     "settings", metavar="SETTING…", nargs=-1, required=True, shell_complete=_complete_setting
 )
-@click.option("--validate-only", is_flag=True, help="Only check that it could be done.")
+@click.option("--validate-only", is_flag=True, help="Only check whether the change is possible.")
 @cluster_options
 def delete(kind: str, name: str, settings: tuple[str, ...], validate_only: bool) -> None:
     """Reset settings to their default.

@@ -1,4 +1,4 @@
-"""`odradek consume`: records of topics to the terminal or a pipe."""
+"""`odradek consume`: prints records of topics."""
 
 from __future__ import annotations
 
@@ -33,10 +33,14 @@ _END = Position("latest")
 
 @click.command()
 @topic_argument(nargs=-1, required=True)
-@click.option("--from", "start", type=POSITION, metavar="POSITION", help=f"{POSITION_HELP}.")
-@click.option("--last", type=click.IntRange(1), metavar="N", help="The last N of each partition.")
 @click.option(
-    "--until", type=POSITION, metavar="POSITION", help="Where to stop; by default at the end."
+    "--from", "start", type=POSITION, metavar="POSITION", help=f"Start at {POSITION_HELP}."
+)
+@click.option(
+    "--last", type=click.IntRange(1), metavar="N", help="Read the last N records of each partition."
+)
+@click.option(
+    "--until", type=POSITION, metavar="POSITION", help="Where to stop. By default the current end."
 )
 @click.option("--count", "-n", type=click.IntRange(1), metavar="N", help="Stop after N records.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for new records at the end.")
@@ -46,9 +50,9 @@ _END = Position("latest")
     "-g",
     metavar="GROUP",
     shell_complete=complete_groups,
-    help="Read as a member of the group: start at its committed offsets, commit what was printed.",
+    help="Read as a member of the group from its committed offsets, and commit printed records.",
 )
-@click.option("--no-commit", is_flag=True, help="With --group: commit nothing.")
+@click.option("--no-commit", is_flag=True, help="With --group, commit no offsets.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -65,14 +69,19 @@ _END = Position("latest")
     help=r"text, json, or a template: '{offset}: {key}\t{value}\n'.",
 )
 @click.option(
-    "--json", "form", flag_value="json", help="Print one JSON object per line: --format json."
+    "--json", "form", flag_value="json", help="Print one JSON object per line, as --format json."
 )
 @click.option("--keys", "-k", is_flag=True, help="Print keys too.")
 @click.option("--headers", "-H", is_flag=True, help="Print headers too.")
 @click.option("--offsets", "-o", is_flag=True, help="Print topic, partition and offset too.")
 @click.option("--timestamps", "-t", is_flag=True, help="Print times too.")
 @click.option(
-    "--separator", "-s", metavar="TEXT", default=r"\t", show_default=True, help="Between these."
+    "--separator",
+    "-s",
+    metavar="TEXT",
+    default=r"\t",
+    show_default=True,
+    help="The text between the parts of a line.",
 )
 @click.option(
     "--null", metavar="TEXT", default="null", show_default=True, help="The text printed for null."
@@ -122,7 +131,7 @@ def consume(
         source: Source
         if group is not None:
             if only or any(":" in topic for topic in topics):
-                raise click.UsageError("a group shares out the partitions; choose none")
+                raise click.UsageError("a group shares out the partitions; do not name partitions")
             for topic in topics:
                 cluster.topic(topic)
             source = GroupSource(
@@ -136,7 +145,7 @@ def consume(
                 ends = _Ends(cluster, until or _END, level, clamped=not follow)
             _copy(source, printer, ends)
     if not printer.records and sys.stderr.isatty():
-        note("No records. To wait for new ones add --follow")
+        note("There are no records. Add --follow to wait for new records.")
 
 
 def _assigned(
@@ -155,7 +164,7 @@ def _assigned(
 class _Ends:
     """The end offset of each partition, looked up when the partition is first seen.
 
-    `clamped`: at most the end of the partition at that time.
+    With `clamped` the offset is at most the end of the partition at that time.
     """
 
     def __init__(self, cluster: Cluster, until: Position, isolation: int, *, clamped: bool) -> None:

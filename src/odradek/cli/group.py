@@ -47,7 +47,7 @@ _OFFSETS_TIMEOUT_MS = 2_000
 
 @click.group()
 def group() -> None:
-    """Consumer groups: members, offsets, lag.
+    """Show consumer groups, and change their committed offsets.
 
     \b
     Examples:
@@ -63,10 +63,20 @@ group.add_command(reset_offsets)
 
 @group.command("list")
 @click.option(
-    "--state", "states", multiple=True, type=STATE, metavar="STATE", help="As Stable or Empty."
+    "--state",
+    "states",
+    multiple=True,
+    type=STATE,
+    metavar="STATE",
+    help="Only groups in this state, such as Stable; repeatable.",
 )
 @click.option(
-    "--type", "types", multiple=True, type=TYPE, metavar="TYPE", help="As classic or consumer."
+    "--type",
+    "types",
+    multiple=True,
+    type=TYPE,
+    metavar="TYPE",
+    help="Only groups of this type, such as classic; repeatable.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print ids only.")
 @json_option
@@ -253,11 +263,12 @@ def _host(member: Member) -> str:
 
 @group.command()
 @group_argument(nargs=-1, required=True)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @cluster_options
 def delete(groups: tuple[str, ...], yes: bool) -> None:
-    """Delete groups that have no members, with their offsets. On a terminal it asks for
-    confirmation.
+    """Delete groups without members, and their committed offsets.
+
+    On a terminal the command asks for confirmation.
 
     \b
     Example:

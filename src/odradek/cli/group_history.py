@@ -1,9 +1,9 @@
 """`odradek group history`: how the members of a group have changed, from the coordinator's log.
 
-A classic group writes a record for each generation; a group of the new protocol writes one for each
-epoch and one for each member. Compaction keeps the last of each, so that only rebalances since the
-last compaction are shown one by one. It works with every broker that allows reading
-`__consumer_offsets`.
+A classic group writes a record for each generation. A group of the new protocol writes a record for
+each epoch and a record for each member. Compaction keeps only the newest record of each key, so
+that older rebalances are not shown one by one. The command works with every broker that allows
+reading `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -85,10 +85,11 @@ class History:
     """The members of the last rebalance."""
     _last: tuple[str, int] = ("", -1)
     _end: Rebalance | None = None
-    """The group has ended, unless it continues at the same time as a group of the other type."""
+    """A deletion of the group that is not returned yet. It is dropped if the group continues at the
+    same time as a group of the other type, because then the group was converted."""
 
     def rebalances(self, records: Iterable[Record]) -> Iterator[Rebalance]:
-        """Return the rebalances, oldest first."""
+        """Yield the rebalances, oldest first."""
         known = {kind: pair for kind, pair in MESSAGES.items() if kind in KINDS}
         for record in records:
             key = record.key
@@ -161,7 +162,7 @@ class History:
             self._end, self._last, self._before = None, ("", -1), {}
 
     def _reasons(self, kind: str) -> Iterator[str]:
-        """Return the differences between the previous and the current members."""
+        """Yield the differences between the previous and the current members."""
         is_converted = self._last[0] not in ("", kind)
         if is_converted:
             yield f"the group is of type {kind} now"
@@ -200,10 +201,10 @@ def read_log(cluster: Cluster, group: str) -> Iterator[Record]:
 @json_option
 @cluster_options
 def history(group_id: str, as_json: bool) -> None:
-    """Show a group's rebalances: members that joined, left, returned or changed topics.
+    """Show a group's rebalances: which members joined, left, returned or changed topics.
 
-    The data is read from the log of the group's coordinator, where compaction keeps only the last
-    states. The broker's log tells whether a member left or its session expired.
+    The data comes from the topic __consumer_offsets, of which compaction keeps only the newest
+    states. Only the broker's log says whether a member left or its session expired.
 
     \b
     Example:
@@ -233,7 +234,7 @@ def history(group_id: str, as_json: bool) -> None:
         )
         print_table(columns, rows)
     else:
-        message = f"The coordinator's log says nothing about members of {group_id}."
+        message = f"The topic {OFFSETS_TOPIC} has no records about members of {group_id}."
         raise click.ClickException(message)
 
 

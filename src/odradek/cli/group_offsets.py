@@ -40,9 +40,11 @@ Offsets = dict[TopicPartition, int]
     multiple=True,
     metavar="TOPIC[:0,2-4]",
     shell_complete=complete_topics,
-    help="Repeatable; by default all that the group has committed.",
+    help="Topic or partitions; repeatable. By default all with committed offsets.",
 )
-@click.option("--to", "target", type=POSITION, metavar="POSITION", help=f"{POSITION_HELP}.")
+@click.option(
+    "--to", "target", type=POSITION, metavar="POSITION", help=f"Reset to {POSITION_HELP}."
+)
 @click.option(
     "--shift", type=int, metavar="N", help="Shift committed offsets by N; may be negative."
 )
@@ -51,9 +53,9 @@ Offsets = dict[TopicPartition, int]
     "-f",
     "path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="To offsets in a file: lines `topic,partition,offset`, or what --json prints.",
+    help="Reset to offsets in a file: lines of topic,partition,offset, or the output of --json.",
 )
-@click.option("--execute", is_flag=True, help="Do it; without this, only show what would be done.")
+@click.option("--execute", is_flag=True, help="Commit the offsets. By default they are only shown.")
 @json_option
 @cluster_options
 def reset_offsets(
@@ -67,7 +69,7 @@ def reset_offsets(
 ) -> None:
     """Set the committed offsets of a group without members.
 
-    An offset outside of its partition is replaced by the nearest one inside.
+    An offset outside of its partition is replaced by the nearest offset of the partition.
 
     \b
     Examples:
@@ -78,7 +80,7 @@ def reset_offsets(
       odradek group reset-offsets reports --file plan.json --execute
     """
     if sum(each is not None for each in (target, shift, path)) != 1:
-        raise click.UsageError("say where to: one of --to, --shift and --file")
+        raise click.UsageError("say where to reset offsets: use one of --to, --shift and --file")
     with connected() as cluster:
         _check_is_empty(cluster, group_id)
         committed = {k: c.offset for k, c in fetch_offsets(cluster, group_id).items()}
@@ -98,7 +100,7 @@ def reset_offsets(
             errors = [error for error in results.values() if error is not None]
     _print_plan(plan, committed, as_json)
     if not execute:
-        note("This was a dry run. To do it add --execute")
+        note("This was a dry run. Add --execute to commit the offsets.")
     end_with_errors(errors)
 
 
@@ -148,7 +150,7 @@ def _read_plan(path: Path) -> Offsets:
     except (ValueError, KeyError, TypeError) as error:
         raise click.ClickException(f"{path}: not a list of offsets: {error}") from None
     if not plan:
-        raise click.ClickException(f"{path}: no offsets in it")
+        raise click.ClickException(f"{path} contains no offsets")
     return plan
 
 

@@ -12,7 +12,10 @@ from odradek.cli.suggestions import did_you_mean
 
 
 class LazyGroup(click.Group):
-    """`commands_by_name` maps a name to its location, `module:attribute`, and one line of help."""
+    """A group that imports a command when the command is called or described.
+
+    `commands_by_name` has the location (`module:attribute`) and a line of help of each command.
+    """
 
     def __init__(
         self, *args: Any, commands_by_name: Mapping[str, tuple[str, str]], **kwargs: Any

@@ -32,15 +32,15 @@ from odradek.log.inspect_verify import (
 
 _PATHS = click.argument("paths", metavar="FILE_OR_DIRECTORY…", nargs=-1, required=True)
 _UNCHECKED = (None, Kind.PROPERTIES, Kind.JSON)
-"""Kinds of files that contain nothing to check."""
+"""Kinds of files of which nothing is checked."""
 
 
 @click.group()
 def log() -> None:
     """Show, check and repair the files of a data directory.
 
-    No node needs to run. FILE is a segment (.log), an index, a snapshot or a checkpoint; DIRECTORY
-    is that of a partition, or a whole log directory.
+    No node needs to run. FILE is a segment (.log), an index, a snapshot or a checkpoint. DIRECTORY
+    is the directory of a partition, or a whole log directory.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def log() -> None:
 
 @log.command()
 @_PATHS
-@click.option("--records", "-r", is_flag=True, help="Show the records in batches too.")
+@click.option("--records", "-r", is_flag=True, help="Also show the records of batches.")
 @click.option("--limit", "-n", type=click.IntRange(1), help="Maximum number of lines per file.")
 @json_lines_option
 def dump(paths: tuple[str, ...], records: bool, limit: int | None, as_json: bool) -> None:
@@ -107,7 +107,7 @@ def _files(paths: tuple[str, ...]) -> Iterator[str]:
         with _readable(path):
             found = files_in(OsFileSystem(), path)
         if not found:
-            note(f"{path}: no files of logs")
+            note(f"{path} has no log files")
         yield from found
 
 
@@ -127,12 +127,12 @@ def _readable(path: str) -> Iterator[None]:
 @_PATHS
 @json_option
 def verify(paths: tuple[str, ...], as_json: bool) -> None:
-    """Check files, each by itself and against one another.
+    """Check files, and check that they agree with each other.
 
-    Checks of segments: checksums, offsets, and that each batch has as many records as its header
-    says. Checks of indexes: that they agree with their segment. Checks of snapshots: the checksum.
-    The exit code is 1 if a check fails, or if there is nothing to check. Files that a running node
-    writes to may look truncated.
+    In segments the command checks checksums, offsets and the number of records of each batch. An
+    index must agree with its segment. A snapshot must have the right checksum. The exit code is 1
+    if a check fails, or if there is nothing to check. Files that a running node writes to may look
+    truncated.
 
     \b
     Examples:
@@ -175,7 +175,7 @@ def _problems(path: str) -> Iterator[Problem]:
         return
     kind = kind_of(path)
     if kind is None:
-        raise click.ClickException(f"{path} is not named as a file of a log")
+        raise click.ClickException(f"{path} does not have the name of a log file")
     if kind in (Kind.SEGMENT, Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
         directory, base = segment_of(path)
         for seen in verify_segments(file_system, directory, [base]):
@@ -200,13 +200,13 @@ def _as_json(problem: Problem) -> dict[str, object]:
 
 @log.command()
 @click.argument("paths", metavar="DIRECTORY…", nargs=-1, required=True)
-@click.option("--execute", is_flag=True, help="Execute the repairs; without this, only show them.")
+@click.option("--execute", is_flag=True, help="Do the repairs. By default they are only shown.")
 @json_option
 def repair(paths: tuple[str, ...], execute: bool, as_json: bool) -> None:
-    """Repair files: truncate incomplete ends, rebuild indexes.
+    """Repair files: truncate incomplete ends and rebuild indexes.
 
-    Only an incomplete end of the last segment is truncated, if nothing valid follows. Damage in the
-    middle of a log is reported but not changed. The command fails while a node uses the log
+    Only the last segment is truncated, and only if nothing valid follows its incomplete end. Damage
+    in the middle of a log is reported but not changed. The command fails while a node uses the log
     directory. The exit code is 1 if damage remains that cannot be repaired.
 
     \b
@@ -241,7 +241,7 @@ def repair(paths: tuple[str, ...], execute: bool, as_json: bool) -> None:
     if not repairs:
         _end_well(len(partitions), "partition", as_json)
     elif possible and not execute:
-        note(f"Nothing was changed. To do {plural(possible, 'repair')}: add --execute")
+        note(f"Nothing was changed. Add --execute to do {plural(possible, 'repair')}.")
     if possible < len(repairs):
         click.get_current_context().exit(1)
 

@@ -1,4 +1,4 @@
-"""The content of files for `odradek log dump`: as lines of text, or as JSON documents."""
+"""Describes the content of files as JSON documents or lines of text, for `odradek log dump`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def documents(file_system: FileSystem, path: str, *, with_records: bool) -> Iter
         case Kind.PRODUCER_SNAPSHOT:
             yield from _producers(file_system, path)
         case None:
-            raise DamagedFile(f"{path} is not named as a file of a log")
+            raise DamagedFile(f"{path} does not have the name of a log file")
         case kind:
             yield from _small_file(file_system, path, kind)
 
@@ -97,7 +97,7 @@ def _base_offset(path: str) -> int:
 
 
 def topic_of(path: str) -> str | None:
-    """Return the topic of a file's records, by the names of the directory and the file."""
+    """Return the topic of a file's records, which the directory or the kind of file determines."""
     if kind_of(path) is Kind.METADATA_SNAPSHOT:
         return names.METADATA_TOPIC
     parsed = names.parse_directory(Path(path).resolve().parent.name)
@@ -192,7 +192,7 @@ def _producers(file_system: FileSystem, path: str) -> Iterator[Document]:
 
 
 def line_of(document: Document) -> str:
-    """A document as a line of text."""
+    """Return a document as a line of text."""
     kind = str(document["entry"])
     if kind == "batch":
         return _batch_line(document)

@@ -1,4 +1,4 @@
-"""Records of Kafka's own topics as JSON: metadata, groups, transactions, share groups."""
+"""Describes records of internal topics as JSON: metadata, groups, transactions, share groups."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ _CONTROL_MESSAGES = {
 
 
 def describer(topic: str | None) -> Describe:
-    """Return the function that describes a topic's records: decoded, or as raw key and value."""
+    """Return the function that describes a topic's records.
+
+    Records of internal topics are decoded. Other records are shown as raw key and value.
+    """
     if topic == "__cluster_metadata":
         return _metadata
     kinds = COORDINATOR_KINDS.get(topic or "")

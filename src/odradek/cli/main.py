@@ -1,4 +1,4 @@
-"""The entry point: finds the command, and turns errors into messages and exit codes."""
+"""Finds and runs the command, and converts errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ EXIT_INTERRUPTED = 130
 EXIT_OUTPUT_CLOSED = 141
 
 COMMANDS = {
-    "serve": ("odradek.cli.serve:serve", "Run a node; `odradek` alone does this."),
+    "serve": ("odradek.cli.serve:serve", "Run a node, as `odradek` without a command does."),
     "topic": ("odradek.cli.topic:topic", "List, create, describe, change and delete topics."),
     "produce": ("odradek.cli.produce:produce", "Write records to a topic."),
     "consume": ("odradek.cli.consume:consume", "Read records from topics."),
-    "group": ("odradek.cli.group:group", "Consumer groups: members, lag, offsets."),
+    "group": ("odradek.cli.group:group", "Show consumer groups, and change their offsets."),
     "transaction": (
         "odradek.cli.transaction:transaction",
-        "Transactions: list, describe, find hanging ones, abort.",
+        "List, describe and abort transactions.",
     ),
-    "config": ("odradek.cli.config:config", "Settings of topics, brokers, groups and loggers."),
-    "cluster": ("odradek.cli.cluster:cluster", "Brokers, quorum, features, disks."),
-    "log": ("odradek.cli.log:log", "Files of a data directory: show, check, repair."),
-    "bench": ("odradek.cli.bench:bench", "Measure a running broker with a quick load."),
+    "config": ("odradek.cli.config:config", "Show and change settings of topics, brokers, groups."),
+    "cluster": ("odradek.cli.cluster:cluster", "Show brokers, quorum, features, log directories."),
+    "log": ("odradek.cli.log:log", "Show, check and repair the files of a data directory."),
+    "bench": ("odradek.cli.bench:bench", "Measure the throughput and latency of a running broker."),
     "demo": ("odradek.cli.demo:demo", "Send real data through a broker and Spark."),
     "format": ("odradek.cli.format:format_command", "Prepare the log directories of a new node."),
     "completion": (
@@ -48,7 +48,7 @@ class OutputClosedError(Exception):
 
 
 class RootGroup(LazyGroup):
-    """The `odradek` command. Without a command, its arguments are those of `serve`."""
+    """The command `odradek`. Arguments without a command are arguments of `serve`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See `click.Command.parse_args`."""
@@ -60,7 +60,7 @@ class RootGroup(LazyGroup):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """See `click.Command.shell_complete`; options may be those of `serve` too."""
+        """Complete as `click.Command.shell_complete` does. Complete options of `serve` too."""
         found = super().shell_complete(ctx, incomplete)
         serve = self.get_command(ctx, "serve")
         if serve is None or not incomplete.startswith("-"):
@@ -145,5 +145,5 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def main() -> None:
-    """The `odradek` script."""
+    """Run the command line of this process and exit."""
     sys.exit(run())

@@ -13,10 +13,10 @@ _SHOW_EVERY_S = 0.1
 
 
 class Meter:
-    """Counts records and bytes; shows them on stderr if that is a terminal.
+    """Counts records and bytes, and shows the counts on stderr if stderr is a terminal.
 
-    Use it in a `with` statement: the line is erased at the end. `total` is the expected number of
-    records, if known.
+    Use it in a `with` statement, which erases the line at its end. `total` is the expected number
+    of records, if known.
     """
 
     def __init__(self, *, shown: bool = True, total: int | None = None) -> None:

@@ -21,7 +21,7 @@ def node_options(command: CommandT) -> CommandT:
         "--data",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Directory of the data.  [default: odradek in your data directory]",
+        help="Data directory.  [default: ~/.local/share/odradek]",
     )
     file = click.option(
         "--config",

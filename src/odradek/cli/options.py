@@ -49,7 +49,7 @@ def cluster_options(command: CommandT) -> CommandT:
         type=DURATION,
         expose_value=False,
         callback=_remember,
-        help="How long to wait for the cluster, as 30s or 500ms.  [default: 30s]",
+        help="How long to wait for the cluster, such as 30s or 500ms.  [default: 30s]",
     )
     return bootstrap_option(timeout(command))
 

@@ -1,7 +1,7 @@
 """Output of commands: tables and JSON to stdout, notes and errors to stderr.
 
-The rich package prints tables and colours. To a pipe, tables are plain aligned text of any width,
-so that `grep` sees complete lines.
+The package rich formats tables. If stdout is not a terminal, a table may have any width, so that
+`grep` sees complete lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PIPE_WIDTH = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, whether it holds numbers, and its style when coloured."""
+    """A column of a table. `right` aligns text on the right. `style` is a style of rich."""
 
     title: str
     right: bool = False
@@ -97,7 +97,7 @@ def warn(text: str) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask for confirmation on a terminal, unless `--yes` is given; "no" exits with 1."""
+    """Ask for confirmation on a terminal, unless `--yes` is given. "No" exits with code 1."""
     if yes or not sys.stdin.isatty() or click.confirm(question, err=True):
         return
     note("Nothing was done.")
@@ -128,5 +128,5 @@ def styled(text: str, **style: Any) -> str:
 
 
 def plural(count: int, thing: str) -> str:
-    """`1 record`, `2 records`."""
+    """Return a count with its noun: `1 record`, `2 records`."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

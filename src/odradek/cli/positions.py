@@ -29,7 +29,7 @@ def resolve_position(
     """Return the offset of a position in each partition.
 
     A time after the last record means the end. With `clamped`, an offset that a partition does not
-    hold is replaced by the nearest one that it does.
+    hold is replaced by the nearest offset of the partition.
 
     Raises:
         ClientError: the offsets cannot be fetched.
@@ -58,7 +58,7 @@ def resolve_position(
 def _at_max_timestamp(
     cluster: Cluster, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Return the offset of the record with the largest timestamp; the end of an empty partition."""
+    """Return the offset of the record with the largest timestamp; if there is none, the end."""
     found = list_offsets(cluster, dict.fromkeys(partitions, MAX_TIMESTAMP))
     offsets = {}
     for key, result in found.items():

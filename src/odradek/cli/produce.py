@@ -40,14 +40,30 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 @click.argument("values", metavar="[VALUE]…", nargs=-1)
 @click.option("--key", "-k", metavar="KEY", help="The key of all records.")
 @click.option(
-    "--key-separator", "-K", metavar="TEXT", help=r"Lines are KEY TEXT VALUE, as -K '\t'."
+    "--key-separator",
+    "-K",
+    metavar="TEXT",
+    help=r"The text between key and value in each line, such as -K '\t'.",
 )
-@click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
 @click.option(
-    "--partition", "-p", metavar="N", type=click.IntRange(0), help="By default the key decides."
+    "--header",
+    "-H",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header of all records; repeatable.",
 )
 @click.option(
-    "--timestamp", metavar="TIME", help="Of all records: ISO, @milliseconds or 15m (ago)."
+    "--partition",
+    "-p",
+    metavar="N",
+    type=click.IntRange(0),
+    help="The partition of all records. By default the key determines the partition.",
+)
+@click.option(
+    "--timestamp",
+    metavar="TIME",
+    help="The time of all records: an ISO time, @milliseconds, or how long ago (15m).",
 )
 @click.option(
     "--format",
@@ -56,11 +72,9 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="json: one object per line, as `consume --format json` writes them.",
+    help="Format of the input. json is one object per line, as `consume --format json` prints.",
 )
-@click.option(
-    "--repartition", is_flag=True, help="With json: the key decides, whatever a record names."
-)
+@click.option("--repartition", is_flag=True, help="With json, ignore the partitions in the input.")
 @click.option("--null", metavar="TEXT", help="A key or value of this text is null (a tombstone).")
 @click.option(
     "--compression",
@@ -73,7 +87,9 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
     "--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True,
     help="Replicas that must have a record before it is acknowledged.",
 )  # fmt: skip
-@click.option("--no-idempotence", is_flag=True, help="Retries may write a record twice.")
+@click.option(
+    "--no-idempotence", is_flag=True, help="Turn off idempotence, so that retries may write twice."
+)
 @click.option(
     "--batch-size",
     metavar="BYTES",
@@ -83,7 +99,7 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 )
 @click.option("--no-create", is_flag=True, help="Fail if the topic does not exist.")
 @click.option(
-    "--verbose", "-v", is_flag=True, help="Print where each record went; --json does too."
+    "--verbose", "-v", is_flag=True, help="Print the partition and offset of each record."
 )
 @json_lines_option
 @cluster_options
@@ -106,7 +122,8 @@ def produce(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Write records to a topic: the VALUEs, or without them each line of the input.
+    """Write records to a topic. Each VALUE is a record. Without VALUE, each line of the input is a
+    record.
 
     A topic that does not exist is created, if the cluster allows it.
 
@@ -120,7 +137,7 @@ def produce(
     if form == "json" and (key is not None or key_separator is not None or headers or null):
         raise click.UsageError("with --format json, keys, headers and nulls are in the JSON")
     if repartition and form != "json":
-        raise click.UsageError("--repartition is for --format json")
+        raise click.UsageError("--repartition needs --format json")
     if key is not None and key_separator is not None:
         raise click.UsageError("--key and --key-separator exclude each other")
     if key_separator == "":
@@ -213,7 +230,7 @@ class _Writer:
                 if error.partition is None:
                     advice = f"Create it first: odradek topic create {error.topic}"
                 elif record.partition is not None and self._partition is None:
-                    advice = "Let the keys decide: --repartition. Or add partitions first."
+                    advice = "Choose partitions by key with --repartition, or add partitions first."
                 self.flush()
                 raise NoSuchTopicError(error.topic, error.partition, advice) from error
         self.flush()

@@ -1,4 +1,4 @@
-"""Sources of `odradek consume`: assigned partitions, or those of a group member."""
+"""Sources of `odradek consume`: assigned partitions, or the partitions of a group member."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Source(Protocol):
         ...
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """Return the records that have arrived; wait for some up to the timeout."""
+        """Return the records that have arrived. If there are none, wait up to `timeout_ms`."""
         ...
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -45,7 +45,7 @@ class Source(Protocol):
         ...
 
     def printed(self, key: TopicPartition, next_offset: int) -> None:
-        """The records before an offset have been printed."""
+        """Record that the records before `next_offset` have been printed."""
         ...
 
 
@@ -80,11 +80,11 @@ class AssignedSource:
         self._consumer.drop(partitions)
 
     def printed(self, key: TopicPartition, next_offset: int) -> None:
-        """Do nothing: no offsets are committed."""
+        """Do nothing, because no offsets are committed."""
 
 
 class GroupSource:
-    """A group member. Commits the printed offsets from time to time and at the end."""
+    """A group member. It commits printed offsets every 5 s, before a rebalance, and at the end."""
 
     def __init__(
         self,
@@ -132,14 +132,14 @@ class GroupSource:
         return {key: offset for key, offset in positions if key not in self._done}
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """See `GroupConsumer.poll`; commits when it is time."""
+        """Poll as `GroupConsumer.poll` does. Commit if the commit interval has passed."""
         if monotonic_ms() >= self._commit_due_ms:
             self._commit()
         records = self._member.poll(timeout_ms)
         return {key: some for key, some in records.items() if key not in self._done}
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop printing these partitions; they stay assigned."""
+        """Stop returning records of these partitions. The partitions stay assigned."""
         self._done.update(partitions)
 
     def printed(self, key: TopicPartition, next_offset: int) -> None:
@@ -159,15 +159,15 @@ class GroupSource:
 
 
 def reset_time(start: Position) -> int:
-    """Return where a group without committed offsets starts.
+    """Return the time or special value at which a group without committed offsets starts.
 
     Raises:
-        UsageError: the position differs between partitions.
+        UsageError: the position is not the beginning, the end or a time.
     """
     times = {"earliest": EARLIEST, "latest": LATEST, "time": start.value}
     if start.kind not in times:
         raise click.UsageError(
-            "with --group, --from is beginning, end or a time, for a group that has committed "
-            "nothing; to move a group: odradek group reset-offsets GROUP"
+            "with --group, --from must be beginning, end or a time, and is used only without a "
+            "committed offset; to change offsets use: odradek group reset-offsets GROUP"
         )
     return times[start.kind]

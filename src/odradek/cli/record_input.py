@@ -23,7 +23,7 @@ class InputError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """A record to write. None means null, or that the producer decides."""
+    """A record to write. If `partition` or `timestamp_ms` is None, the producer chooses it."""
 
     key: bytes | None
     value: bytes | None
@@ -38,7 +38,10 @@ Parser = Callable[[bytes], InputRecord]
 def text_parser(
     key: bytes | None, key_separator: bytes | None, headers: Headers, null: bytes | None
 ) -> Parser:
-    """Parse lines as values, or with `key_separator` as keys and values; `null` is null's text."""
+    """Return a parser of lines. A line is a value, or a key and a value with `key_separator`.
+
+    A key or value that equals `null` is null.
+    """
 
     def nullable(data: bytes | None) -> bytes | None:
         return None if data is not None and data == null else data
@@ -55,13 +58,13 @@ def text_parser(
 
 
 def json_parser(line: bytes, repartition: bool = False) -> InputRecord:
-    """Parse a JSON object with `value` or `value_base64`; key, headers etc. are optional.
+    """Parse a JSON object with `value` or `value_base64`.
 
-    A key or value that is not a string is written as JSON. The partition and the timestamp are
-    optional too. Other members are ignored; with `repartition` also the partition.
+    Key, headers, partition and timestamp are optional. A key or value that is not a string is
+    written as JSON. Other members are ignored. With `repartition` the partition is ignored too.
 
     Raises:
-        InputError: the line has another form.
+        InputError: the line does not have this form.
     """
     try:
         document = json.loads(line)
@@ -71,7 +74,7 @@ def json_parser(line: bytes, repartition: bool = False) -> InputRecord:
         raise InputError("not a JSON object")
     partition = None if repartition else document.get("partition")
     if partition is not None and (not isinstance(partition, int) or partition < 0):
-        raise InputError(f"partition {partition!r} is not a number of one")
+        raise InputError(f"{partition!r} is not the number of a partition")
     return InputRecord(
         _bytes(document, "key"),
         _bytes(document, "value"),
@@ -122,8 +125,8 @@ def _timestamp(document: dict[str, Any]) -> int | None:
 def read_lines(descriptor: int, before_waiting: Callable[[], None]) -> Iterator[bytes]:
     """Yield the lines of a file, pipe or terminal without line ends.
 
-    `before_waiting` is called if no input is available, so that records are sent before waiting for
-    more.
+    If no input is available, `before_waiting` is called before the wait, so that the caller can
+    send its records.
     """
     rest = b""
     while True:

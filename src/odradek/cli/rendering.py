@@ -40,7 +40,7 @@ def make_renderer(form: str, columns: TextColumns, separator: str, null: str) ->
     """Return the renderer of a format: `text`, `json`, or a template with fields in braces.
 
     Raises:
-        UsageError: neither of these, or an unknown field.
+        UsageError: the format is none of these, or a field is unknown.
     """
     if form == "json":
         return _render_json
@@ -127,7 +127,7 @@ def _render_json(key: TopicPartition, record: Record) -> bytes:
 
 
 def json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Return text unchanged, other bytes as `name_base64`."""
+    """Return UTF-8 text as the member `name`, other bytes as the member `name_base64`."""
     if data is None:
         return {name: None}
     try:

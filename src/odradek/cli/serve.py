@@ -25,15 +25,15 @@ DEFAULT_PORT = 9092
 def _address(
     file: Mapping[str, str], given: Mapping[str, str], host: str | None, port: int | None
 ) -> dict[str, str]:
-    """Return `--host` and `--port` as settings: they change the listener that clients use.
+    """Return the settings for `--host` and `--port`, which change the listener for clients.
 
     Raises:
-        UsageError: the listener is ambiguous.
+        UsageError: there is not exactly one such listener, or `--override` sets the listeners.
     """
     if host is None and port is None:
         return {}
     if "listeners" in given:
-        raise click.UsageError("listeners is given: say the address there, without --host, --port")
+        raise click.UsageError("--host and --port cannot be used with --override listeners=...")
     settings = {**file, **given}
     controllers = [n.strip() for n in settings.get("controller.listener.names", "").split(",")]
     listeners = settings.get("listeners", f"PLAINTEXT://:{DEFAULT_PORT}")
@@ -41,8 +41,8 @@ def _address(
     names = [name for name in names if name not in controllers]
     if len(names) != 1:
         raise click.UsageError(
-            f"--host and --port are for one listener, and there are {', '.join(names) or 'none'}: "
-            "say the addresses with --override listeners=..."
+            "--host and --port need exactly one listener for clients, but the listeners are: "
+            f"{', '.join(names) or 'none'}. Use --override listeners=..."
         )
     moved = {"listeners": with_address(listeners, names[0], host, port)}
     advertised = settings.get("advertised.listeners")
@@ -62,9 +62,9 @@ Examples:
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="Port to listen on; 0 takes a free one.  [default: 9092]",
+    help="Port to listen on. 0 means any free port.  [default: 9092]",
 )
-@click.option("--host", help="Address to listen on.  [default: all of this machine]")
+@click.option("--host", help="Address to listen on.  [default: all addresses of this machine]")
 @node_options
 @click.option(
     "--log-format",
@@ -74,13 +74,13 @@ Examples:
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
-    help="Log level.  [default: info with a file, else warning]",
+    help="Log level.  [default: info with --config, warning without]",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Serve Prometheus metrics there, on odradek.metrics.host: 127.0.0.1 only, unless "
-    "--override says otherwise.  [default: off]",
+    help="Port of the Prometheus metrics. The address is 127.0.0.1, unless "
+    "odradek.metrics.host is set.  [default: off]",
 )
 def serve(
     port: int | None,
@@ -92,10 +92,10 @@ def serve(
     log_level: str | None,
     metrics_port: int | None,
 ) -> int:
-    """Run a node: a broker for all Kafka clients.
+    """Run a node, which is a broker for Kafka clients.
 
-    Without options it listens on port 9092 and stores its data in your data directory. Ctrl-C shuts
-    it down cleanly.
+    Without options the node listens on port 9092 and stores its data in ~/.local/share/odradek.
+    Ctrl-C shuts the node down cleanly.
     """
     from odradek.node.run import StartError, run
     from odradek.telemetry.log_lines import configure_logging
@@ -126,7 +126,7 @@ def serve(
 
 
 def _greet(node: Node) -> None:
-    """Print the addresses of the node and first commands to try."""
+    """Print the addresses of the node, and commands to try first."""
     from odradek import __version__
 
     config: BrokerConfig = node.config

@@ -19,7 +19,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def suggest_topics(cluster: Cluster, errors: Sequence[ClientError]) -> list[ClientError]:
-    """Return the errors; the advice of each one about a missing topic names a similar topic."""
+    """Return the errors. If a topic is missing, the advice of the error names a similar topic."""
     from odradek.client.errors import ClientError, NoSuchTopicError
 
     missing = [e for e in errors if isinstance(e, NoSuchTopicError) and e.partition is None]

@@ -50,8 +50,8 @@ topic.add_command(delete_records)
 
 
 @topic.command("list")
-@click.option("--internal", is_flag=True, help="Show internal topics too.")
-@click.option("--long", "-l", "is_long", is_flag=True, help="Show records and sizes too.")
+@click.option("--internal", is_flag=True, help="Also show internal topics.")
+@click.option("--long", "-l", "is_long", is_flag=True, help="Also show records and sizes.")
 @click.option("--quiet", "-q", is_flag=True, help="Print names only.")
 @json_option
 @cluster_options
@@ -106,13 +106,13 @@ def _print_list(facts: list[TopicFacts], is_long: bool) -> None:
     "--partitions",
     "-p",
     type=click.IntRange(1),
-    help="Number of partitions; by default the cluster's.",
+    help="Number of partitions; by default the setting of the cluster.",
 )
 @click.option(
     "--replication-factor",
     "-r",
     type=click.IntRange(1),
-    help="Replicas of each partition; by default the cluster's.",
+    help="Replicas of each partition; by default the setting of the cluster.",
 )
 @click.option(
     "--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable."
@@ -120,10 +120,10 @@ def _print_list(facts: list[TopicFacts], is_long: bool) -> None:
 @click.option(
     "--assignment",
     metavar="IDS,IDS,…",
-    help="Brokers of each partition, as 1:2,2:3: replicas by colons, partitions by commas.",
+    help="Broker ids of each partition: 1:2,2:3 places two partitions with two replicas each.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Do not fail if a topic exists already.")
-@click.option("--validate-only", is_flag=True, help="Only check that it could be created.")
+@click.option("--validate-only", is_flag=True, help="Only check whether the change is possible.")
 @json_option
 @cluster_options
 def create(
@@ -144,7 +144,9 @@ def create(
       odradek topic create state -p 3 -c cleanup.policy=compact
     """
     if assignment and (partitions or replication_factor):
-        raise click.UsageError("--assignment says how many partitions and replicas there are")
+        raise click.UsageError(
+            "--assignment cannot be used with --partitions or --replication-factor"
+        )
     settings = parse_pairs(configs)
     assignments = _parse_assignment(assignment) if assignment else ()
     wanted = [
@@ -156,7 +158,7 @@ def create(
         created = [each for each in results.values() if not isinstance(each, ClientError)]
         if not validate_only:
             for each in created:
-                cluster.topic(each.name)  # brokers learn of it a moment after the controller
+                cluster.topic(each.name)  # Wait, because brokers get the topic a moment later.
     if as_json:
         print_json([_created_json(each) for each in created])
     else:
@@ -196,12 +198,12 @@ def _created_json(created: CreatedTopic) -> dict[str, object]:
     "-p",
     type=click.IntRange(1),
     required=True,
-    help="The new number; it can only grow. Keys may go to other partitions from then on.",
+    help="The new, larger number of partitions. Keys may then go to other partitions.",
 )
-@click.option("--validate-only", is_flag=True, help="Only check that it could be done.")
+@click.option("--validate-only", is_flag=True, help="Only check whether the change is possible.")
 @cluster_options
 def alter(topic: str, partitions: int, validate_only: bool) -> None:
-    """Add partitions to a topic. Settings are changed with `odradek config`.
+    """Add partitions to a topic. To change settings use `odradek config`.
 
     \b
     Example:
@@ -215,11 +217,11 @@ def alter(topic: str, partitions: int, validate_only: bool) -> None:
 
 @topic.command()
 @topic_argument(nargs=-1, required=True)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--if-exists", is_flag=True, help="Do not fail if a topic does not exist.")
 @cluster_options
 def delete(topics: tuple[str, ...], yes: bool, if_exists: bool) -> None:
-    """Delete topics with all their records. On a terminal it asks for confirmation.
+    """Delete topics with all their records. On a terminal the command asks for confirmation.
 
     \b
     Example:

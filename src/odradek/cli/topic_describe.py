@@ -34,12 +34,12 @@ from odradek.model.config_resource import ResourceType, Source
 from odradek.model.topic_partition import TopicPartition
 
 _OFFSETS_TIMEOUT_MS = 2_000
-"""A short timeout: a partition without a leader must not delay the others."""
+"""The timeout is short, so that a partition without a leader does not delay the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic with facts about its partitions; the maps lack unknown values."""
+    """A topic with facts about its partitions. Unknown values are not in the maps."""
 
     topic: Topic
     starts: Mapping[int, int] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class TopicFacts:
 
     @property
     def state(self) -> str:
-        """What is wrong with the topic, or empty."""
+        """A short description of what is wrong with the topic; empty if nothing is."""
         partitions = self.topic.partitions.values()
         offline = sum(p.leader < 0 for p in partitions)
         behind = sum(p.under_replicated for p in partitions)
@@ -90,7 +90,7 @@ class TopicFacts:
 def gather_facts(
     cluster: Cluster, topics: Iterable[Topic], *, with_sizes: bool
 ) -> list[TopicFacts]:
-    """Collect topics, with offsets and sizes of their partitions if requested."""
+    """Return facts about topics; with `with_sizes` also offsets and sizes of their partitions."""
     order = list(topics)
     if not with_sizes or not order:
         return [TopicFacts(each) for each in order]
@@ -116,7 +116,7 @@ def _known_offsets(
 
 
 def _sizes(cluster: Cluster, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return sizes of partitions on the leaders' disks, in bytes."""
+    """Return the sizes of partitions on the leaders' disks, in bytes."""
     topics = cluster.metadata.topics
     leaders = {key: topics[key.topic].partitions[key.partition].leader for key in keys}
     sizes: dict[TopicPartition, int] = {}
@@ -129,7 +129,7 @@ def _sizes(cluster: Cluster, keys: Sequence[TopicPartition]) -> dict[TopicPartit
 
 @click.command()
 @topic_argument(nargs=-1, required=True)
-@click.option("--all-settings", "-a", is_flag=True, help="Show settings at their default too.")
+@click.option("--all-settings", "-a", is_flag=True, help="Also show settings with default values.")
 @json_option
 @cluster_options
 def describe(topics: tuple[str, ...], all_settings: bool, as_json: bool) -> None:

@@ -24,8 +24,8 @@ from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMM
 
 @click.command()
 @topic_argument(nargs=-1, required=True)
-@click.option("--at", type=POSITION, help=f"Show the offset there instead: {POSITION_HELP}.")
-@click.option("--committed", is_flag=True, help="End at the last stable offset.")
+@click.option("--at", type=POSITION, help=f"Show only the offset of: {POSITION_HELP}.")
+@click.option("--committed", is_flag=True, help="Show the last stable offset as the end.")
 @json_option
 @cluster_options
 def offsets(topics: tuple[str, ...], at: Position | None, committed: bool, as_json: bool) -> None:
@@ -65,16 +65,16 @@ def offsets(topics: tuple[str, ...], at: Position | None, committed: bool, as_js
     "--before",
     type=POSITION,
     required=True,
-    help=f"Delete what lies before: {POSITION_HELP}; `end` deletes all.",
+    help=f"Delete the records before {POSITION_HELP}. `end` deletes all records.",
 )
 @click.option("--partition", "-p", "numbers", metavar="0,2-4", help="Only in these partitions.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @cluster_options
 def delete_records(
     topic: str, before: Position, numbers: str | None, yes: bool, as_json: bool
 ) -> None:
-    """Delete the oldest records of a topic. On a terminal it asks for confirmation.
+    """Delete the oldest records of a topic. On a terminal the command asks for confirmation.
 
     \b
     Examples:

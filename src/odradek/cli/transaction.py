@@ -1,4 +1,4 @@
-"""`odradek transaction`: list, describe, find hanging transactions, abort."""
+"""`odradek transaction`: lists, describes and aborts transactions, and finds hanging ones."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ STATE = click.Choice(
 )
 OPEN = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort"))
 HANGING_MS = 900_000 + 300_000
-"""The default of the longest allowed transaction timeout, plus the margin of the Java tool."""
+"""The default of `transaction.max.timeout.ms`, plus 5 minutes as in Apache Kafka's tool."""
 
 
 @click.group()
 def transaction() -> None:
-    """Transactions: list, describe, find hanging ones, abort.
+    """List, describe and abort transactions.
 
     \b
     Examples:
@@ -66,13 +66,30 @@ def transaction() -> None:
 
 @transaction.command("list")
 @click.option(
-    "--state", "states", multiple=True, type=STATE, metavar="STATE", help="As Ongoing or Empty."
+    "--state",
+    "states",
+    multiple=True,
+    type=STATE,
+    metavar="STATE",
+    help="Only ids in this state, such as Ongoing; repeatable.",
 )
 @click.option(
-    "--producer-id", "producer_ids", multiple=True, type=int, metavar="N", help="Of this producer."
+    "--producer-id",
+    "producer_ids",
+    multiple=True,
+    type=int,
+    metavar="N",
+    help="Only ids with this producer id; repeatable.",
 )
-@click.option("--running-longer-than", "duration_ms", type=DURATION, help="As 10s or 5m.")
-@click.option("--id-pattern", "pattern", metavar="REGEX", help="The whole id matches this.")
+@click.option(
+    "--running-longer-than",
+    "duration_ms",
+    type=DURATION,
+    help="Only ids with a transaction that has been open for longer than this.",
+)
+@click.option(
+    "--id-pattern", "pattern", metavar="REGEX", help="Only ids that match this as a whole."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print ids only.")
 @json_option
 @cluster_options
@@ -186,14 +203,15 @@ def _as_json(found: Transaction) -> dict[str, object]:
     "age_ms",
     type=DURATION,
     default=HANGING_MS,
-    help="Silent for at least so long.  [default: 20m]",
+    help="Only transactions without new records for this long.  [default: 20m]",
 )
 @json_option
 @cluster_options
 def find_hanging(topics: tuple[str, ...], age_ms: int, as_json: bool) -> None:
-    """Find open transactions that no coordinator will end. They stop read_committed consumers.
+    """Find open transactions that no coordinator will end. They block read_committed consumers.
 
-    Looks through all topics unless some are named. `odradek transaction abort` ends one.
+    Without TOPIC the command searches all topics. End a hanging transaction with `odradek
+    transaction abort`.
 
     \b
     Example:
@@ -254,15 +272,15 @@ def _print_open(found: Sequence[OpenTransaction]) -> None:
 @topic_argument()
 @click.argument("partition", type=click.IntRange(min=0))
 @click.argument("start_offset", metavar="START-OFFSET", type=click.IntRange(min=0))
-@click.option("--force", is_flag=True, help="Abort it although its coordinator will end it.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Abort it even if its coordinator will end it.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @cluster_options
 def abort(topic: str, partition: int, start_offset: int, force: bool, yes: bool) -> None:
     """Abort the transaction that begins at an offset of a partition, in that partition only.
 
-    Use it for hanging transactions. It refuses a transaction that its coordinator knows: its
-    producer could commit it later, but its records in this partition would be lost. On a terminal
-    it asks for confirmation.
+    Use this command for hanging transactions. Without --force it refuses a transaction that a
+    coordinator will end. The producer could still commit such a transaction, but its records in
+    this partition would be lost. On a terminal the command asks for confirmation.
 
     \b
     Example:
@@ -281,9 +299,9 @@ def abort(topic: str, partition: int, start_offset: int, force: bool, yes: bool)
         ((_, known),) = coordinated(cluster, at_offset[:1])
         if known is not None and not force:
             raise ClientError(
-                f"the transaction of {known.id} does not hang: its coordinator has it as "
-                f"{known.state} and will end it",
-                f"See since when: odradek transaction describe {known.id}",
+                f"the transaction of {known.id} does not hang: it is in state {known.state}, and "
+                "its coordinator will end it",
+                f"See when it started: odradek transaction describe {known.id}",
             )
         confirm(f"Abort the transaction of producer {producer} in {name}?", yes=yes)
         abort_transaction(cluster, at_offset[0])

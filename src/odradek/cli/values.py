@@ -27,7 +27,7 @@ _NAMES: dict[str, PositionKind] = {
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the current time in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -44,7 +44,9 @@ def parse_duration(text: str) -> int:
 
 
 def parse_time(text: str, now: int) -> int:
-    """Parse an ISO time (local without a zone), `now`, `@milliseconds`, or a duration ago.
+    """Parse an ISO time, `now`, `@milliseconds`, or how long ago (`15m`); return ms since 1970.
+
+    An ISO time without a zone is local time.
 
     Raises:
         ValueError: the text has none of these forms.
@@ -68,7 +70,10 @@ def parse_time(text: str, now: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in a partition. `value`: the offset, the time in ms, or offsets before the end."""
+    """A position in a partition.
+
+    `value` is the offset, the time in ms, or the number of offsets before the end.
+    """
 
     kind: PositionKind
     value: int = 0

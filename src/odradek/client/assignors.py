@@ -1,6 +1,7 @@
-"""Assignors of classic groups, run by the leader; the results equal those of the Java client.
+"""Assignors of classic groups. The leader of a group runs the group's assignor.
 
-A group chooses an assignor that all members support, so names and results are part of the protocol.
+The coordinator chooses an assignor that all members support, and any client may be the leader. So
+the names and the results are the same as in the Java client.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ Assignor = Callable[[PartitionCounts, Subscriptions], Assignments]
 
 
 def assign_range(counts: PartitionCounts, subscriptions: Subscriptions) -> Assignments:
-    """Assign each member a range of each topic; the first members get one more (`range`)."""
+    """Assign each member a range of partitions of each topic (`range`).
+
+    If the partitions cannot be divided evenly, the first members get one partition more.
+    """
     assignments: Assignments = {member: [] for member in subscriptions}
     for topic in sorted(counts):
         members = sorted(m for m, topics in subscriptions.items() if topic in topics)

@@ -1,9 +1,10 @@
-"""A cluster, reached through bootstrap addresses: routes requests and retries them.
+"""Routes requests to the brokers of a cluster and retries them.
 
-A request goes to any broker, to the controller, to a node by id, or to a coordinator. After a
-`retriable` error the request is retried with growing pauses until the timeout. The metadata or the
-coordinator is looked up again before each retry. Coordinators have separate connections, since a
-long fetch would delay a heartbeat on the same connection.
+The cluster is reached through bootstrap addresses. A request goes to any broker, to the controller,
+to a node by id, or to a coordinator. After a `retriable` error the request is retried with growing
+pauses until the timeout. The metadata or the coordinator is looked up again before each retry.
+Coordinators have separate connections, because a long fetch would delay a heartbeat on the same
+connection.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ TRANSACTION = 1
 BACKOFF_MS = 50
 BACKOFF_MS_MAX = 1000
 UNKNOWN_TOPIC_WAIT_MS = 400
-"""How long an unknown topic is retried, since it may just have been created."""
+"""How long a request for an unknown topic is retried. The topic may have been created just now."""
 CREATION_WAIT_MS = 3_000
-"""How long an unknown topic is retried if the request creates it automatically."""
+"""How long a request for an unknown topic is retried if the request creates the topic."""
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 def accept(_: Message) -> None:
-    """Check nothing: for responses in which every item has its own error."""
+    """Accept any response. Use it if every item in the response has its own error."""
 
 
 class Cluster:
@@ -61,7 +62,7 @@ class Cluster:
         timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
     ) -> None:
-        """`timeout_ms` bounds a call including its retries.
+        """`timeout_ms` limits the duration of a call with its retries.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -96,7 +97,7 @@ class Cluster:
     # -- connections ------------------------------------------------------------------------
 
     def any(self) -> Connection:
-        """Return a connection: an open one, else to a known broker, else to a bootstrap address.
+        """Return an open connection, or connect to a bootstrap address or a known broker.
 
         Raises:
             UnreachableError: no broker can be reached.
@@ -120,7 +121,7 @@ class Cluster:
         ) from failures[0]
 
     def node(self, node_id: int, purpose: str = "") -> Connection:
-        """Return the connection to a broker by id. `purpose` separates connections to one broker.
+        """Return the connection to a broker by id. Each `purpose` has its own connection.
 
         Raises:
             UnreachableError: the broker cannot be reached at the address that it advertises.
@@ -160,7 +161,7 @@ class Cluster:
     def retrying(self, attempt: Callable[[Deadline], T], timeout_ms: int | None = None) -> T:
         """Call `attempt`, retry it after retriable errors, and return its result.
 
-        An unreachable broker fails at once: whether to wait is the caller's decision.
+        `UnreachableError` is raised at once, because the caller decides whether to wait.
 
         Raises:
             ClientError: the error of the last attempt.
@@ -212,7 +213,7 @@ class Cluster:
         response_class: type[ResponseT],
         check_answer: Callable[[ResponseT], None] = accept,
     ) -> ResponseT:
-        """Send a request to the controller, or to a broker that forwards to it (KRaft).
+        """Send a request to the controller, or to a broker that forwards the request (KRaft).
 
         Raises:
             ClientError: see `retrying`.
@@ -266,7 +267,9 @@ class Cluster:
     def refresh(
         self, topics: Iterable[str] | None = None, *, create: bool = False
     ) -> ClusterMetadata:
-        """Request the metadata of some or all topics; the request may create a topic.
+        """Request the metadata of `topics`, by default of all topics.
+
+        With `create` the broker may create topics that do not exist.
 
         Raises:
             ClientError: no broker responded.
@@ -280,9 +283,10 @@ class Cluster:
         return self.metadata
 
     def topic(self, name: str, *, create: bool = False) -> Topic:
-        """Return a topic from the cache or from a broker; with `create` it may be created.
+        """Return a topic from the cache or from a broker.
 
-        While no broker can be reached, cached data is used.
+        With `create` the broker may create the topic. While no broker can be reached, the topic
+        comes from the cache, even if `forget_topic` was called.
 
         Raises:
             NoSuchTopicError: there is no such topic.
@@ -315,7 +319,7 @@ class Cluster:
             return known
 
     def leader(self, topic_partition: TopicPartition) -> int:
-        """Return the leader of a partition.
+        """Return the node id of the leader of a partition.
 
         Raises:
             NoSuchTopicError: there is no such topic or partition.
@@ -333,7 +337,7 @@ class Cluster:
         return partition.leader
 
     def forget_topic(self, name: str) -> None:
-        """Drop a topic from the cache, because it or its leaders have changed."""
+        """Mark a cached topic as stale, because the topic or its leaders may have changed."""
         self._stale.add(name)
 
     # -- coordinators -----------------------------------------------------------------------
@@ -354,7 +358,7 @@ class Cluster:
             raise
 
     def coordinator_ids(self, keys: Sequence[str], kind: int = GROUP) -> dict[str, int]:
-        """Look up the coordinator's node id of each key.
+        """Look up the node id of the coordinator of each key.
 
         Raises:
             BrokerError: the error of the first key without a coordinator.
@@ -373,5 +377,5 @@ class Cluster:
         return found
 
     def forget_coordinator(self, key: str, kind: int = GROUP) -> None:
-        """Drop a coordinator from the cache: the next use looks it up again."""
+        """Drop a coordinator from the cache. The next use looks the coordinator up again."""
         self._coordinators.pop((kind, key), None)

@@ -1,4 +1,4 @@
-"""Committed offsets of a group: fetch, commit, delete."""
+"""Fetches, commits and deletes the committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The committer: a member of a generation, or, with the default values, a non-member."""
+    """The member that commits offsets. The default values stand for a client that is no member."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -53,7 +53,9 @@ OUTSIDER = Identity()
 def fetch_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Fetch the committed offsets of some or all partitions, without those that have none.
+    """Return the committed offsets of `partitions`, by default of all partitions.
+
+    The result has no entry for a partition without a committed offset.
 
     Raises:
         ClientError: no response from the coordinator, or an error response.

@@ -1,8 +1,8 @@
 """One connection to a broker: sends requests and receives their responses in the same order.
 
-A new connection learns the broker's versions by ApiVersions; each request then uses the highest
-version that both sides support. `send` does not wait, so several requests may be in flight.
-`receive` waits for one response and keeps the responses that arrive before it.
+A new connection requests the broker's versions with ApiVersions. Each later request uses the
+highest version that both sides support. `send` does not wait for the response, so several requests
+may be in flight. `receive` waits for one response and keeps the responses that arrive before it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.primitives import MalformedMessage, Message, UnsupportedField, skip_tagged_fields
 
 RESPONSE_BYTES_MAX = 1 << 30
-"""The maximum frame length in bytes; a longer frame is not Kafka's protocol."""
+"""The maximum frame length in bytes. A longer frame means that the other end is no Kafka broker."""
 
 VERSION_CAPS = {0: 12, 1: 12, 8: 9, 9: 9, 18: 4}
-"""Highest version used, by API key, where it is not the highest known: Produce, Fetch,
-OffsetCommit and OffsetFetch name topics (later versions have topic ids only); ApiVersions 5 has
-fields for clients that remember a cluster."""
+"""The highest version used by API key, for APIs of which a higher version is known. Later versions
+of Produce, Fetch, OffsetCommit and OffsetFetch have topic ids instead of names. ApiVersions 5 adds
+fields that this client does not need."""
 
 VERSION_FLOORS = {1: 12, 3: 4, 9: 8, 10: 4}
-"""Lowest version used, by API key, where older ones lack what this client relies on: Fetch with
-sessions and epochs, Metadata that creates no topic unasked, OffsetFetch of many groups,
-FindCoordinator of many keys. Apache Kafka has had all of them since 3.0."""
+"""The lowest version used by API key. Lower versions lack features that this client needs: sessions
+and epochs in Fetch, Metadata without topic creation, many groups in OffsetFetch, and many keys in
+FindCoordinator. Apache Kafka supports these versions since 3.0."""
 
 _LENGTH = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -51,7 +51,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class Pending(Generic[ResponseT]):
-    """A request in flight. `response` is None until it has arrived."""
+    """A request in flight. `response` is None until the response has arrived."""
 
     __slots__ = ("api", "correlation_id", "response", "response_class", "version")
 
@@ -87,7 +87,7 @@ class Pending(Generic[ResponseT]):
 
 
 class Connection:
-    """An open connection; `versions` maps an API key to the broker's (lowest, highest)."""
+    """An open connection. `versions` has the broker's lowest and highest version by API key."""
 
     def __init__(self, address: Address, client_id: str, timeout_ms: int) -> None:
         """Connect and negotiate versions.
@@ -219,14 +219,14 @@ class Connection:
         self._pending.append(pending)  # type: ignore[arg-type]
         return pending
 
-    # -- answers ----------------------------------------------------------------------------
+    # -- responses --------------------------------------------------------------------------
 
     def receive(self, pending: Pending[ResponseT], timeout_ms: int) -> ResponseT:
-        """Wait for a response; earlier responses are stored in their own `Pending`.
+        """Wait for a response. Responses that arrive before it are stored in their own `Pending`.
 
         Raises:
-            RequestTimeoutError: no response within `timeout_ms`. The connection is closed, since
-                the response might still arrive.
+            RequestTimeoutError: no response within `timeout_ms`. The connection is closed, because
+                the response may still arrive.
             DisconnectedError: the connection ended.
             MalformedResponseError: the response is malformed.
         """
@@ -259,7 +259,7 @@ class Connection:
         return pending.response
 
     def _read(self, timeout_ms: int) -> bool:
-        """Read available bytes of the next frame; return whether any arrived in time."""
+        """Read available bytes of the next frame. Return whether any bytes arrived in time."""
         if self._frame is None:
             self._frame, self._filled = bytearray(4), 0
         view = memoryview(self._frame)
@@ -314,7 +314,7 @@ class Connection:
 
 
 def _reason(error: OSError) -> str:
-    """Return the reason as the system describes it."""
+    """Return a short reason of a socket error, for the message."""
     if isinstance(error, TimeoutError):
         return "timed out"
     if isinstance(error, socket.gaierror):

@@ -1,8 +1,8 @@
 """Reads records from assigned partitions, each from its own offset.
 
-It uses `Fetcher`, which returns whole batches. The consumer decodes and checks batches, and removes
-what readers must not see: control records, aborted transactions when reading committed records
-only, and records before the requested offset.
+`Fetcher` returns whole batches. The consumer decodes and checks the batches. It removes control
+records and records before the requested offset. With READ_COMMITTED it also removes records of
+aborted transactions.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from odradek.records.record import Record, iterate_records
 class Consumer:
     """A consumer without a group.
 
-    `reset_to` is EARLIEST, LATEST or a time: where to continue in a partition whose offset is out
-    of range; None raises `OffsetOutOfRangeError`.
+    `reset_to` (EARLIEST, LATEST or a time in ms) says where reading continues in a partition whose
+    offset is out of range. If `reset_to` is None, `poll` raises `OffsetOutOfRangeError`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Consumer:
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The offset of each partition after the records that `poll` has returned."""
+        """The offset of the next record that `poll` returns, by partition."""
         return self._fetcher.positions
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -58,7 +58,7 @@ class Consumer:
         self._fetcher.seek(positions)
 
     def assign_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> None:
-        """Assign exactly these partitions, from EARLIEST, LATEST or a time on.
+        """Assign exactly these partitions, starting at EARLIEST, LATEST or a time in ms.
 
         Raises:
             ClientError: their offsets cannot be fetched.
@@ -74,13 +74,13 @@ class Consumer:
         self._fetcher.drop(partitions)
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """Return the records that have arrived; wait for some up to the timeout.
+        """Return the records that have arrived. If there are none, wait up to `timeout_ms`.
 
-        A partition may have no records in the result: its position has moved past records that
-        readers must not see.
+        The list of a partition may be empty. Then the position has moved past records that readers
+        must not see.
 
         Raises:
-            OffsetOutOfRangeError: a position is not in its partition, and `reset_to` is None.
+            OffsetOutOfRangeError: a partition does not hold its position, and `reset_to` is None.
             BrokerError: a batch is corrupt (CORRUPT_MESSAGE), or a broker returned an error.
             ClientError: another permanent error.
         """
@@ -123,10 +123,10 @@ def records_of(chunk: Chunk, isolation: int = READ_UNCOMMITTED) -> Iterator[Reco
 def visible_batches(
     records: memoryview, aborted: Iterable[AbortedTransaction]
 ) -> Iterator[RecordBatch]:
-    """Yield the batches with data, without those of aborted transactions.
+    """Yield the data batches, except the batches of aborted transactions.
 
-    A producer's transaction is aborted from the offset that the broker reports until its abort
-    marker.
+    An aborted transaction begins at the offset that the broker reports and ends at the producer's
+    next abort marker.
 
     Raises:
         RecordsError: a batch is corrupt.

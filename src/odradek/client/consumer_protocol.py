@@ -1,7 +1,8 @@
-"""Encodes the opaque fields of JoinGroup and SyncGroup of classic consumer groups.
+"""Encodes and decodes the opaque fields of JoinGroup and SyncGroup of classic consumer groups.
 
-Both are an int16 version and a message of it (`ConsumerProtocol`). Newer versions are decoded as
-the newest one known here: later versions only add fields at the end.
+Each field is an int16 version and a message in that version (`ConsumerProtocol`). A message in a
+newer version is decoded as the newest version known here, because later versions only add fields
+at the end.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def decode_subscription(data: Buffer) -> Subscription:
     """The inverse of `encode_subscription`.
 
     Raises:
-        MalformedResponseError: not of this form.
+        MalformedResponseError: the bytes are not a subscription.
     """
     try:
         (version,) = _VERSION.unpack_from(data)
@@ -65,10 +66,10 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: Buffer) -> tuple[TopicPartition, ...]:
-    """The inverse of `encode_assignment`; no partitions for empty bytes.
+    """The inverse of `encode_assignment`. Empty bytes mean no partitions.
 
     Raises:
-        MalformedResponseError: not of this form.
+        MalformedResponseError: the bytes are not an assignment.
     """
     if not data:
         return ()

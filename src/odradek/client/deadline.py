@@ -21,7 +21,7 @@ class Deadline:
 
     @property
     def remaining_ms(self) -> int:
-        """Never negative."""
+        """The time left in ms, never negative."""
         return max(0, self._at_ms - monotonic_ms())
 
     @property
@@ -31,7 +31,7 @@ class Deadline:
 
 
 class Backoff:
-    """Exponential back-off: the pause doubles up to a limit (KIP-580, without its jitter)."""
+    """Exponential back-off. The pause doubles up to a limit, as in KIP-580 but without jitter."""
 
     __slots__ = ("_next_ms", "_pause_ms_max")
 
@@ -40,7 +40,7 @@ class Backoff:
         self._pause_ms_max = pause_ms_max
 
     def pause(self, deadline: Deadline) -> bool:
-        """Sleep before the next attempt; return False at once if the deadline is too close."""
+        """Sleep and return True. If the deadline comes first, return False without sleeping."""
         if deadline.remaining_ms <= self._next_ms:
             return False
         time.sleep(self._next_ms / 1000)

@@ -7,7 +7,7 @@ from odradek.model.errors import ErrorCode
 _ADVICE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "See which topics exist: odradek topic list",
     ErrorCode.TOPIC_ALREADY_EXISTS: (
-        "Choose another name, or look at it: odradek topic describe {name}"
+        "Choose another name, or look at the topic: odradek topic describe {name}"
     ),
     ErrorCode.INVALID_TOPIC_EXCEPTION: (
         "Use 1 to 249 letters, digits, dots, underscores or hyphens; internal topics are protected."
@@ -16,17 +16,17 @@ _ADVICE = {
         "Ask for no more replicas than there are brokers: odradek cluster describe"
     ),
     ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic, or send smaller records.",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "Bring brokers back, or lower min.insync.replicas.",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "Start more brokers, or lower min.insync.replicas.",
     ErrorCode.NON_EMPTY_GROUP: "Stop the group's consumers first: odradek group describe {name}",
     ErrorCode.BROKER_NOT_AVAILABLE: "See which brokers there are: odradek cluster describe",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "See which ids there are: odradek transaction list",
     ErrorCode.GROUP_ID_NOT_FOUND: "See which groups exist: odradek group list",
     ErrorCode.OFFSET_OUT_OF_RANGE: "See what the partitions hold: odradek topic offsets {topic}",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (
-        "The internal topic of the coordinator may still be being created; try again."
+        "The internal topic of the coordinator may not be ready yet; try again."
     ),
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
-        "The group runs another protocol or assignor; use a group id of your own."
+        "The group uses another protocol or assignor; use another group id."
     ),
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop the consumers of the topic first.",
     ErrorCode.TOPIC_DELETION_DISABLED: "Set delete.topic.enable=true on the controllers.",
@@ -40,7 +40,10 @@ _CODES = {code.value: code for code in ErrorCode}
 
 
 class ClientError(Exception):
-    """Base class. `retriable`: a retry may succeed. `advice`: what the user can do, or empty."""
+    """Base class of the client's errors.
+
+    `retriable` says whether a retry may succeed. `advice` says what the user can do, or is empty.
+    """
 
     retriable = False
     advice = ""
@@ -64,9 +67,9 @@ class DisconnectedError(ClientError):
 
 
 class RequestTimeoutError(ClientError):
-    """No response, or no success, within the timeout."""
+    """The broker sent no response within the timeout, or no request succeeded within it."""
 
-    advice = "The broker may be overloaded or gone; look at its log."
+    advice = "The broker may be overloaded or down; look at its log."
 
 
 class UnsupportedVersionError(ClientError):
@@ -86,8 +89,9 @@ class NotDeliveredError(ClientError):
 class BrokerError(ClientError):
     """A broker responded with an error.
 
-    `code` is its `ErrorCode` (`UNKNOWN_SERVER_ERROR` for one this client does not know),
-    `subject` names what it concerns ("topic flights"); `advice` replaces that of the code.
+    `code` is UNKNOWN_SERVER_ERROR if `ErrorCode` does not contain the broker's error code.
+    `subject` names what the error concerns ("topic flights"). `advice` replaces the advice for the
+    code.
     """
 
     def __init__(
@@ -108,9 +112,9 @@ class BrokerError(ClientError):
 
 
 class NoSuchTopicError(BrokerError):
-    """A topic or partition does not exist, even after the time that a new one needs to be known.
+    """A topic or partition does not exist. `partition` is None if the whole topic is missing.
 
-    `partition` is None if the whole topic is missing.
+    Other errors with the code UNKNOWN_TOPIC_OR_PARTITION are retriable; this error is not.
     """
 
     retriable = False
@@ -126,7 +130,7 @@ class NoSuchTopicError(BrokerError):
 
 
 def error_code(value: int) -> ErrorCode:
-    """Return the `ErrorCode` of a number in a response; UNKNOWN_SERVER_ERROR if it is unknown."""
+    """Return the `ErrorCode` with a number; UNKNOWN_SERVER_ERROR if there is no such code."""
     return _CODES.get(value, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

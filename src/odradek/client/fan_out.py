@@ -1,7 +1,7 @@
 """Sends one request about many items to all brokers that serve them, in parallel.
 
-Items (partitions, groups) are grouped by the connection that serves them, all requests are sent,
-then the responses are collected. Items with a retriable error are routed again and retried.
+Items (partitions, groups) are grouped by the connection that serves them. All requests are sent
+before the first response is read. Items with a retriable error are routed again and retried.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[ItemT]):
-    """Finds the connection that serves an item, and drops a cached lookup."""
+    """`find` returns the connection that serves an item; `forget` drops the cached lookup."""
 
     find: Callable[[ItemT], Connection]
     forget: Callable[[ItemT], None]
@@ -81,7 +81,7 @@ def fan_out(
 
 
 def _may_pass(result: object, elapsed_ms: int) -> bool:
-    """Return whether to retry; an unknown topic may be new, so it is retried for a short time."""
+    """Return whether to retry. An unknown topic may be new, so it is retried for a short time."""
     if not isinstance(result, ClientError) or isinstance(result, UnreachableError):
         return False
     if isinstance(result, BrokerError) and result.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -123,7 +123,7 @@ def _ask_once(
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Group partitions as requests do: indexes by topic."""
+    """Return the partition indexes by topic, as requests need them."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)

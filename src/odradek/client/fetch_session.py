@@ -1,8 +1,9 @@
-"""The client's side of fetch sessions (KIP-227): requests name only changed partitions.
+"""The client's side of fetch sessions (KIP-227), in which requests name only changed partitions.
 
-The broker remembers the partitions of a session. A request with epoch 0 opens one with all of them;
-each later one increments the epoch and names only partitions that are new, have a new position, or
-are to be forgotten. After a session error (70, 71) the client opens a new session.
+The broker stores the partitions of a session. A request with epoch 0 opens a session and names all
+partitions. Each later request increments the epoch and names only partitions that are new, have a
+new position, or leave the session. After an error for the whole request the client opens a new
+session.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class FetchFrom(NamedTuple):
 
 @dataclass(slots=True)
 class FetchSession:
-    """The session with one broker; if it is not `enabled`, every request has all partitions."""
+    """The session with one broker. If it is not `enabled`, every request names all partitions."""
 
     enabled: bool = True
     _id: int = 0
@@ -43,7 +44,7 @@ class FetchSession:
     _known: dict[TopicPartition, FetchFrom] = field(default_factory=dict)
 
     def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, FetchFrom]) -> None:
-        """Add to a request what has changed since the previous one."""
+        """Add to a request the partitions that have changed since the previous request."""
         if not self.enabled:
             request.session_epoch = EPOCH_FINAL
             request.topics = _topics(wanted)
@@ -60,7 +61,7 @@ class FetchSession:
         self._known = dict(wanted)
 
     def accepted(self, session_id: int) -> None:
-        """Record a response without error, in this session (0: the broker keeps no session)."""
+        """Advance the epoch after a successful response. With id 0 the broker has no session."""
         if session_id == 0:
             self.reset()
             return

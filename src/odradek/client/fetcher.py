@@ -1,8 +1,8 @@
 """Fetches whole record batches, with one request in flight to every leader.
 
 The next requests are sent before chunks are returned, so that the broker works while the caller
-decodes records. Leader changes, broker restarts and lost sessions are handled here. Only permanent
-or lasting errors are raised.
+decodes records. `Fetcher` handles leader changes, broker restarts and lost sessions. It raises only
+permanent errors, and retriable errors that last longer than the cluster's timeout.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOG_OVERHEAD = 12
 
 
 class AbortedTransaction(NamedTuple):
-    """Records of this producer are aborted from this offset on, until its abort marker."""
+    """The records of this producer are aborted from `first_offset` to the next abort marker."""
 
     producer_id: int
     first_offset: int
@@ -47,7 +47,9 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole batches of a partition as the broker stores them; the first may begin before `offset`.
+    """Whole batches of a partition, as the broker stores them.
+
+    The first batch may begin before `offset`.
 
     `end_offset` is the high watermark, or the last stable offset when reading committed records.
     """
@@ -109,17 +111,17 @@ class Fetcher:
         self._under_way: dict[int, _UnderWay] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._failed: ClientError | None = None
-        """The error of a partition while others had data: the next `poll` raises it."""
+        """An error that the next `poll` handles or raises."""
         self._failing: Deadline | None = None
         self._backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The next offset to return of each partition."""
+        """The offset of the next record that `poll` returns, by partition."""
         return self._positions
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Set positions, adding partitions if needed; data in flight for them is dropped."""
+        """Set positions and add partitions if needed. Responses for other positions are dropped."""
         self._positions.update(positions)
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -128,11 +130,11 @@ class Fetcher:
             self._positions.pop(each, None)
 
     def poll(self, timeout_ms: int) -> list[Chunk]:
-        """Return the chunks that have arrived, perhaps none; wait for the first up to the timeout.
+        """Return the chunks that have arrived. If there are none, wait up to `timeout_ms`.
 
         Raises:
-            OffsetOutOfRangeError: a position is not in its partition; `seek` to continue.
-            ClientError: a permanent error.
+            OffsetOutOfRangeError: a partition does not hold its position. Call `seek` to continue.
+            ClientError: a permanent error, or an error that lasts too long.
         """
         deadline = Deadline(timeout_ms)
         while True:
@@ -172,7 +174,7 @@ class Fetcher:
             self._send_to(node_id, some)
 
     def _send_ahead(self) -> None:
-        """Send the next fetches while the caller works; an error now is seen again by `poll`."""
+        """Send the next fetches. An error is kept for the next `poll`."""
         try:
             self._send()
         except ClientError as error:
@@ -199,12 +201,12 @@ class Fetcher:
             raise
         self._under_way[node_id] = _UnderWay(connection, pending, wanted)
 
-    # -- answers ----------------------------------------------------------------------------
+    # -- responses --------------------------------------------------------------------------
 
     def _receive(self, deadline: Deadline) -> list[Chunk]:
-        """Take the responses that have arrived, or wait for one.
+        """Process the responses that have arrived, or wait for a response.
 
-        No exception may be raised after positions have advanced: the chunks would be lost.
+        No exception may be raised after positions have advanced, because the chunks would be lost.
         """
         chunks: list[Chunk] = []
         if not self._under_way:
@@ -231,7 +233,7 @@ class Fetcher:
         return chunks
 
     def _check(self, node_id: int, response: FetchResponse) -> None:
-        """Advance the session, or start a new one after an error."""
+        """Advance the session, or reset the session after an error."""
         session = self._sessions[node_id]
         if response.error_code in _SESSION_ERRORS:
             session.reset()
@@ -245,14 +247,14 @@ class Fetcher:
     def _take(
         self, response: FetchResponse, wanted: Mapping[TopicPartition, FetchFrom]
     ) -> list[Chunk]:
-        """Return the batches in a response; keep the error of a partition for later."""
+        """Return the batches in a response. Keep the error of a partition for the next `poll`."""
         chunks = []
         for topic in response.responses:
             for data in topic.partitions:
                 key = TopicPartition(topic.topic, data.partition_index)
                 where = wanted.get(key)
                 if where is None or self._positions.get(key) != where.offset:
-                    continue  # dropped, or position changed, since the request was sent
+                    continue  # The partition was dropped or has another position since the request.
                 try:
                     chunk = self._chunk(key, data, where.offset)
                 except ClientError as error:

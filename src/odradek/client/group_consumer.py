@@ -17,7 +17,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
 
 _POLL_SLICE_MS = 1_000
-"""How long a fetch may delay a heartbeat."""
+"""The longest time that `poll` waits for records, so that heartbeats are sent in time."""
 
 _COMMIT_TOO_LATE = (
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -27,12 +27,13 @@ _COMMIT_TOO_LATE = (
 
 
 class GroupConsumer:
-    """A consumer that joins its group in the first `poll`. Call `poll` within every session timeout
-    (45 s).
+    """A consumer that joins its group in the first `poll`.
 
-    `reset_to` is EARLIEST, LATEST or a time: where reading starts in a partition without a
-    committed offset. `on_assigned` is called after each rebalance with the partitions and their
-    first offsets; `on_revoked` is called before one, to commit offsets.
+    Call `poll` at least every 45 s (the session timeout); otherwise the coordinator removes the
+    member. `reset_to` (EARLIEST, LATEST or a time in ms) says where reading starts in a partition
+    without a committed offset. `on_revoked` is called before each rebalance, so that the caller can
+    commit offsets. `on_assigned` is called after each rebalance with the assigned partitions and
+    their first offsets.
     """
 
     def __init__(
@@ -69,11 +70,13 @@ class GroupConsumer:
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The offset of each owned partition after the records that `poll` has returned."""
+        """The offset of the next record that `poll` returns, by partition."""
         return self._consumer.positions
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """Poll as `Consumer.poll`; also join, heartbeat and rebalance, which may take longer.
+        """Join the group if necessary, send a heartbeat if one is due, and return new records.
+
+        `timeout_ms` limits the wait for records, which is at most 1 s. Joining may take longer.
 
         Raises:
             ClientError: see `Consumer.poll` and `Membership.join`.
@@ -99,7 +102,7 @@ class GroupConsumer:
             self._on_assigned(positions)
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> bool:
-        """Commit offsets, by default the positions; return False if the generation has ended.
+        """Commit `offsets`, by default `positions`. Return False if the generation has ended.
 
         Raises:
             ClientError: the coordinator returns another error, or does not respond.
@@ -124,5 +127,6 @@ class GroupConsumer:
         try:
             self._membership.leave()
         except ClientError:
-            # Without the LeaveGroup request the session expires.
+            # Without a LeaveGroup request the coordinator removes the member after the session
+            # timeout.
             return

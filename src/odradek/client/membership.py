@@ -1,12 +1,12 @@
-"""Membership in a classic consumer group: join, assign, heartbeat, leave.
+"""Membership in a classic consumer group: joins, assigns partitions, sends heartbeats, leaves.
 
     outside --join--> member of a generation --heartbeat says so--> join again
                           |
                           +--leave, fenced, or the session runs out--> outside
 
-There is no thread: the owner calls `heartbeat` at least every few seconds. It sends a heartbeat
-when one is due and does not wait for the response, which the next call reads. `join` waits for the
-whole group, up to the rebalance timeout.
+There is no thread. The owner calls `heartbeat` at least every few seconds. `heartbeat` sends a
+request when one is due and does not wait for the response. A later call reads the response. `join`
+waits for the whole group, up to the rebalance timeout.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from odradek.wire.generated.sync_group_request import (
 from odradek.wire.generated.sync_group_response import SyncGroupResponse
 
 _ANSWER_EXTRA_MS = 5_000
-"""The coordinator responds to a join when the rebalance timeout ends; this is added for the
-network."""
+"""Added to the rebalance timeout in the wait for a response, because the coordinator may respond to
+a join as late as the end of the rebalance timeout."""
 
 _JOIN_AGAIN = (
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -62,7 +62,7 @@ class Membership:
         rebalance_timeout_ms: int = 60_000,
         heartbeat_interval_ms: int = 3_000,
     ) -> None:
-        """`assignors` in the order of preference. `instance_id` makes a static member (KIP-345).
+        """`assignors` are in order of preference. `instance_id` makes a static member (KIP-345).
 
         Raises:
             ValueError: there is no such assignor.
@@ -86,7 +86,7 @@ class Membership:
 
     @property
     def identity(self) -> Identity:
-        """The identity of this member in the group; that of a non-member before the first join."""
+        """The identity of this member in the group; `OUTSIDER` before the first join."""
         if self._generation_id < 0:
             return OUTSIDER
         return Identity(self._generation_id, self._member_id, self._instance_id)
@@ -118,7 +118,7 @@ class Membership:
                 return self._owned
 
     def _joins_again(self, error: ClientError) -> bool:
-        """Return whether joining again may succeed; reset state that the coordinator has lost."""
+        """Return whether joining again may succeed. Reset this member if its session has ended."""
         if isinstance(error, BrokerError) and error.code in _JOIN_AGAIN:
             if error.code in _FORGOTTEN:
                 self._forget()
@@ -195,7 +195,7 @@ class Membership:
     # -- staying ----------------------------------------------------------------------------
 
     def heartbeat(self) -> bool:
-        """Send a heartbeat if one is due; return its error code, or None.
+        """Send a heartbeat if one is due. Return whether this member must join again.
 
         Raises:
             BrokerError: another member has replaced this one (FENCED_INSTANCE_ID).
@@ -213,7 +213,7 @@ class Membership:
         return code is not None and code in _JOIN_AGAIN
 
     def _heartbeat_answer(self) -> ErrorCode | None:
-        """Read the response to the last heartbeat; return whether this member must join again."""
+        """Return the error of the last heartbeat; None without an error or without a response."""
         if self._heartbeat is None:
             return None
         response = self._heartbeat[0].poll(self._heartbeat[1])
@@ -255,9 +255,9 @@ class Membership:
     # -- leaving ----------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Leave the group: the partitions are free at once, not when the session expires.
+        """Leave the group, so that its other members get the partitions before the session expires.
 
-        A static member does not leave; it may return before its session expires.
+        A static member does not leave, because it may return before its session expires.
 
         Raises:
             ClientError: the coordinator does not respond.

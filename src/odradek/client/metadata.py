@@ -50,7 +50,7 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        """The replication factor of the first partition: Kafka has none for the whole topic."""
+        """The replication factor of partition 0. Kafka has no number for the whole topic."""
         return len(self.partitions[0].replicas) if 0 in self.partitions else 0
 
 
@@ -65,7 +65,7 @@ class ClusterMetadata:
     errors: dict[str, BrokerError] = field(default_factory=dict)
 
     def absorb(self, response: MetadataResponse, all_topics: bool) -> None:
-        """Merge a response; one for all topics also removes the topics that it does not contain."""
+        """Merge a response. With `all_topics`, remove the topics that are not in the response."""
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.nodes = {

@@ -27,9 +27,9 @@ READ_COMMITTED = 1
 
 
 class OffsetAndTime(NamedTuple):
-    """An offset, and the timestamp and leader epoch of its record, each -1 if unknown.
+    """An offset, and the timestamp and leader epoch of its record. Unknown values are -1.
 
-    For a time after the last record, `offset` is -1.
+    `offset` is -1 if no record is at or after the requested time.
     """
 
     offset: int
@@ -44,7 +44,9 @@ def list_offsets(
     isolation: int = READ_UNCOMMITTED,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndTime | ClientError]:
-    """Return the offset of the first record at or after a time (ms), or of LATEST, EARLIEST etc.
+    """Return the offset of the first record at or after the time (ms) of each partition.
+
+    A time may also be LATEST, EARLIEST, MAX_TIMESTAMP or another special value of ListOffsets.
 
     Raises:
         ClientError: a broker does not respond, or does not support the request.
@@ -88,10 +90,12 @@ def offsets_at(
     *,
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of LATEST, EARLIEST or a time; the log end if no record is that late.
+    """Return the offset of LATEST, EARLIEST or a time (ms) in each partition.
+
+    If no record is at or after the time, the result is the offset of LATEST.
 
     Raises:
-        ClientError: the error of the first partition that has no such offset.
+        ClientError: the error of the first partition that failed.
     """
     found = list_offsets(cluster, dict.fromkeys(partitions, time_ms), isolation=isolation)
     offsets = {partition: _offset(result) for partition, result in found.items()}

@@ -1,11 +1,11 @@
-"""Writes records: batches per partition, several requests in flight, each record exactly once.
+"""Writes records in batches per partition, with several requests in flight.
 
     send -> open batch -> (full, or lingered) ready -> in flight -> done
                                                 ^----- retriable error, broken connection
 
-There is no thread: the work is done in `poll`, in `flush`, and in `send` when a batch is full. Up
-to `in_flight_max` requests are in flight to a broker; `sender` sends them and takes the responses.
-Idempotence (KIP-98) prevents duplicates after retries and keeps the order.
+There is no thread. The producer works in `poll`, in `flush`, and in `send` when a batch is full. Up
+to `in_flight_max` requests are in flight to a broker. The module `sender` sends requests and
+processes responses. Idempotence (KIP-98) prevents duplicates after retries and keeps the order.
 """
 
 from __future__ import annotations
@@ -85,12 +85,13 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Add a record to a batch, which is sent when it is full or its linger time has passed.
+        """Add a record to a batch. The batch is sent when it is full or its linger time has passed.
 
         Raises:
-            NoSuchTopicError: there is no such topic (and it may not be created) or partition.
-            ClientError: no broker is reachable, or more than `buffer_bytes_max` are buffered
-                without progress.
+            NoSuchTopicError: the topic does not exist and may not be created, or the partition does
+                not exist.
+            ClientError: no broker is reachable, or the buffer (`buffer_bytes_max`) is full for
+                longer than `delivery_timeout_ms`.
         """
         size = len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
         queue = self._queue(topic, key, partition, size)
@@ -166,7 +167,7 @@ class Producer:
     # -- delivery ---------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Send the batches that are due and take responses that have arrived, without waiting."""
+        """Send the batches that are due and process responses that have arrived; do not wait."""
         self._close_lingering()
         self._sender.work(0)
 

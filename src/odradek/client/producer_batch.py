@@ -1,9 +1,9 @@
-"""The batches of a producer: a batch, the delivery of its records, and the queue of a partition.
+"""The batches of a producer, the results of their records, and the queue of each partition.
 
 Sequence numbers (KIP-98) belong to a partition and an identity (producer id and epoch). A batch
-gets its sequence number when it is first sent and keeps it in retries, so that the broker detects
-duplicates. A failed batch would leave a gap: the partition then waits until none of its batches is
-in flight, and continues with a new identity, from sequence 0.
+gets its sequence number when it is first sent and keeps the number in retries, so that the broker
+detects duplicates. A failed batch leaves a gap in the sequence. The partition then waits until no
+batch is in flight, and continues with a new identity from sequence 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.records.builder import RecordBatchBuilder, seal
 
 _PRODUCER_FIELDS = Struct(">qhi")
 _PRODUCER_FIELDS_POSITION = 43
-"""Producer id, producer epoch and base sequence in the header of a batch."""
+"""The position of producer id, producer epoch and base sequence in the header of a batch."""
 
 
 NO_ERRORS: Mapping[int, str] = {}
@@ -35,7 +35,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class ProducerBatch:
-    """A batch that is open, in flight, or done. `base_offset` is -1 if unknown."""
+    """A batch that is open, ready, in flight, or done. `base_offset` is -1 if unknown."""
 
     __slots__ = (
         "base_offset",
@@ -61,7 +61,7 @@ class ProducerBatch:
     ) -> None:
         self.topic_partition = topic_partition
         self.number = number
-        """Increases within the partition: the order of sending."""
+        """The order of sending. Numbers increase within the partition."""
         self.builder: RecordBatchBuilder | None = builder
         self.created_ms = created_ms
         """The start of the delivery timeout, on the monotonic clock."""
@@ -70,7 +70,7 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.base_offset = -1
         self.timestamp_ms = -1
-        """The broker's log append time, if the topic uses it; else -1."""
+        """The broker's log append time; -1 if the topic does not use it."""
         self.done = False
         self.error: ClientError | None = None
         self.record_errors: Mapping[int, str] = NO_ERRORS
@@ -90,7 +90,7 @@ class ProducerBatch:
         seal(self.data)
 
     def forget_sequence(self) -> None:
-        """Wait for the sequence of a new identity."""
+        """Remove the sequence, so that the batch gets a sequence of a new identity."""
         self.base_sequence = NO_SEQUENCE
 
     def finish(
@@ -100,7 +100,7 @@ class ProducerBatch:
         error: ClientError | None = None,
         record_errors: Mapping[int, str] = NO_ERRORS,
     ) -> None:
-        """Complete the batch: it was written at an offset, or has failed."""
+        """Complete a batch that was written at an offset or has failed."""
         self.base_offset = base_offset
         self.timestamp_ms = timestamp_ms
         self.error = error
@@ -125,7 +125,7 @@ class Delivery:
 
     @property
     def error(self) -> ClientError | None:
-        """Why the record was not written; None if it was, or is not done."""
+        """The reason why the record was not written. None if it was written or is not done."""
         return self._batch.error
 
     @property
@@ -151,13 +151,13 @@ class PartitionQueue:
     identity: ProducerIdentity | None = None
     next_sequence: int = 0
     draining: bool = False
-    """Nothing more is sent until all batches in flight have a response."""
+    """Whether to send no batch until all batches in flight have a response."""
     identity_is_known: bool = False
-    """The broker has acknowledged a batch under this identity. Before that only one may be in
-    flight: a broker takes any sequence as the first of an identity that it does not know, so a
-    later batch could overtake one that has to be sent again."""
+    """Whether the broker has acknowledged a batch under this identity. Before that, at most one
+    batch may be in flight. The reason is that a broker accepts any sequence as the first sequence
+    of a new identity. So a later batch could be written before a batch that is sent again."""
     identity_is_spent: bool = False
-    """A batch has failed: continue with another identity."""
+    """Whether a batch has failed, so that the partition must continue with another identity."""
     retry_at_ms: int = 0
 
     def may_send(self, now_ms: int) -> bool:
@@ -189,14 +189,14 @@ class PartitionQueue:
         return batch
 
     def settle(self, batch: ProducerBatch) -> None:
-        """Remove a completed batch from those in flight."""
+        """Remove a completed batch from `in_flight`."""
         self.in_flight.remove(batch)
         self.identity_is_known |= batch.error is None
         self.retry_at_ms = 0
         self._after_answer()
 
     def put_back(self, batch: ProducerBatch, retry_at_ms: int) -> None:
-        """Requeue a batch in flight for a retry, at its old place; later batches wait for it."""
+        """Move a batch back to `ready` for a retry. Later batches stay behind this batch."""
         self.in_flight.remove(batch)
         behind = 0
         while behind < len(self.ready) and self.ready[behind].number < batch.number:
@@ -207,13 +207,13 @@ class PartitionQueue:
         self._after_answer()
 
     def spend_identity(self) -> None:
-        """Mark the identity as spent: a batch has failed, so later batches need another one."""
+        """Mark the identity as spent, because a batch has failed."""
         if self.identity is not None:
             self.identity_is_spent = True
             self.draining = True
 
     def renew(self, identity: ProducerIdentity) -> None:
-        """Continue with a new identity; batches to retry get new sequences."""
+        """Continue with a new identity. Batches that will be retried get new sequences."""
         assert not self.in_flight
         self.identity = identity
         self.identity_is_known = False

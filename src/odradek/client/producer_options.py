@@ -9,11 +9,12 @@ from odradek.records.compression import Codec
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """Options of a producer; the names are those of Apache Kafka's settings, with units.
+    """Options of a producer, similar to the settings of Apache Kafka's producer.
 
-    `acks`: -1 all in-sync replicas, 1 the leader, 0 no acknowledgement (errors are then not
-    noticed). `linger_ms` is checked when `send` or `poll` is called. `create_topics` allows brokers
-    to create missing topics.
+    `acks` is -1 for acknowledgement by all in-sync replicas, 1 for the leader only, and 0 for no
+    acknowledgement. With 0 the broker returns no errors. `poll`, and `send` when a batch is full,
+    send the batches that are older than `linger_ms`. `create_topics` allows brokers to create
+    missing topics.
     """
 
     acks: int = -1

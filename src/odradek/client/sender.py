@@ -1,4 +1,4 @@
-"""The sending half of the producer: requests to leaders, results of batches, retries."""
+"""Sends the producer's batches to leaders, processes the responses, and retries batches."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Sender:
         self.buffered_bytes = 0
 
     def add(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Send the newest batch of a queue, which is closed."""
+        """Add the newest batch of a queue, which must be closed. `work` sends the batch."""
         self._active[queue.topic_partition] = queue
         self.buffered_bytes += len(batch.data)
 
     def work(self, wait_ms: int) -> None:
-        """Take responses, waiting up to the timeout for the first, and send what can be sent."""
+        """Send what can be sent and process responses. Wait up to `wait_ms` for a response."""
         self._send()
         self._take(wait_ms)
         self._send()
@@ -134,10 +134,10 @@ class Sender:
             for queue, batch in batches.values():
                 self._done(queue, batch)
 
-    # -- answers ----------------------------------------------------------------------------
+    # -- responses --------------------------------------------------------------------------
 
     def _take(self, wait_ms: int) -> None:
-        """Process the responses that have arrived; wait for one if there is none."""
+        """Process the responses that have arrived. If there are none, wait up to `wait_ms`."""
         if wait_ms and not self._under_way:
             if self._active:  # all batches wait for a retry
                 time.sleep(min(wait_ms, BACKOFF_MS) / 1000)
@@ -221,7 +221,7 @@ class Sender:
 
     def _may_retry(self, queue: PartitionQueue, batch: ProducerBatch, error: ClientError) -> bool:
         if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # An earlier batch failed or is to be retried: this one has to wait for it.
+            # Retry only if an earlier batch has failed or will be retried.
             return queue.draining or queue.in_flight[0] is not batch
         return error.retriable or isinstance(error, RequestTimeoutError)
 
@@ -242,7 +242,7 @@ class Sender:
         self._on_done(batch)
 
     def _take_oldest(self, queue: PartitionQueue) -> ProducerBatch:
-        """Put the oldest ready batch in flight, to fail it."""
+        """Move the oldest ready batch to `in_flight` without a request, as `_failed` expects."""
         batch = queue.ready.popleft()
         queue.in_flight.append(batch)
         return batch
@@ -250,7 +250,7 @@ class Sender:
     # -- identity ---------------------------------------------------------------------------
 
     def _identify(self, queue: PartitionQueue) -> None:
-        """Set a partition's identity to that of the producer, if it needs one and has none."""
+        """Give the producer's identity to a partition that needs an identity and has none."""
         if not self._options.idempotent or queue.identity is not None:
             return
         if self._identity is None:
@@ -258,7 +258,7 @@ class Sender:
         queue.renew(self._identity)
 
     def _renew(self, queue: PartitionQueue) -> None:
-        """Give a partition whose identity is spent the next one: another epoch of the same id."""
+        """Replace a spent identity of a partition, if possible by the next producer epoch."""
         current = self._identity
         assert current is not None
         if queue.identity == current:

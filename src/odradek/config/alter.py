@@ -1,8 +1,8 @@
 """Validates changes of settings by AlterConfigs, IncrementalAlterConfigs and CreateTopics.
 
-`apply_operation` computes the new text of one setting, the `check_*` functions validate all new
-settings of a resource together. All raise `ApiError`, with the codes and messages of Kafka's
-ConfigurationControlManager, ConfigAdminManager and LogConfig.
+`apply_operation` computes the new text of a setting. The `check_*` functions validate all new
+settings of a resource together. The functions raise `ApiError` with the codes and messages of
+Kafka's ConfigurationControlManager, ConfigAdminManager and LogConfig.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.model.config_resource import Operation, ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 
 VALUE_LENGTH_MAX = 32767
-"""Maximum length of a stored value, in characters."""
+"""The maximum length of a stored value, in characters."""
 
 
 def setting_of(resource: ResourceType, name: str) -> Setting | None:
@@ -44,7 +44,7 @@ def setting_of(resource: ResourceType, name: str) -> Setting | None:
 
 
 def is_sensitive(resource: ResourceType, name: str) -> bool:
-    """Return whether a value must be hidden: it is a secret, or the setting is unknown."""
+    """Return whether a value must be hidden, because it is a secret or the setting is unknown."""
     setting = setting_of(resource, name)
     return setting is None or setting.is_sensitive
 
@@ -58,12 +58,11 @@ def apply_operation(
 ) -> str | None:
     """Return the new text of a setting whose value is `current`; None removes the setting.
 
-    Elements are appended to, and subtracted from, the set value, or else the default of the
-    setting.
+    APPEND and SUBTRACT change the value that is set. If no value is set, they change the default.
 
     Raises:
-        ApiError: INVALID_CONFIG, the setting is no list, or the result is too long;
-            INVALID_REQUEST, there is no operand.
+        ApiError: INVALID_CONFIG if the setting is no list or the result is too long,
+            INVALID_REQUEST if there is no operand.
     """
     if operation is Operation.DELETE:
         return None
@@ -101,7 +100,7 @@ def check_topic(overrides: Mapping[str, str | None], config: BrokerConfig) -> No
     """Check the settings of a topic.
 
     Raises:
-        ApiError: INVALID_CONFIG.
+        ApiError: INVALID_CONFIG if a setting is invalid.
     """
     values = _without_nulls(overrides, "topic")
     for name in values:
@@ -128,7 +127,7 @@ def check_group(overrides: Mapping[str, str | None], config: BrokerConfig) -> No
     """Check the settings of a group.
 
     Raises:
-        ApiError: INVALID_CONFIG.
+        ApiError: INVALID_CONFIG if a setting is invalid.
     """
     values = _without_nulls(overrides, "group")
     for name in values:
@@ -160,7 +159,7 @@ def check_broker(values: Mapping[str, str | None], config: BrokerConfig, per_bro
     """Check the dynamic settings of this broker, or of all brokers.
 
     Raises:
-        ApiError: INVALID_REQUEST, the error that Kafka returns here (KAFKA-13609).
+        ApiError: INVALID_REQUEST if a setting is invalid, as in Kafka (KAFKA-13609).
     """
     texts = {name: text for name, text in values.items() if text is not None}
     for name, text in texts.items():
@@ -195,7 +194,7 @@ def check_client_metrics(overrides: Mapping[str, str | None]) -> None:
     """Check the settings of a client metrics subscription (KIP-714).
 
     Raises:
-        ApiError: INVALID_REQUEST or INVALID_CONFIG.
+        ApiError: INVALID_REQUEST or INVALID_CONFIG if a setting is invalid.
     """
     values = _without_nulls(overrides, "client metrics")
     for name in values:
@@ -217,7 +216,7 @@ def parse_match(pattern: str) -> tuple[str, str]:
     """Return the two sides of one `match` pattern, `client_id=REGEX`.
 
     Raises:
-        ApiError: INVALID_CONFIG.
+        ApiError: INVALID_CONFIG if the pattern is malformed.
     """
     name, equals, expression = (part.strip() for part in pattern.partition("="))
     import re  # Needed only here.

@@ -1,4 +1,4 @@
-"""The settings of one node, typed."""
+"""The typed settings of one node."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ BROKER, CONTROLLER = "broker", "controller"
 
 
 class BrokerConfig(View):
-    """The effective settings of this node: file, overrides and dynamic values over the defaults.
+    """The effective settings of this node, from defaults, the file, overrides and dynamic values.
 
-    Attributes without a docstring are settings of the same name. Settings that are only defaults of
-    topic settings are in `topic_defaults`. `value` returns any other setting.
+    An attribute without a docstring is the setting with the same name. Settings that are only
+    defaults of topic settings are in `topic_defaults`. `value` returns any other setting.
 
     Raises:
         ConfigurationError: a value is invalid.
@@ -126,17 +126,17 @@ class BrokerConfig(View):
     odradek_shutdown_timeout_ms: int
 
     process_roles: frozenset[str]
-    """`broker`, `controller`, or both."""
+    """The roles `broker` and `controller`, or one of them."""
     log_dirs: tuple[str, ...]
-    """Paths as configured: `log.dirs`, else `log.dir`."""
+    """The paths in `log.dirs`. If it is not set, the paths in `log.dir`."""
     metadata_log_dir: str
-    """`metadata.log.dir`, else the first of `log_dirs`."""
+    """The path in `metadata.log.dir`. If it is not set, the first path in `log_dirs`."""
     listeners: tuple[Listener, ...]
     """All listeners."""
     broker_listeners: tuple[Listener, ...]
     controller_listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
-    """The addresses returned to clients; an empty host means the address that a client used."""
+    """The addresses returned to clients. An empty host means the address that the client used."""
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
@@ -146,10 +146,10 @@ class BrokerConfig(View):
     group_coordinator_rebalance_protocols: frozenset[str]
     max_connections_per_ip_overrides: Mapping[str, int]
     topic_defaults: TopicConfig
-    """The settings of a topic without settings of its own."""
+    """The settings of a topic that has no settings of its own."""
     layers: BrokerLayers
     ignored: tuple[str, ...]
-    """Why stored dynamic values were ignored; for the log."""
+    """The reasons why stored dynamic values were ignored, for the log."""
 
     def __init__(self, layers: BrokerLayers, ignored: tuple[str, ...] = ()) -> None:
         self._set(layers=layers, ignored=ignored)
@@ -210,7 +210,7 @@ class BrokerConfig(View):
 
     @property
     def is_controller(self) -> bool:
-        """Whether this node votes on metadata."""
+        """Whether this node is a member of the controller quorum."""
         return CONTROLLER in self.process_roles
 
     def value(self, name: str) -> object:
@@ -218,12 +218,12 @@ class BrokerConfig(View):
 
         Raises:
             KeyError: there is no such setting.
-            ConfigurationError: the value is invalid, or required and missing.
+            ConfigurationError: the value is invalid, or a required value is missing.
         """
         return self.layers.value(name)
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """Return the settings of a topic that sets these values.
+        """Return the settings of a topic with these values of its own.
 
         Raises:
             ConfigurationError: a value is invalid.
@@ -231,7 +231,7 @@ class BrokerConfig(View):
         return TopicConfig(overrides, self.layers)
 
     def group_config(self, overrides: Mapping[str, str]) -> GroupConfig:
-        """Return the settings of a group that sets these values.
+        """Return the settings of a group with these values of its own.
 
         Raises:
             ConfigurationError: a value is invalid.
@@ -243,7 +243,7 @@ class BrokerConfig(View):
     ) -> BrokerConfig:
         """Return this configuration with other dynamic values.
 
-        Invalid values are ignored, as in Kafka, and listed in `ignored`.
+        Invalid values are ignored, as in Kafka. `ignored` has the reasons.
         """
         usable_default, default_problems = usable_dynamic(cluster_default, per_broker=False)
         usable_broker, broker_problems = usable_dynamic(per_broker, per_broker=True)
@@ -282,7 +282,10 @@ def _list(layers: BrokerLayers, name: str) -> tuple[str, ...]:
 
 
 def _controller_names(layers: BrokerLayers) -> tuple[str, ...]:
-    """Kafka requires the setting; without it our controller is reached inside the node only."""
+    """Return the names of the controller listeners; none if the setting is missing.
+
+    Kafka requires the setting. Without it, the controller can be reached only inside the node.
+    """
     name = "controller.listener.names"
     return _list(layers, name) if name in layers.effective else ()
 
@@ -290,6 +293,6 @@ def _controller_names(layers: BrokerLayers) -> tuple[str, ...]:
 def _advertised_controllers(
     controllers: tuple[str, ...], advertised: tuple[Listener, ...], listeners: tuple[Listener, ...]
 ) -> tuple[Listener, ...]:
-    """For each controller listener, return its advertised address; by default its own address."""
+    """Return the advertised address of each controller listener, by default its own address."""
     by_name = {each.name: each for each in (*listeners, *advertised)}
     return tuple(by_name[name] for name in controllers if name in by_name)

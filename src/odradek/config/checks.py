@@ -4,11 +4,11 @@
 |---|---|
 | `>=N` | a number not below N |
 | `A..B` | a number from A to B |
-| `A..B\\|N` | the same, or exactly N |
-| `{a,b}` | one of these; for a list, each element is, and none twice |
-| `any-case{a,b}` | one of these in any case |
-| `distinct` | no element twice, none empty |
-| `non-empty` | not the empty text or list |
+| `A..B\\|N` | a number from A to B, or the number N |
+| `{a,b}` | one of these words; each element of a list must be one of these words |
+| `any-case{a,b}` | one of these words, in upper or lower case |
+| `distinct` | a list without empty elements; duplicates are removed |
+| `non-empty` | not an empty text, and not an empty list |
 | `voters` | id@host:port, ... |
 | `endpoints` | host:port, ... |
 | `replicas` | partition:broker, ..., or `*` |
@@ -52,7 +52,7 @@ Value = bool | int | float | str | tuple[str, ...] | Secret | None
 
 
 class Check:
-    """One requirement; `description` is its text in the documentation."""
+    """A requirement on a value. `description` is its text in the documentation."""
 
     __slots__ = ("_apply", "description")
 
@@ -61,7 +61,7 @@ class Check:
         self._apply = apply
 
     def apply(self, name: str, value: Value) -> Value:
-        """Return the value, perhaps normalized.
+        """Return the value, which may be normalized.
 
         Raises:
             ConfigurationError: the value is invalid.
@@ -151,7 +151,7 @@ def host_and_port(name: str, text: str, form: str) -> tuple[str, int]:
 
 
 def voters(name: str, value: Value) -> dict[int, tuple[str, int]]:
-    """Return the voters of a quorum, by id, from `id@host:port` entries.
+    """Parse `id@host:port` entries. Return host and port of the voters by id.
 
     Raises:
         ConfigurationError: an entry does not have this form.

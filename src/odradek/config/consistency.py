@@ -1,7 +1,7 @@
 """Checks of combinations of settings before a node starts.
 
-Each check yields messages that name the settings and the fix. The rules are Kafka's
-(KafkaConfig.validateValues, GroupCoordinatorConfig, QuorumConfig); `topology` adds the limits of
+Each check yields messages that name the settings and the fix. The rules are the rules of Kafka's
+KafkaConfig.validateValues, GroupCoordinatorConfig and QuorumConfig. `topology` adds the limits of
 this version of Odradek.
 """
 
@@ -14,11 +14,11 @@ from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
 MEBIBYTE = 1024 * 1024
 _ASSIGNORS = frozenset(("uniform", "range", "UniformAssignor", "RangeAssignor"))
 _ASSIGNORS_OF_KAFKA = "org.apache.kafka.coordinator.group.assignor."
-"""Values that name Apache Kafka's own classes, which its configuration files may contain."""
+"""The prefix of Apache Kafka's assignor classes, which its configuration files may name."""
 
 
 def problems(config: BrokerConfig) -> list[str]:
-    """Yield all problems of a node's combined settings; none if it may start."""
+    """Return all problems of a node's combined settings; none if the node may start."""
     checks: tuple[Callable[[BrokerConfig], Iterator[str]], ...] = (
         node,
         listeners,
@@ -32,7 +32,7 @@ def problems(config: BrokerConfig) -> list[str]:
 
 
 def node(config: BrokerConfig) -> Iterator[str]:
-    """Node id and roles."""
+    """Check the node id, and the times of fetches and heartbeats."""
     effective = config.layers.effective
     if effective.get("broker.id", effective["node.id"]) != effective["node.id"]:
         yield "node.id and broker.id differ: give them the same value, or only node.id"
@@ -45,7 +45,7 @@ def node(config: BrokerConfig) -> Iterator[str]:
 
 
 def listeners(config: BrokerConfig) -> Iterator[str]:
-    """Listeners, advertised listeners, and the inter-broker listener."""
+    """Check listeners, advertised listeners, and the inter-broker listener."""
     names = [each.name for each in config.listeners]
     if config.is_broker:
         advertised = [each.name for each in config.advertised_listeners]
@@ -74,7 +74,7 @@ def listeners(config: BrokerConfig) -> Iterator[str]:
 
 
 def quorum(config: BrokerConfig) -> Iterator[str]:
-    """Controller listeners and voters, by role."""
+    """Check controller listeners and voters, according to the node's roles."""
     names = [each.name for each in config.listeners]
     controllers = config.controller_listener_names
     voters = sorted(config.quorum_voters)
@@ -105,7 +105,7 @@ def quorum(config: BrokerConfig) -> Iterator[str]:
 
 
 def limits(config: BrokerConfig) -> Iterator[str]:
-    """Bounds on requests and connections."""
+    """Check the limits of requests and connections."""
     queued = config.value("queued.max.request.bytes")
     assert isinstance(queued, int)
     if 0 < queued < config.socket_request_max_bytes:
@@ -118,7 +118,7 @@ def limits(config: BrokerConfig) -> Iterator[str]:
 
 
 def logs(config: BrokerConfig) -> Iterator[str]:
-    """Segment times, cleaner memory, bounds of compaction."""
+    """Check segment times, retention, compaction lags, and the memory for compaction."""
     topic = config.topic_defaults
     if topic.segment_ms < 1:
         yield "log.roll.ms must be at least 1"
@@ -134,7 +134,7 @@ def logs(config: BrokerConfig) -> Iterator[str]:
 
 
 def groups(config: BrokerConfig) -> Iterator[str]:
-    """Each default of group coordinators lies within its own bounds."""
+    """Check protocols, assignors, and whether each default of groups is within its bounds."""
     if "classic" not in config.group_coordinator_rebalance_protocols:
         yield "group.coordinator.rebalance.protocols must hold classic"
     for name in config.group_consumer_assignors:
@@ -167,7 +167,7 @@ def _bounded(config: BrokerConfig, prefix: str, what: str) -> Iterator[str]:
 
 
 def topology(config: BrokerConfig) -> Iterator[str]:
-    """Limits of this version: one node, and PLAINTEXT listeners only."""
+    """Check the limits of this version: one node, and PLAINTEXT listeners only."""
     if config.process_roles != {BROKER, CONTROLLER}:
         yield (
             "process.roles must be broker,controller: this version runs both in one process, "

@@ -1,20 +1,24 @@
 """The definition of a setting, and the notation of settings.
 
-A module of `definitions/` holds a text of the form
+A module of `definitions/` has a text of the form
 
-    [accepted: one event loop per node reads and answers]
+    [accepted: one event loop per node serves all requests]
     num.network.threads  int  = 3  >=1  high  cluster-wide
-        Threads that read requests and write answers.
+        Threads that read requests and write responses.
 
-A line in brackets gives the status of the settings below it: `honoured`; `accepted`, with the
-reason why ignoring it is harmless; `unsupported`, with the consequence that a warning names;
-`refused`, with the reason why a node does not start with it. Then each setting has one line of
-facts and one of documentation. The facts are, in this order: name, type, the default (`= value`,
-`required`, or nothing for null), checks (see `checks`), importance, and as they apply
-`per-broker` or `cluster-wide` (how it can be changed while the node runs), `internal`, and
-`from` with the broker settings that a topic's or group's setting falls back to.
+A line in brackets gives the status of the settings below it. The status is `honoured`; `accepted`,
+with the reason why the setting can be ignored; `unsupported`, with the consequence for a warning;
+or `refused`, with the reason why a node does not start. Each setting has a line of facts and a line
+of documentation. The facts are in this order:
 
-The facts are those of Apache Kafka's `ConfigDef`s; `tests/oracle` compares them.
+- the name and the type;
+- the default: `= value`, `required`, or nothing for null;
+- the checks (see `checks`) and the importance;
+- `per-broker` or `cluster-wide`, if the setting can be changed while the node runs;
+- `internal`, if the documentation does not show the setting;
+- `from` with broker settings, which apply if a topic or group does not set the setting.
+
+The facts are equal to Apache Kafka's `ConfigDef`s. `tests/oracle` compares them.
 """
 
 from __future__ import annotations
@@ -66,9 +70,9 @@ class Status(StrEnum):
 
     HONOURED = "honoured"
     ACCEPTED = "accepted"
-    """Ignored, without consequences."""
+    """The setting is ignored, and nothing is missing."""
     UNSUPPORTED = "unsupported"
-    """Ignored; a value other than the default causes a warning."""
+    """The setting is ignored. A value other than the default causes a warning."""
     REFUSED = "refused"
     """A value other than the default prevents the start."""
 
@@ -113,7 +117,7 @@ class Setting:
         self.documentation = documentation
         self.status = status
         self.reason = reason
-        """Why ignoring the setting is harmless, what is missing, or why it is refused."""
+        """The reason why the setting can be ignored, what is missing, or why it is refused."""
         self.type = SettingType[facts[0].upper()]
         self.internal = False
         self.update_mode = UpdateMode.READ_ONLY
@@ -129,7 +133,7 @@ class Setting:
             else:
                 self.update_mode = _MODES[word]
         self.importance = facts.pop()
-        """high, medium or low."""
+        """The word high, medium or low."""
         self.required = facts[1:2] == ["required"]
         self._default_text: str | None = None
         if facts[1:2] == ["="]:
@@ -139,7 +143,7 @@ class Setting:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The checks of a value beyond its type; created at first use."""
+        """The checks of a value in addition to its type. They are created at first use."""
         if isinstance(self._checks, list):
             self._checks = tuple(parse_check(word) for word in self._checks)
         return self._checks
@@ -156,7 +160,7 @@ class Setting:
 
     @property
     def default(self) -> Value:
-        """The parsed default; None also if a value is required."""
+        """The parsed default; None for null, and if a value is required."""
         return None if self._default_text is None else _convert(self, self._default_text)
 
     @property
@@ -171,11 +175,11 @@ class Setting:
             case Status.HONOURED:
                 return self.documentation
             case Status.ACCEPTED:
-                return f"{self.documentation} Has no effect and needs none: {self.reason}."
+                return f"{self.documentation} It has no effect and needs none: {self.reason}."
             case Status.UNSUPPORTED:
-                return f"{self.documentation} Not supported, has no effect: {self.reason}."
+                return f"{self.documentation} It is not supported and has no effect: {self.reason}."
             case Status.REFUSED:
-                return f"{self.documentation} Not supported, is refused: {self.reason}."
+                return f"{self.documentation} It is not supported and is refused: {self.reason}."
 
     def shortcoming(self, text: str) -> str | None:
         """Return a sentence about the missing effect of a value; None if nothing is missing.
@@ -191,7 +195,7 @@ class Setting:
         """Parse a value.
 
         Raises:
-            ConfigurationError: the text is not of the type, or fails a check.
+            ConfigurationError: the text does not have the type, or a check fails.
         """
         value = _convert(self, text)
         for check in self.checks:
@@ -208,7 +212,7 @@ def _synonym(word: str) -> Synonym:
 
 
 def _convert(setting: Setting, text: str) -> Value:
-    """Convert as Kafka's ConfigDef.parseType: surrounding spaces are ignored."""
+    """Convert a text as Kafka's ConfigDef.parseType does. Spaces around it are ignored."""
     trimmed = text.strip()
     match setting.type:
         case SettingType.BOOLEAN:
@@ -267,7 +271,7 @@ def _double_text(value: float) -> str:
 
 
 def read_settings(text: str) -> dict[str, Setting]:
-    """Parse the settings of one text, by name."""
+    """Parse a text of definitions, and return the settings by name."""
     settings: dict[str, Setting] = {}
     status, reason = Status.HONOURED, ""
     facts: list[str] = []

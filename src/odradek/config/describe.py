@@ -35,13 +35,13 @@ class Described(NamedTuple):
     read_only: bool
     sensitive: bool
     synonyms: tuple[Found, ...]
-    """The values that are set, the effective one first."""
+    """The values that are set. The effective value is the first."""
     type: SettingType
     documentation: str | None
 
 
 def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) -> list[Described]:
-    """Describe the settings of this node; `names` selects some, None or empty means all."""
+    """Describe the settings of this node. Without `names`, describe all of them."""
     return [_broker(name, config) for name in _picked(_broker_names(config), names)]
 
 
@@ -62,7 +62,7 @@ def describe_cluster_default(
 def describe_topic(
     overrides: Mapping[str, str], config: BrokerConfig, names: Iterable[str] | None = None
 ) -> list[Described]:
-    """Describe the settings of a topic that sets these values."""
+    """Describe the settings of a topic with these values of its own."""
     result: list[Described] = []
     for name, setting in _shown(topic_settings(), overrides, names):
         value = topic_value(name, overrides, config.layers)
@@ -76,7 +76,7 @@ def describe_topic(
 def describe_group(
     overrides: Mapping[str, str], config: BrokerConfig, names: Iterable[str] | None = None
 ) -> list[Described]:
-    """Describe the settings of a group that sets these values."""
+    """Describe the settings of a group with these values of its own."""
     result: list[Described] = []
     for name, setting in _shown(group_settings(), overrides, names):
         value = group_value(name, overrides, config.layers)
@@ -110,7 +110,7 @@ def _picked(available: Iterable[str], names: Iterable[str] | None) -> list[str]:
 def _shown(
     catalogue: Mapping[str, Setting], overrides: Mapping[str, str], names: Iterable[str] | None
 ) -> Iterator[tuple[str, Setting]]:
-    """Return the settings to show: internal ones only if they are set."""
+    """Yield the settings to show. Internal settings are shown only if they are set."""
     for name in _picked(catalogue, names):
         setting = catalogue[name]
         if name in overrides or not setting.internal:
@@ -132,7 +132,7 @@ def _broker(name: str, config: BrokerConfig) -> Described:
     setting = broker_setting(name)
     layers = config.layers
     if setting is None:
-        # As in Kafka: an unknown setting may be a secret.
+        # As in Kafka, the value is hidden, because an unknown setting may be a secret.
         found = tuple(each._replace(text=None) for each in layers.found((name,)))
         source = found[0].source if found else Source.DEFAULT
         return Described(name, None, source, True, True, found, SettingType.UNKNOWN, None)
@@ -158,7 +158,7 @@ def _broker(name: str, config: BrokerConfig) -> Described:
 
 
 def _chain(name: str, setting: Setting, layers: BrokerLayers) -> list[Found]:
-    """Return the broker's values behind a topic's or group's setting."""
+    """Return the broker's values that a setting of a topic or group overrides."""
     chain = [_hidden(each, setting) for each in layers.found(broker_synonyms(name))]
     while chain and chain[0].name != name:
         chain.pop(0)

@@ -1,4 +1,4 @@
-"""The settings of one group, typed."""
+"""The typed settings of one group."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class GroupConfig(View):
-    """The effective settings of one group: its own settings over the broker's.
+    """The effective settings of one group, from the group's own settings and the broker's.
 
-    Values outside the broker's bounds are clamped, as in Kafka: the bounds may have changed since
-    the value was stored.
+    Values outside the broker's bounds are clamped, as in Kafka. The reason is that the bounds may
+    have changed since the value was stored.
 
     Raises:
         ConfigurationError: a value is invalid.
@@ -35,7 +35,7 @@ _NAMES = tuple(GroupConfig.__annotations__)
 
 
 def group_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
-    """Return the value of a group setting: the group's own, or that of the broker's synonym.
+    """Return the value of a group setting: the group's own value, or the broker's value.
 
     Raises:
         ConfigurationError: the value is invalid.

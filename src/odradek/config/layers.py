@@ -1,9 +1,10 @@
-"""The sources of a node's values, and their precedence.
+"""The sources of a node's values, which are called layers, and their precedence.
 
-Kafka's ranking (KIP-226): a dynamic value for this broker, a dynamic value for all brokers, a value
-of the configuration file (or of `--override`), the default. Some settings have the same meaning in
-other units (`log.roll.ms`, `log.roll.hours`). A dynamic value of one hides the static values of the
-others; within one layer the first one applies.
+The layers have the same precedence as in Kafka (KIP-226): a dynamic value for this broker, a
+dynamic value for all brokers, a static value (`--override` or the file), the default. Some settings
+have the same meaning in different units (`log.roll.ms`, `log.roll.hours`). A dynamic value of such
+a setting hides the static values of the others. Within one layer, `BROKER_SYNONYMS` has the
+precedence.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ class Found(NamedTuple):
 
     name: str
     text: str | None
-    """None only if the default is null or hidden."""
+    """The value; None if the default is null or the value is hidden."""
     source: Source
 
 
 class BrokerLayers:
-    """The layers of one node. Immutable; a change creates a new object."""
+    """The layers of one node. The object is immutable, so a change creates a new object."""
 
     __slots__ = ("cluster_default", "effective", "per_broker", "static")
 
@@ -40,8 +41,7 @@ class BrokerLayers:
         self.cluster_default = cluster_default or {}
         self.per_broker = per_broker or {}
         self.effective: Mapping[str, str] = self._ranked()
-        """All values that are set: for each name the text of the layer with the highest
-        precedence."""
+        """The values that are set by name, each from the layer with the highest precedence."""
 
     def _ranked(self) -> Mapping[str, str]:
         merged = dict(self.static)
@@ -68,7 +68,7 @@ class BrokerLayers:
         return setting.default
 
     def found(self, names: tuple[str, ...]) -> Iterator[Found]:
-        """Return all values set for `names`, by descending precedence, defaults last."""
+        """Yield all values set for `names`, by descending precedence. The defaults are last."""
         layers = (
             (self.per_broker, Source.DYNAMIC_BROKER),
             (self.cluster_default, Source.DYNAMIC_DEFAULT_BROKER),
@@ -87,9 +87,9 @@ class BrokerLayers:
 
 
 def usable_dynamic(values: Mapping[str, str], per_broker: bool) -> tuple[dict[str, str], list[str]]:
-    """Return the stored dynamic values that can be applied, and why each other one cannot.
+    """Return the stored dynamic values that can be applied, and why the others cannot.
 
-    Kafka ignores such values rather than failing (DynamicBrokerConfig.fromPersistentProps).
+    The others are ignored, as in Kafka (DynamicBrokerConfig.fromPersistentProps).
     """
     usable: dict[str, str] = {}
     problems: list[str] = []
@@ -103,7 +103,7 @@ def usable_dynamic(values: Mapping[str, str], per_broker: bool) -> tuple[dict[st
 
 
 def dynamic_problem(name: str, text: str, per_broker: bool) -> str | None:
-    """Return why a dynamic value cannot be used; None if it can."""
+    """Return the reason why a dynamic value cannot be used; None if it can be used."""
     setting = broker_setting(name)
     if setting is None:
         return None  # Kafka keeps unknown settings, for its plug-ins.
@@ -135,7 +135,7 @@ def _is_per_broker(name: str, base: str, mode: UpdateMode) -> bool:
 
 
 RESTART_ONLY = frozenset(("listeners", "listener.security.protocol.map"))
-"""Settings that Apache Kafka can change while it runs, but Odradek cannot."""
+"""Settings that can be changed while Apache Kafka runs, but not while Odradek runs."""
 
 LISTENER_ONLY = frozenset(
     f"ssl.{each}"
@@ -152,4 +152,4 @@ LISTENER_ONLY = frozenset(
         "truststore.certificates",
     )
 )
-"""Settings that can be changed while the node runs only for one listener."""
+"""Settings that can be changed only for one listener while the node runs."""

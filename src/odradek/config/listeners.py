@@ -1,6 +1,6 @@
-"""Listeners: `NAME://host:port`, the protocol of each name, and advertised listeners.
+"""Parses listeners (`NAME://host:port`), and the security protocol of each listener name.
 
-The rules are those of Kafka's AbstractKafkaConfig and KafkaConfig; error messages name the fix.
+The rules are the rules of Kafka's AbstractKafkaConfig and KafkaConfig. Error messages name the fix.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Listener(NamedTuple):
 
     name: str
     host: str
-    """Empty: all addresses of the machine."""
+    """The address to bind. An empty host means all addresses of the machine."""
     port: int
     security_protocol: str
 
@@ -40,7 +40,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     """Parse `NAME:PROTOCOL, ...` into protocols by upper-case name.
 
     Raises:
-        ConfigurationError: an entry is malformed or names no known protocol.
+        ConfigurationError: an entry is malformed, or its protocol is unknown.
     """
     name = "listener.security.protocol.map"
     result: dict[str, str] = {}
@@ -58,9 +58,9 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 def with_controller_names(
     protocols: dict[str, str], controller_names: Iterable[str], listeners: Iterable[str]
 ) -> dict[str, str]:
-    """Add controller names as PLAINTEXT to the default map.
+    """Add the names of controller listeners to the default map, with the protocol PLAINTEXT.
 
-    Kafka adds them only to the default map, and only if no listener uses TLS or SASL.
+    As in Kafka, names are added only to the default map, and only if no listener uses TLS or SASL.
     """
     names = [each.partition(":")[0].upper() for each in listeners]
     controllers = list(controller_names)
@@ -104,7 +104,7 @@ def parse_listeners(
 def with_address(text: str, name: str, host: str | None, port: int | None) -> str:
     """Replace the host, the port, or both of one listener in a list.
 
-    Malformed entries are not changed: `parse_listeners` reports them.
+    Malformed entries are not changed, because `parse_listeners` reports them.
     """
     changed = []
     for entry in text.split(","):
@@ -126,7 +126,7 @@ def _joined(listeners: Iterable[Listener]) -> str:
 
 
 def _check_ports(setting: str, listeners: list[Listener]) -> None:
-    """Check ports: two listeners may share one only if one address is IPv4 and the other IPv6."""
+    """Check that listeners share a port only if one address is IPv4 and the other is IPv6."""
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:
         if listener.port != 0:

@@ -17,7 +17,7 @@ from odradek.config.registry import broker_setting, broker_settings
 
 
 class When(Enum):
-    """When one of our defaults applies to a setting without a value."""
+    """The condition under which a default of Odradek applies to a setting without a value."""
 
     ALWAYS = "always"
     SINGLE_NODE = "on a node that is broker and controller and the only voter"
@@ -33,7 +33,7 @@ class FriendlyDefault(NamedTuple):
     reason: str
 
 
-_ALONE = "Kafka's default needs more brokers; one is all there is"
+_ALONE = "Kafka's default needs several brokers"
 FRIENDLY_DEFAULTS = (
     FriendlyDefault("process.roles", "broker,controller", When.ALWAYS, "Kafka has no default"),
     FriendlyDefault("node.id", "1", When.ALWAYS, "Kafka has no default"),
@@ -48,11 +48,10 @@ FRIENDLY_DEFAULTS = (
         "group.initial.rebalance.delay.ms", "0", When.NO_FILE, "the first consumer starts at once"
     ),
     FriendlyDefault(
-        "socket.send.buffer.bytes", "1048576", When.NO_FILE, "a fetch of 1 MB then costs half"
+        "socket.send.buffer.bytes", "1048576", When.NO_FILE, "halves the cost of a fetch of 1 MB"
     ),
 )
-"""All defaults that differ from Apache Kafka's, besides the data directory: see
-`default_data_directory`."""
+"""All defaults that differ from Apache Kafka's defaults, except `default_data_directory`."""
 
 
 class Loaded(NamedTuple):
@@ -63,7 +62,7 @@ class Loaded(NamedTuple):
 
 
 def default_data_directory(environment: Mapping[str, str]) -> str:
-    """Return the default directory of the data: `odradek` in the user's data directory."""
+    """Return the default data directory: `odradek` in XDG_DATA_HOME or ~/.local/share."""
     home = environment.get("HOME", "")
     base = environment.get("XDG_DATA_HOME") or str(Path(home, ".local", "share"))
     return str(Path(base, "odradek"))
@@ -90,11 +89,11 @@ def load(
 ) -> Loaded:
     """Return the configuration of a node.
 
-    `file` is the result of `read_file`, None without a file; `overrides` override it.
-    `data_directory` is used if neither of them names one.
+    `file` is the result of `read_file`, or None without a file. `overrides` override the file.
+    `data_directory` is used if neither of them has a data directory.
 
     Raises:
-        ConfigurationError: with one line for each problem.
+        ConfigurationError: the settings are invalid. The message has one line for each problem.
     """
     given = {**(file or {}), **overrides}
     if "broker.id" in given:
@@ -174,7 +173,7 @@ def _unknown(name: str) -> str:
 
 
 def shown(config: BrokerConfig) -> dict[str, str]:
-    """Return the explicitly set values, for the log at the start; secrets are hidden."""
+    """Return the values that are set, for the log at the start. Secrets are hidden."""
     result: dict[str, str] = {}
     for name, text in sorted(config.layers.effective.items()):
         setting = broker_setting(name)

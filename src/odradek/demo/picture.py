@@ -1,4 +1,4 @@
-"""The picture: the delays of every hour of the year, and their relation to the weather."""
+"""Draws the delays of every hour of the year, and their relation to the weather."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 NEW_YORK = "America/New_York"
 FIRST_HOUR = 5
-"""The first hour shown: hardly any flight leaves earlier."""
+"""The first hour shown. Hardly any flight leaves earlier."""
 DELAY_MAX = 90
-"""Minutes at which the colour is darkest."""
+"""The delay in minutes that has the darkest colour."""
 FLIGHTS_MIN = 5
 """Hours with fewer flights are not coloured, because their mean is not significant."""
 
@@ -87,7 +87,7 @@ def _title(axes: Axes, results: pd.DataFrame) -> None:
 
 
 def _heat_map(figure: Figure, axes: Axes, results: pd.DataFrame) -> None:
-    """Mean delay by day and hour of the day."""
+    """Draw the mean delay by day and hour of the day."""
     cells = results.groupby(["clock", "day"])[["delay_minutes", "departed"]].sum()
     mean = _mean_delay(cells).where(cells["departed"] >= FLIGHTS_MIN)
     days = pd.date_range(results["day"].min(), results["day"].max(), freq="D")
@@ -125,12 +125,12 @@ def _heat_map(figure: Figure, axes: Axes, results: pd.DataFrame) -> None:
 
 
 def _mean_delay(sums: pd.DataFrame) -> pd.Series:
-    """Mean delay in minutes of departed flights."""
+    """Return the mean delay of departed flights in minutes."""
     return sums["delay_minutes"] / sums["departed"].where(sums["departed"] > 0)
 
 
 def _number(day: pd.Timestamp) -> float:
-    """A day as a matplotlib date number."""
+    """Return a day as a matplotlib date number."""
     return float((day - pd.Timestamp(0)) / pd.Timedelta(days=1))
 
 
@@ -142,7 +142,7 @@ def _months(axes: Axes, days: pd.DatetimeIndex) -> None:
 
 
 def _cancellations(axes: Axes, results: pd.DataFrame) -> None:
-    """Cancelled flights by day, stacked by airport."""
+    """Draw the cancelled flights by day, stacked by airport."""
     table = results.pivot_table(
         index="day", columns="origin", values="cancelled", aggfunc="sum", fill_value=0
     )
@@ -159,7 +159,7 @@ def _cancellations(axes: Axes, results: pd.DataFrame) -> None:
 
 
 def _weather(axes: Axes, results: pd.DataFrame) -> None:
-    """Mean delay by weather: one point for each airport, a line between them."""
+    """Draw the mean delay by weather: a point for each airport, and a line between the points."""
     sums = results.groupby(["weather", "origin"])[["delay_minutes", "departed"]].sum()
     mean = _mean_delay(sums).unstack("origin")
     totals = results.groupby("weather")["flights"].sum()
@@ -181,7 +181,7 @@ def _weather(axes: Axes, results: pd.DataFrame) -> None:
 
 
 def _day(axes: Axes, results: pd.DataFrame) -> None:
-    """How delay builds up over the day, by airport."""
+    """Draw the mean delay by hour of the day and airport."""
     sums = results.groupby(["origin", "clock"])[["delay_minutes", "departed"]].sum()
     mean = _mean_delay(sums[sums["departed"] >= 100])
     for airport, colour in AIRPORTS.items():

@@ -1,13 +1,13 @@
-"""The streaming queries: flights and weather into hourly delays, and those into Parquet.
+"""The streaming queries, which compute hourly delays and write them to Parquet.
 
-First query, stateful, with event-time watermarks:
+The first query is stateful and has event-time watermarks:
 
     nyc.flights ──┬─ left outer join by airport and hour ── window of 1 hour ── nyc.delays
     nyc.weather ──┘            │                             by airport and weather
     nyc.planes (read once) ────┘ seats by tail number
 
-Second query: nyc.delays ── Parquet files. Both run until all is read (Trigger.AvailableNow) and
-go on from their checkpoints when started again.
+The second query copies nyc.delays to Parquet files. Both queries run until they have read all
+records (Trigger.AvailableNow). A restarted query continues from its checkpoint.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ DELAYS = """hour TIMESTAMP, origin STRING, weather STRING, flights BIGINT, cance
     late15 BIGINT, delay_minutes BIGINT, seats BIGINT"""
 
 LATENESS = "2 days"
-"""Maximum delay of an event: up to twelve hours in the air, plus differences between partitions."""
+"""The watermark delay. An event arrives up to twelve hours late because of the time in the air,
+and later because of differences between partitions."""
 LATE_MINUTES = 15
-"""From this delay on a flight is late, as defined by the U.S. Department of Transportation."""
+"""The delay from which a flight is late, according to the U.S. Department of Transportation."""
 BATCHES = 8
-"""The number of micro-batches of the year."""
+"""The number of micro-batches for all records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,12 @@ class Places:
 
     @property
     def checkpoint(self) -> Path:
-        """Of the first query."""
+        """The checkpoint of the first query."""
         return self.output / "checkpoints" / "delays"
 
     @property
     def parquet_checkpoint(self) -> Path:
-        """Of the second query."""
+        """The checkpoint of the second query."""
         return self.output / "checkpoints" / "parquet"
 
     @property
@@ -74,7 +75,7 @@ def read(spark: SparkSession, places: Places, topic: str) -> DataFrame:
 
 
 def stream(spark: SparkSession, places: Places, topic: str, per_batch: int) -> DataFrame:
-    """Read a topic from its beginning, in micro-batches; the group shows the progress."""
+    """Read a topic from its beginning in micro-batches. The consumer group shows the progress."""
     return (
         spark.readStream.format("odradek")
         .option("kafka.bootstrap.servers", places.servers)
@@ -87,31 +88,31 @@ def stream(spark: SparkSession, places: Places, topic: str, per_batch: int) -> D
 
 
 def parsed(records: DataFrame, schema: str) -> DataFrame:
-    """The fields of JSON values; null if a value is not such JSON."""
+    """Return the fields of JSON values; null if a value does not have the schema."""
     return records.select(F.from_json(F.col("value").cast("string"), schema).alias("v")).select(
         "v.*"
     )
 
 
 def latest(records: DataFrame, schema: str) -> DataFrame:
-    """The last value of each key of a compacted topic."""
+    """Return the last value of each key of a compacted topic."""
     newest = records.groupBy("key").agg(F.max_by("value", F.struct("partition", "offset")))
     return parsed(newest.toDF("key", "value"), schema)
 
 
 def is_countable() -> Column:
-    """Flights that can be counted: with an airport and a time."""
+    """Return the condition that a flight has an airport and a time."""
     return F.col("origin").isNotNull() & F.col("event_time").isNotNull()
 
 
 def is_possible() -> Column:
-    """Weather reports without impossible values."""
+    """Return the condition that a weather report has an airport, a time, and a possible wind."""
     wind = F.coalesce("wind_speed", F.lit(0.0))
     return F.col("origin").isNotNull() & F.col("hour").isNotNull() & (wind <= WIND_SPEED_MAX)
 
 
 def weather_class() -> Column:
-    """A word for the weather, worst first."""
+    """Return a word for the weather. The worst weather has precedence."""
     return (
         F.when(F.col("visib").isNull(), "no report")
         .when((F.col("precip") > 0) & (F.col("temp") <= 33), "snow and ice")
@@ -123,11 +124,11 @@ def weather_class() -> Column:
 
 
 def delays(flights: DataFrame, reports: DataFrame, planes: DataFrame) -> DataFrame:
-    """The first query: streams of flights and weather into rows of `DELAYS`.
+    """Return the first query, from streams of flights and weather to rows of `DELAYS`.
 
-    The last events of the streams advance the watermarks. They are then removed by their time,
-    which is after the end of the year. (Spark would evaluate a condition on any other column too
-    early.)
+    The last event of each stream only advances the watermark. The query then removes the event by
+    its time, which is after the end of the year. Spark would evaluate a condition on another column
+    before the watermark.
     """
     flights = (
         flights.withColumn("hour", F.date_trunc("hour", "event_time"))
@@ -151,7 +152,7 @@ def delays(flights: DataFrame, reports: DataFrame, planes: DataFrame) -> DataFra
 
 
 def start_delays(spark: SparkSession, places: Places, flights: int, reports: int) -> StreamingQuery:
-    """Start the first query; `flights` and `reports` are the total numbers of records."""
+    """Start the first query. `flights` and `reports` are the total numbers of records."""
     topics = places.topics
     planes = latest(read(spark, places, topics.planes), "tailnum STRING, seats INT").cache()
     rows = delays(

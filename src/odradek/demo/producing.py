@@ -23,7 +23,7 @@ from odradek.spark.partitioning import partitions_of_keys
 
 TIMEOUT_S = 30
 POLL_EVERY = 5_000
-"""Number of events between two polls for acknowledgements."""
+"""The number of events between two polls for acknowledgements."""
 
 
 class NotProducedError(RuntimeError):
@@ -31,7 +31,7 @@ class NotProducedError(RuntimeError):
 
 
 def client_settings(servers: str) -> dict[str, str | int | float | bool]:
-    """Return the settings of all clients of the demo. Clients raise errors and log nothing."""
+    """Return the settings of all clients of the demo. The clients log nothing."""
     return {"bootstrap.servers": servers, "log_level": 0}
 
 
@@ -82,7 +82,8 @@ class EventProducer:
     def produce(self, topic: str, events: Events, progress: Callable[[int], None]) -> int:
         """Send the missing `events`, wait for all acknowledgements, and return the number sent.
 
-        `progress` is called with the number of newly acknowledged events.
+        `progress` is called with the number of events that were sent since the last call. The
+        first call has the number of events that the topic already has.
 
         Raises:
             NotProducedError: an event was not written.
@@ -97,7 +98,7 @@ class EventProducer:
                 events.values[number],
                 events.keys[number],
                 on_delivery=self._note,
-                timestamp=0 if times is None else times[number],  # 0: the current time
+                timestamp=0 if times is None else times[number],  # 0 means the current time.
             )
             if count % POLL_EVERY == 0:
                 poll(0)
@@ -114,15 +115,14 @@ class EventProducer:
             self._failure = error
 
     def _missing(self, topic: str, events: Events) -> list[int]:
-        """The numbers of the events that the topic lacks."""
+        """Return the indexes of the events that the topic does not have."""
         count = self._partition_counts[topic]
         present = np.array([self._end(topic, partition) for partition in range(count)])
         if not present.any():
             return list(range(len(events)))
         partition = partitions_of_keys(pa.array([k.encode() for k in events.keys]), count, 0)
-        place = np.empty(
-            len(events), np.int64
-        )  # number of earlier events of the same partition, for each event
+        # For each event, the number of earlier events of the same partition.
+        place = np.empty(len(events), np.int64)
         for each in range(count):
             here = np.flatnonzero(partition == each)
             place[here] = np.arange(len(here))
@@ -130,7 +130,7 @@ class EventProducer:
         return missing
 
     def _end(self, topic: str, partition: int) -> int:
-        """Return the number of records in a partition; wait for its leader if the topic is new."""
+        """Return the number of records in a partition. Wait until the partition has a leader."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:

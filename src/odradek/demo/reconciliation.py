@@ -1,8 +1,8 @@
-"""The batch job at the end: checks that no record is missing, and that the results are right.
+"""Checks in a batch job that no record is missing, and that the results are right.
 
-It compares three independent results: the results topic, the Parquet files, and pandas on the
-original tables. Spark writes at least once: a killed query may write rows of its last micro-batch
-again. Such rows have the same key and the same content, and count once.
+The job compares three results: the results topic, the Parquet files, and the results of pandas on
+the original tables. Spark writes at least once, so a killed query may write rows of its last
+micro-batch again. Such rows have the same key and the same content, and count once.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from odradek.demo.data import WIND_SPEED_MAX, YEAR_END, Tables
 from odradek.demo.pipeline import LATE_MINUTES, Places
 
 DEPARTED_MIN = 100
-"""With fewer flights, means are not significant."""
+"""The minimum number of flights for a significant mean."""
 KEY = ["hour", "origin", "weather"]
 MEASURES = ["flights", "cancelled", "late15", "delay_minutes", "seats"]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of the reconciliation; `check` is its expected value, `good` whether it matches."""
+    """A row of the reconciliation. `check` describes the expected count.
+
+    `good` says whether the count is as expected, and is None if nothing is expected.
+    """
 
     name: str
     count: int
@@ -38,9 +41,9 @@ class Line:
 
 @dataclass(slots=True)
 class Account:
-    """The reconciliation: groups of lines.
+    """The reconciliation, as groups of lines.
 
-    `results` are the results as a table, `routes` delays by carrier and destination.
+    `results` has the results as a table. `routes` has delays by carrier and destination.
     """
 
     results: pd.DataFrame
@@ -54,7 +57,7 @@ class Account:
 
 
 def reconcile(spark: SparkSession, places: Places, tables: Tables, late: int) -> Account:
-    """Reconcile every record; `late` is the number of rows that Spark dropped as too late."""
+    """Reconcile every record. `late` is the number of rows that Spark dropped as too late."""
     topic = _results_of_topic(spark, places)
     files = _to_pandas(spark.read.parquet(str(places.parquet)).distinct())
     results = topic[[*KEY, *MEASURES]]
@@ -81,7 +84,7 @@ def reconcile(spark: SparkSession, places: Places, tables: Tables, late: int) ->
 def _flights(
     spark: SparkSession, places: Places, tables: Tables, results: pd.DataFrame, late: int
 ) -> tuple[list[Line], pd.DataFrame]:
-    """Reconcile the flights; return also their delays by carrier and destination."""
+    """Reconcile the flights. Return the lines, and the delays by carrier and destination."""
     topic = places.topics.flights
     records = pipeline.parsed(pipeline.read(spark, places, topic), pipeline.FLIGHT)
     routes = _by(records, pipeline.is_countable(), "event_time", ["carrier", "dest"])
@@ -126,7 +129,11 @@ def _weather(spark: SparkSession, places: Places, tables: Tables) -> list[Line]:
 def _by(
     records: DataFrame, is_valid: Column, time: str, columns: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Records and delays by some columns, and by whether a record is valid, or the year's end."""
+    """Return counts and delays of records by `columns`.
+
+    The records are also grouped by whether a record is valid (`valid`), and whether it is the last
+    event of a stream (`clock`).
+    """
     is_clock = F.coalesce(F.col(time) >= F.lit(YEAR_END), F.lit(False))
     delay = F.col("dep_delay") if "dep_delay" in records.columns else F.lit(None).cast("int")
     rows = (
@@ -143,7 +150,7 @@ def _by(
 
 
 def _counts(groups: pd.DataFrame) -> tuple[int, int, int]:
-    """Records in all, valid ones before the end of the year, and ends of the year."""
+    """Return the number of all records, of valid records in the year, and of last events."""
     records, clock, valid = groups["records"], groups["clock"], groups["valid"]
     return (
         int(records.sum()),
@@ -153,7 +160,7 @@ def _counts(groups: pd.DataFrame) -> tuple[int, int, int]:
 
 
 def read_by_query(checkpoint: Path, topic: str) -> int:
-    """Return how many offsets of a topic a query has read, by its checkpoint."""
+    """Return how many offsets of a topic a query has read, according to its checkpoint."""
     committed = max(int(p.name) for p in (checkpoint / "commits").iterdir() if p.name.isdigit())
     lines = (checkpoint / "offsets" / str(committed)).read_text(encoding="utf-8").splitlines()
     ends = [json.loads(line) for line in lines[2:]]  # after the version and the metadata
@@ -163,7 +170,10 @@ def read_by_query(checkpoint: Path, topic: str) -> int:
 def longest_waits(
     spark: SparkSession, places: Places, routes: pd.DataFrame
 ) -> dict[str, list[str]]:
-    """Airlines and destinations with the longest mean delays, by name from the reference topics."""
+    """Return the airlines and the destinations with the longest mean delays.
+
+    Their names come from the reference topics.
+    """
     found = {}
     for title, topic, schema, code in (
         ("airline", places.topics.airlines, "carrier STRING, name STRING", "carrier"),
@@ -182,7 +192,10 @@ def longest_waits(
 
 
 def _results_of_topic(spark: SparkSession, places: Places) -> pd.DataFrame:
-    """The last value of each key, with how many `records` and different `contents` it has."""
+    """Return the last value of each key, with its number of `records` and of `contents`.
+
+    `contents` is the number of different values of the key.
+    """
     records = pipeline.read(spark, places, places.topics.delays)
     by_key = records.groupBy("key").agg(
         F.count("*").alias("records"),
@@ -194,7 +207,7 @@ def _results_of_topic(spark: SparkSession, places: Places) -> pd.DataFrame:
 
 
 def _differences(expected: pd.DataFrame, results: pd.DataFrame) -> tuple[int, str, bool]:
-    """The number of rows that are in only one table; it should be 0."""
+    """Return the number of rows that are in only one of the tables, which should be 0."""
     columns = [*KEY, *MEASURES]
     both = expected[columns].merge(results[columns], how="outer", on=columns, indicator=True)
     count = int((both["_merge"] != "both").sum())
@@ -202,14 +215,14 @@ def _differences(expected: pd.DataFrame, results: pd.DataFrame) -> tuple[int, st
 
 
 def _to_pandas(rows: DataFrame) -> pd.DataFrame:
-    """Rows with a column `hour`, which becomes a time in UTC."""
+    """Convert rows to pandas. The column `hour` becomes a time in UTC."""
     seconds = rows.withColumn("hour", F.unix_timestamp("hour"))
     table = pd.DataFrame([tuple(row) for row in seconds.collect()], columns=seconds.columns)
     return table.assign(hour=pd.to_datetime(table["hour"], unit="s", utc=True))
 
 
 def canonical(tables: Tables) -> pd.DataFrame:
-    """The expected results, computed by pandas from the original tables."""
+    """Compute the expected results with pandas from the original tables."""
     flights = tables.flights.assign(hour=tables.flights["event_time"].dt.floor("h"))
     weather = tables.weather
     possible = weather[~(weather["wind_speed"] > WIND_SPEED_MAX)]
@@ -230,7 +243,7 @@ def canonical(tables: Tables) -> pd.DataFrame:
 
 
 def _weather_class(joined: pd.DataFrame) -> pd.Series:
-    """`pipeline.weather_class` for pandas."""
+    """Return what `pipeline.weather_class` returns, for pandas."""
     kind = pd.Series("fair", index=joined.index)
     kind[joined["wind_speed"] >= 20] = "wind"
     kind[joined["visib"] < 3] = "fog"

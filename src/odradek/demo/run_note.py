@@ -1,4 +1,4 @@
-"""The state of an unfinished run, so that the next run can continue it."""
+"""Stores the state of an unfinished run, so that the next run can continue it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 
 NOTE = "run.json"
 OWN_PATHS = ("broker", "checkpoints", "delays.parquet", "progress.json", NOTE)
-"""Files that a run creates in its output directory besides the picture; a new run removes them."""
+"""Files that a run creates in its output directory, except the picture. A new run removes them."""
 
 
 @dataclass(slots=True)
 class RunNote:
-    """`servers` is None if the demo starts its own broker."""
+    """The state of a run. `servers` is None if the demo starts its own broker."""
 
     servers: str | None
     flights: int | None
     prefix: str
     finished: bool = False
     dropped_late: dict[str, int] = field(default_factory=dict)
-    """Micro-batch -> number of rows that Spark dropped as too late, in any operator."""
+    """The number of rows that Spark dropped as too late, by micro-batch."""
 
     def save(self, output: Path) -> None:
         """Write the note atomically."""

@@ -1,4 +1,4 @@
-"""The output for the user: steps with progress bars and times, a table, a summary."""
+"""Prints steps with progress bars and times, a table, and a summary to the user."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class Step:
         self._progress.update(self._task, completed=count)
 
     def say(self, detail: str) -> None:
-        """Set the text; the last one stays visible."""
+        """Set the text. The last text stays visible."""
         self.detail = detail
         self._progress.update(self._task, detail=detail)
 
 
 class Screen:
-    """Writes to a terminal, or plain text to anything else."""
+    """Writes to a terminal, or plain text if the output is no terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
-        """Show a step while it runs, and then one line with its duration."""
+        """Show a step while it runs, and then a line with its duration."""
         began = time.monotonic()
         columns = (
             SpinnerColumn(),

@@ -1,8 +1,8 @@
-"""Spark's part of the demo, in a separate thread.
+"""Runs Spark's part of the demo in a separate thread.
 
-Spark starts while events are produced. Ctrl-C interrupts the main thread while it waits, and not
-during a call to the JVM. A session is active in the thread that created it, so all calls except the
-last are made in that thread.
+So Spark starts while events are produced, and Ctrl-C interrupts the main thread while it waits, not
+a call to the JVM. A session is active only in the thread that created it. Therefore all calls are
+made in that thread, except the calls that end the session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StoppedError(RuntimeError):
 
 
 class SparkWork:
-    """A context manager: Spark starts on entry and has ended on exit."""
+    """A context manager. Spark starts on entry, and has ended after the exit."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -56,7 +56,7 @@ class SparkWork:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the session in any state; messages of its ending threads are not shown."""
+        """End the session in any state. After an error, hide the messages of its ending threads."""
         self._stopping.set()
         if self._starting.exception() is None:
             spark = self._starting.result()
@@ -102,13 +102,13 @@ class SparkWork:
             waits = longest_waits(spark, places, account.routes)
             step.say("every record of every topic, and pandas on the same tables")
         with self._step("Drawing") as step:
-            from odradek.demo.picture import draw  # matplotlib takes a while to load
+            from odradek.demo.picture import draw  # Imported here because matplotlib loads slowly.
 
             draw(account.results, picture)
             step.say(str(picture))
         self._screen.say()
         for what, names in waits.items():
-            if names:  # too few flights for a meaningful mean
+            if names:  # Without names, there are too few flights for a significant mean.
                 self._screen.say(f"  Longest mean delay by {what}: {', '.join(names)}")
         return account
 
@@ -125,8 +125,10 @@ class SparkWork:
                 raise StoppedError
 
     def _follow(self, query: StreamingQuery, places: Places, note: RunNote, step: Step) -> int:
-        """Show a query's progress until it ends, record dropped rows, and return its
-        micro-batches."""
+        """Show a query's progress until it ends, and record the number of dropped rows.
+
+        Return the number of micro-batches.
+        """
         seen: set[int] = set()
         running = True
         while running:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 PARTITIONS = 4
 KEEP = {"retention.ms": "-1"}
-"""No retention: the events have timestamps of 2013 and would be deleted immediately."""
+"""Retention is off, because the events have timestamps of 2013 and would be deleted at once."""
 COMPACT = {"cleanup.policy": "compact"}
 
 
@@ -47,7 +47,7 @@ class Topics:
         return f"{self.prefix}delays"
 
     def settings(self) -> dict[str, tuple[int, dict[str, str]]]:
-        """Partitions and settings of each topic by name."""
+        """Return the number of partitions and the settings of each topic by name."""
         return {
             self.flights: (PARTITIONS, KEEP),
             self.weather: (3, KEEP),

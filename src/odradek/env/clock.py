@@ -1,4 +1,4 @@
-"""The clock, passed as an argument."""
+"""Wall-clock time and monotonic time."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Two times: wall-clock time, and monotonic time, which never goes back."""
+    """Gives wall-clock time, and monotonic time, which never goes back."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as in record timestamps."""
+        """Return milliseconds since 1970 (UTC), as in record timestamps."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since an arbitrary start; for deadlines and intervals."""
+        """Return milliseconds since an arbitrary start, for deadlines and intervals."""
         ...
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds from the same start; for measurements."""
+        """Return nanoseconds since the same start, for measurements."""
         ...
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The operating system's clock."""
 
     monotonic_ns = staticmethod(time.monotonic_ns)
 

@@ -1,14 +1,15 @@
-"""TCP congestion control: connections on the same host are not paced.
+"""Chooses the TCP congestion control, so that connections on the same host are not paced.
 
-Some Linux systems use BBR by default. BBR paces packets: it sends at a measured rate, with a kernel
-timer for each packet.
+Some Linux systems use BBR by default. BBR paces packets: the kernel sends them at a measured rate,
+with a timer for each packet.
 
-For a connection within the host pacing has only disadvantages: it takes a quarter of the CPU time
-of `sendfile`, and the rate stays too low for seconds after the machine was busy. Such connections
-use Reno instead, which every Linux system provides and permits. The kernel continues to pace a
-connection that began with BBR, even if its congestion control is changed. Therefore the listener
-uses Reno, which its connections inherit, and connections from other hosts are set back to the
-system's default.
+For a connection within the host, pacing has only disadvantages. Pacing takes a quarter of the CPU
+time of `sendfile`. After the machine was busy, the rate stays too low for seconds. Such connections
+use Reno instead, which every Linux system provides and permits.
+
+The kernel continues to pace a connection that began with BBR, even if its congestion control is
+changed. Therefore the listener uses Reno, and accepted connections inherit it. Connections from
+other hosts are then set back to the system's default.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ _NAME_BYTES_MAX = 16
 
 
 def avoid_pacing(unconnected: socket.socket) -> bytes | None:
-    """Let the connection, or those of a listener, begin without pacing.
+    """Switch off pacing for a connection, or for all connections that a listener accepts.
 
-    Call it before `connect` or `listen`. Returns the name that `restore` needs for connections from
-    other hosts; None if nothing was changed, because the system does not pace or does not allow it.
+    Call this function before `connect` or `listen`. Return the name of the previous congestion
+    control, which `restore` needs for connections from other hosts. Return None if nothing was
+    changed, because the system does not pace or does not permit the change.
     """
     if _OPTION is None:
         return None
@@ -40,7 +42,7 @@ def avoid_pacing(unconnected: socket.socket) -> bytes | None:
 
 
 def restore(accepted: socket.socket, name: bytes) -> None:
-    """Use the named congestion control from now on.
+    """Set the congestion control of an accepted connection.
 
     Raises:
         OSError: the peer has disconnected.

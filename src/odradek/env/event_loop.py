@@ -1,11 +1,13 @@
-"""The asyncio event loop of a node: it bounds the length of each turn and measures the longest one.
+"""The asyncio event loop of a node, with short iterations and a measurement of the longest one.
 
-Everything that serves clients runs on one thread. A turn of the loop serves the sockets that are
-ready, then the timers and the callbacks that were scheduled meanwhile: acknowledgements that wait
-for a flush, responses of the controller, the end of a long poll. With hundreds of busy clients
-these would wait until one turn has served all clients. Therefore `MeasuredSelector` returns a few
-ready sockets at a time, in order. It also records the longest turn, because nothing else runs in
-the node during a turn.
+All code that serves clients runs on one thread. Each iteration of the event loop serves the sockets
+that are ready, then timers and callbacks. Examples of callbacks are acknowledgements that wait for
+a flush, responses of the controller, and the end of a long poll. With hundreds of busy clients, an
+iteration that serves all ready sockets would delay these callbacks. Therefore `MeasuredSelector`
+returns only a few ready sockets at a time, in order.
+
+`MeasuredSelector` also records the duration of the longest iteration. During an iteration, no other
+code of the node runs on this thread.
 """
 
 from __future__ import annotations
@@ -15,24 +17,24 @@ import selectors
 from time import perf_counter
 
 TURN_EVENTS_MAX = 16
-"""Sockets served in one turn of the loop: about two milliseconds."""
+"""Sockets served in one iteration of the event loop. This takes about two milliseconds."""
 
 _Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 class MeasuredSelector(selectors.DefaultSelector):
-    """A selector that returns a few sockets at a time and measures turns; see the module."""
+    """A selector that returns a few ready sockets at a time and measures iterations."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pause_seconds_max = 0.0
-        """The longest busy time since the last call of `take_pause_max`."""
+        """Duration of the longest iteration since the last call of `take_pause_max`, in seconds."""
         self.turns = 0
         self._held: _Ready = []  # ready, but not returned yet
         self._returned = perf_counter()
 
     def select(self, timeout: float | None = None) -> _Ready:
-        """Select as the base class does, return only some ready sockets, and measure busy time."""
+        """Return some of the ready sockets, and measure the iteration that ends with this call."""
         busy = perf_counter() - self._returned
         if busy > self.pause_seconds_max:
             self.pause_seconds_max = busy
@@ -45,26 +47,27 @@ class MeasuredSelector(selectors.DefaultSelector):
         return ready
 
     def _still_held(self) -> _Ready:
-        """Return the events held back, without sockets closed or registered again since.
+        """Return the ready sockets that were held back.
 
-        The next call of the base class reports the latter: readiness is a state here, not an event.
+        Leave out sockets that were closed or registered again in the meantime. If a socket that was
+        registered again is still ready, the base class reports it in the next call.
         """
         held, self._held = self._held, []
         registered = self.get_map()
         return [(key, events) for key, events in held if registered.get(key.fd) is key]
 
     def forget_pauses(self) -> None:
-        """Restart the measurement now, before the first client is served."""
+        """Restart the measurement. The node calls this before it serves the first client."""
         self.pause_seconds_max = 0.0
         self._returned = perf_counter()
 
     def take_pause_max(self) -> float:
-        """Return the longest busy time since the last call, in seconds, and reset it."""
+        """Return the duration of the longest iteration in seconds, and reset the value to 0."""
         pause, self.pause_seconds_max = self.pause_seconds_max, 0.0
         return pause
 
 
 def new_event_loop() -> tuple[asyncio.AbstractEventLoop, MeasuredSelector]:
-    """Return an event loop for a node, and the selector that measures it."""
+    """Return an event loop for a node, and its selector."""
     selector = MeasuredSelector()
     return asyncio.SelectorEventLoop(selector), selector

@@ -1,13 +1,14 @@
-"""Threads and child processes, passed as an argument.
+"""Runs work on other threads, and starts child processes.
 
-Everything that serves clients runs on the thread of one event loop. Work that would block this
-thread (syncs, cold reads, recovery, snapshots, computations) is submitted to an `Executor`. An
-executor also starts child processes. `ThreadExecutor` uses threads. A simulation runs the work on
-the loop's thread at a time that it chooses. `InlineExecutor` runs the work at once, for tools and
-tests that have no loop.
+All code that serves clients runs on the thread of one event loop. Work that would block this thread
+is submitted to an `Executor`: flushes, reads from the device, recovery, snapshots, computations.
+An executor also starts child processes. `ThreadExecutor` uses threads. The executor of a simulation
+runs the work on the event loop's thread at a time that the simulation chooses. `InlineExecutor`
+runs the work at once on the calling thread, for tools and tests without an event loop.
 
-Each work item reports its end exactly once, with the exception that it raised, of any class, so
-that no caller waits forever.
+`done` is called exactly once for each work item, so that no caller waits forever. `done` receives
+an exception of any class that the work raised. `InlineExecutor` reports only exceptions derived
+from `Exception`; it does not catch others such as `KeyboardInterrupt`.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ Done = Callable[[BaseException | None], None]
 """A callback that receives the exception that the work raised, or None."""
 
 Lock = threading.Lock
-"""Guards the state that work items of an executor share. No other kind of lock is taken while it is
-held."""
+"""Protects the state that work items of an executor share. A thread that holds such a lock takes no
+lock of another kind."""
 
 
 class Pool(Enum):
-    """Threads for one kind of work: work in one pool never waits for work in another."""
+    """A group of threads for one kind of work. Work never waits for work in another pool."""
 
     DISK = "disk"
-    """Syncs of partitions, cold reads, checkpoints, removals."""
+    """Flushes of partitions, reads from the device, checkpoints, file removals."""
     METADATA = "metadata"
-    """Syncs of the metadata log, one at a time."""
+    """Flushes of the metadata log, one at a time."""
     SNAPSHOT = "snapshot"
     """Snapshots of the metadata, one at a time."""
     GENERAL = "general"
-    """Loading of logs and coordinators, computations."""
+    """Loading of logs, loading of coordinators, computations."""
 
 
 THREADS = {Pool.DISK: 4, Pool.METADATA: 1, Pool.SNAPSHOT: 1, Pool.GENERAL: 4}
@@ -51,12 +52,12 @@ THREADS = {Pool.DISK: 4, Pool.METADATA: 1, Pool.SNAPSHOT: 1, Pool.GENERAL: 4}
 
 
 class Executor(Protocol):
-    """See the module."""
+    """Runs work that would block the event loop's thread."""
 
     def submit(self, work: Work, done: Done, pool: Pool = Pool.DISK) -> None:
-        """Run `work()` on another thread, then `done(error)` on the loop's thread.
+        """Run `work()` on another thread, then `done(error)` on the event loop's thread.
 
-        Call it on the loop's thread. Work in a pool starts in the order of submission.
+        Call `submit` on the event loop's thread. Work in a pool starts in the order of submission.
         """
         ...
 
@@ -65,8 +66,8 @@ class Executor(Protocol):
     ) -> Iterator[ResultT]:
         """Return an iterator over the results for all items, in the order of the items.
 
-        Up to `threads` results are computed at a time. Iterating blocks the calling thread. The
-        iterator raises the first exception in place of its result.
+        Up to `threads` calls run at the same time. The iterator blocks the calling thread until the
+        next result is there. If a call raised an exception, the iterator raises it at that item.
         """
         ...
 
@@ -79,7 +80,7 @@ class Executor(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait for all work, including what `done` callbacks submit; then accept no more."""
+        """Wait for all work, also for work that `done` callbacks submit. Submit none afterwards."""
         ...
 
 
@@ -89,10 +90,10 @@ def call(
     pool: Pool = Pool.GENERAL,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> asyncio.Future[ResultT]:
-    """Run `function()` in the executor; the future has its result or exception.
+    """Run `function()` in the executor. Return a future of its result or exception.
 
-    Call it on the thread of the loop, by default the running loop. Cancelling the future does not
-    stop the function.
+    Use `call` on the thread of `loop`, which is the running loop by default. Cancelling the future
+    does not stop the function.
     """
     loop = loop or asyncio.get_running_loop()
     future: asyncio.Future[ResultT] = loop.create_future()
@@ -137,7 +138,7 @@ class ThreadExecutor:
     def map(
         self, function: Callable[[ItemT], ResultT], items: Iterable[ItemT], threads: int
     ) -> Iterator[ResultT]:
-        """See `Executor`. The threads belong to this call."""
+        """See `Executor`. Each call of `map` starts its own threads."""
         if threads <= 1:
             yield from map(function, items)
             return

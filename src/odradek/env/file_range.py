@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class FileRange:
-    """`length` bytes of an open file from `position` on, sent without a copy.
+    """`length` bytes of an open file from `position` on, which are sent without a copy.
 
-    `owner` keeps the descriptor open until the range has been sent or dropped: a segment may be
-    deleted meanwhile.
+    `owner` keeps the descriptor open until the range has been sent or dropped, even if the segment
+    is deleted before.
     """
 
     __slots__ = ("descriptor", "length", "owner", "position")
@@ -22,7 +22,7 @@ class FileRange:
         return self.length
 
     def advance(self, count: int) -> None:
-        """Drop the first `count` bytes, because they were sent."""
+        """Remove the first `count` bytes, which were sent, from the range."""
         self.position += count
         self.length -= count
 
@@ -31,9 +31,10 @@ class FileRange:
 
 
 class BufferedRange(FileRange):
-    """A range that was already read: `memory` holds it from `position` on.
+    """A range whose bytes were already read into `memory`.
 
-    `owner` prevents reuse of the memory until the range is sent or dropped.
+    `position` is a position in `memory`. `owner` keeps the memory from being reused until the range
+    has been sent or dropped.
     """
 
     __slots__ = ("memory",)

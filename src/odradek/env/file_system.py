@@ -1,18 +1,17 @@
-"""Files and directories, passed as an argument.
+"""Files and directories.
 
-`FileSystem` is the part of a POSIX file system that a log needs, in terms of descriptors and paths.
-The attributes of `OsFileSystem` are the functions of `os` themselves: a caller that binds
-`file_system.pwrite` calls the system call's wrapper without overhead. A simulated file system keeps
-two contents of every file, the written one and the synced one, and drops the difference to simulate
-a crash.
+`FileSystem` has the functions of a POSIX file system that a log needs. They take descriptors and
+paths. Most methods of `OsFileSystem` are the functions of `os` themselves, so that a call has no
+overhead. A simulated file system stores two contents of every file: the written content and the
+durable content. To simulate a crash, it drops what is not durable.
 
 Every implementation, real or simulated, guarantees:
 
-- Written bytes are visible to every reader at once; they survive a crash only after `fsync` or
-  `fdatasync` of that file (`fdatasync` includes the file's length).
-- A created, renamed or removed name survives a crash only after `sync_directory` of its parent.
-- `rename` replaces its target atomically: after a crash the old or the new file exists.
-- Any call may raise `OSError`; `pwrite` and `pwritev` may write less than they were given.
+- Written bytes are visible to every reader at once. They survive a crash only after `fsync` or
+  `fdatasync` of the file. Both also make the length of the file durable.
+- A created, renamed or removed name survives a crash only after `sync_directory` of its directory.
+- `rename` replaces its target atomically. After a crash, the old or the new file exists.
+- Every method may raise `OSError`. `pwrite` and `pwritev` may write fewer bytes than given.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 CREATE_EMPTY = CREATE | os.O_TRUNC
 
 FILE_MODE = 0o666
-"""Mode of new files, restricted by the umask; the default of `os.open` would make them
+"""Mode of new files, which the umask restricts. The default mode of `os.open` would make files
 executable."""
 
 DIRECT_STEP = 4096
-"""Alignment of reads and writes that bypass the page cache: position in the file, address in memory
-and length are multiples of it."""
+"""Alignment of reads and writes that bypass the page cache. The position in the file, the address
+in memory and the length must be multiples of it."""
 
 
 class FileStatus(NamedTuple):
@@ -59,10 +58,13 @@ class DirectoryEntry(NamedTuple):
 
 
 class FileSystem(Protocol):
-    """See the module."""
+    """The functions of a file system, with the guarantees that the module's docstring lists."""
 
     def open(self, path: str, flags: int, mode: int = FILE_MODE) -> int:
-        """Return a descriptor. `flags`: one of this module's. `mode`: that of a new file."""
+        """Open a file and return its descriptor. `mode` is the mode of a new file.
+
+        `flags` is READ_ONLY, READ_WRITE, CREATE or CREATE_EMPTY.
+        """
         ...
 
     def close(self, descriptor: int) -> None:
@@ -70,35 +72,41 @@ class FileSystem(Protocol):
         ...
 
     def pread(self, descriptor: int, length: int, position: int) -> bytes:
-        """Read at most `length` bytes; fewer only at the end of the file."""
+        """Read `length` bytes. Return fewer only at the end of the file."""
         ...
 
     def open_direct(self, path: str, flags: int = READ_ONLY) -> int | None:
-        """Return a descriptor for I/O that bypasses the page cache; None if unsupported."""
+        """Open a file for reads and writes that bypass the page cache.
+
+        Return its descriptor; None if the system does not support this.
+        """
         ...
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
-        """Fill the buffer; return the number of bytes, fewer only at the end of the file."""
+        """Fill the buffer and return the number of bytes read.
+
+        The number is less than the length of the buffer only at the end of the file.
+        """
         ...
 
     def pwrite(self, descriptor: int, data: Buffer, position: int) -> int:
-        """Write and return the number of bytes written, perhaps fewer than given."""
+        """Write bytes. Return the number of bytes written, which may be less than given."""
         ...
 
     def pwritev(self, descriptor: int, parts: Sequence[Buffer], position: int) -> int:
-        """Write all parts; return the number of bytes written, perhaps fewer than given."""
+        """Write the parts one after another. Return the number of bytes written, as `pwrite`."""
         ...
 
     def fsync(self, descriptor: int) -> None:
-        """Sync the file: its content and length survive a crash from now on."""
+        """Flush the file to the device. Its content and length then survive a crash."""
         ...
 
     def fdatasync(self, descriptor: int) -> None:
-        """Sync as `fsync` does, but without the file's timestamps."""
+        """Flush the file as `fsync` does, but without its timestamps."""
         ...
 
     def truncate(self, descriptor: int, length: int) -> None:
-        """Cut the file, or extend it with zeros, to `length`."""
+        """Set the length of the file: cut the file, or extend it with zeros."""
         ...
 
     def size(self, descriptor: int) -> int:
@@ -130,15 +138,15 @@ class FileSystem(Protocol):
         ...
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """Set the modification time of a file, which is needed when it replaces an older file."""
+        """Set the modification time of a file, in milliseconds since 1970."""
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Sync the directory: the names in it survive a crash from now on."""
+        """Flush the directory to the device. The names in it then survive a crash."""
         ...
 
     def lock(self, descriptor: int) -> bool:
-        """Lock an open file until it is closed; False if another process holds the lock."""
+        """Lock an open file until it is closed. Return False if another process has locked it."""
         ...
 
     def space(self, path: str) -> tuple[int, int]:
@@ -146,21 +154,21 @@ class FileSystem(Protocol):
         ...
 
     def is_resident(self, descriptor: int, position: int, length: int) -> bool:
-        """Return whether the range is, as far as known, in the page cache."""
+        """Return whether the range seems to be in the page cache."""
         ...
 
     def missing_bytes(self, descriptor: int, position: int, length: int) -> int:
-        """Return how many bytes of the range are, as far as known, not in the page cache."""
+        """Return an estimate of how many bytes of the range are not in the page cache."""
         ...
 
     def load(self, descriptor: int, position: int, length: int) -> None:
-        """Read a range of the file into the page cache, if there is one; waits for the device."""
+        """Read a range of the file into the page cache. Block until the device has read it."""
         ...
 
     def non_blocking(self) -> FileSystem:
-        """Return a view of the same files whose `pread` raises `ReadWouldBlock` instead of waiting.
+        """Return the same file system with a `pread` that raises `ReadWouldBlock` and never waits.
 
-        Where the system cannot tell, `pread` waits for the device.
+        If the system cannot tell whether a range is cached, this `pread` does wait for the device.
         """
         ...
 
@@ -237,7 +245,7 @@ class OsFileSystem:
             os.close(descriptor)
 
     def lock(self, descriptor: int) -> bool:
-        """See `FileSystem`. POSIX record locks, as Java's `FileChannel.tryLock` takes them."""
+        """See `FileSystem`. The lock is a POSIX record lock, as in Java's `FileChannel.tryLock`."""
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
@@ -275,7 +283,7 @@ class NonBlockingFileSystem(OsFileSystem):
 
 
 def aligned_memory(length: int) -> memoryview:
-    """Return page-aligned memory for `read_into` and `pwrite` that bypass the page cache."""
+    """Return page-aligned memory, as reads and writes that bypass the page cache need it."""
     if hasattr(mmap, "MAP_PRIVATE"):
         return memoryview(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     return memoryview(mmap.mmap(-1, length))
@@ -287,7 +295,7 @@ def parent_of(path: str) -> str:
 
 
 def ensure_directory(file_system: FileSystem, path: str) -> None:
-    """Create the directory and its missing parents; they survive a crash.
+    """Create the directory and its missing parents, durably.
 
     Raises:
         OSError: the device fails or is full, or creating the directory is not permitted.
@@ -303,10 +311,11 @@ def ensure_directory(file_system: FileSystem, path: str) -> None:
 
 
 def read_file(file_system: FileSystem, path: str) -> bytes:
-    """Return the whole content.
+    """Return the whole content of a file.
 
     Raises:
-        OSError: the file cannot be read; FileNotFoundError if it does not exist.
+        FileNotFoundError: the file does not exist.
+        OSError: the file cannot be read.
     """
     descriptor = file_system.open(path, READ_ONLY)
     try:
@@ -328,7 +337,7 @@ def write_fully(file_system: FileSystem, descriptor: int, data: Buffer, position
     """Write all of `data`, in as many calls as needed.
 
     Raises:
-        OSError: the device fails or is full; a part may have been written.
+        OSError: the device fails or is full. A part of the data may be in the file.
     """
     written = file_system.pwrite(descriptor, data, position)
     while written < len(data):
@@ -338,11 +347,13 @@ def write_fully(file_system: FileSystem, descriptor: int, data: Buffer, position
 def replace_file(file_system: FileSystem, path: str, data: Buffer, sync: bool = True) -> None:
     """Replace the content of the file with `data`, atomically and durably.
 
-    Writes `path.tmp`, syncs it, renames it and syncs the directory. Without `sync` the replacement
-    is still atomic for readers, but a crash may undo it or leave an empty file.
+    Write `path.tmp`, fsync it, rename it to `path`, and fsync the directory. Without `sync`, the
+    replacement is still atomic for readers, but after a crash the file may have its old content or
+    be empty.
 
     Raises:
-        OSError: the device fails or is full; the old file is still there.
+        OSError: the device fails or is full. The file has its old content, or, if only the fsync of
+            the directory failed, its new content.
     """
     temporary = path + ".tmp"
     descriptor = file_system.open(temporary, CREATE_EMPTY)

@@ -1,29 +1,30 @@
-"""Stream connections and listeners, passed as an argument.
+"""Network connections and listeners.
 
-`Network` binds listeners and makes outgoing connections; both give `Transport`s, which carry bytes.
-Servers and clients use transports only; it does not matter to them whether these are plain TCP, TLS
-or simulated.
+A `Network` binds listeners and opens connections. A `Listener` accepts connections. Each connection
+is a `Transport`, which sends and receives bytes. Servers and clients use only these interfaces, so
+that the same code works with TCP and in a simulation. The interfaces also permit TLS, which is not
+implemented yet.
 
 Every implementation guarantees:
 
-- Nothing blocks. `recv_into`, `send`, `send_parts`, `send_file` and `accept` raise
-  `BlockingIOError` when they cannot make progress now. Any other `OSError` means that the
-  connection has failed: the caller closes it.
-- Readiness is a state, not an event. While a callback is watched, it is called on every turn of the
-  event loop in which `recv_into` (`send`, `accept`) would not raise `BlockingIOError`. Bytes that
-  the transport itself holds count: a TLS transport with decrypted bytes calls again although its
-  socket has nothing. A caller applies back-pressure by unwatching.
-- A callback is never called from inside a method of the transport, and not after it is unwatched
-  or the transport is closed.
-- `recv_into` returns 0 at the end of the stream, which is not the end of the sending direction.
-- The sending functions return how many bytes were accepted, counted from the first one. The caller
-  passes the remaining bytes again, unchanged; further bytes may follow them.
-- A transport may be returned before its handshake is complete: until then all its functions raise
-  `BlockingIOError`.
-- All functions except `bind` run on the thread of the running event loop.
+- No method blocks. `recv_into`, `send`, `send_parts`, `send_file` and `accept` raise
+  `BlockingIOError` when they cannot make progress now. If a method of a transport raises another
+  `OSError`, the connection has failed, and the caller closes the transport.
+- Readiness is level-triggered. A callback for reading is called in every iteration of the event
+  loop in which `recv_into` would not raise `BlockingIOError`. Callbacks for `send` and `accept`
+  work in the same way. Bytes in a buffer of the transport, such as bytes that TLS has decrypted,
+  count too. To stop reading, the caller removes the callback (`unwatch_readable`).
+- A method of a transport never calls a callback itself. No callback is called after the caller has
+  removed it or closed the transport.
+- `recv_into` returns 0 when the peer has ended its sending direction. Sending is still possible.
+- `send`, `send_parts` and `send_file` return the number of bytes that they accepted. The caller
+  passes the remaining bytes again, unchanged, and may add bytes after them.
+- `connect` and `accept` may return a transport before a TLS handshake is complete. Until then, the
+  methods that receive and send raise `BlockingIOError`.
+- All methods except `bind` must be called on the event loop's thread.
 
-`SocketTransport.recv_into` and `send` are the bound methods of its socket: a caller that keeps them
-calls the system call's wrapper without overhead.
+`SocketTransport.recv_into` and `SocketTransport.send` are methods of the socket itself, so that a
+call has no overhead in Python.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ WritableBuffer = bytearray | memoryview
 Callback = Callable[[], object]
 
 JOINED_BYTES_MAX = 16 * 1024
-"""Up to this size, joining buffers costs less than letting the kernel gather them."""
+"""Parts of up to this size in total are joined, which costs less than `sendmsg` with parts."""
 READ_BYTES_MAX = 128 * 1024
-"""Bytes read from a file at a time where a file cannot be sent without a copy."""
+"""Maximum number of bytes read at a time from a file that cannot be sent without a copy."""
 
 _GATHERED_MAX = 1024  # IOV_MAX of Linux and macOS
 _MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: more data follows at once, so delay the packet
@@ -80,16 +81,16 @@ DEFAULT_OPTIONS = StreamOptions()
 
 
 class Transport(Protocol):
-    """One stream connection; see the module."""
+    """A connection, with the guarantees that the module's docstring lists."""
 
     @property
     def local_address(self) -> Address:
-        """The local address; for an accepted connection, the address that the client used."""
+        """The local address. For an accepted connection, the address that the client used."""
         ...
 
     @property
     def peer_address(self) -> Address:
-        """The remote address. An IPv4 client of an IPv6 listener has its IPv4 address."""
+        """The remote address, in the form of IPv4 if an IPv4 client uses an IPv6 listener."""
         ...
 
     def recv_into(self, buffer: WritableBuffer, /) -> int:
@@ -97,26 +98,26 @@ class Transport(Protocol):
         ...
 
     def send(self, data: Buffer, /) -> int:
-        """Send; return the number of bytes accepted."""
+        """Send bytes; return the number of bytes accepted."""
         ...
 
     def send_parts(self, parts: Sequence[Buffer], more: bool = False, /) -> int:
         """Send all parts; return the number of bytes accepted.
 
-        With `more`, other bytes follow at once, and the packet should wait for them.
+        `more` says that the caller sends other bytes at once. The last packet waits for them.
         """
         ...
 
     def send_file(self, part: FileRange, /) -> int:
         """Send a range of a file; return the number of bytes accepted.
 
-        Returns 0 only if the file ends before the range. The range itself is not changed. The
-        transport avoids copies where it can. The range lies in a file, not in memory.
+        `part` is not changed, and is not a `BufferedRange`. Where possible, the bytes are sent
+        without a copy. Return 0 only if the file ends before the range.
         """
         ...
 
     def watch_readable(self, callback: Callback, /) -> None:
-        """Call the callback whenever data can be received; it replaces an earlier callback."""
+        """Call `callback` whenever data can be received; replace an earlier callback."""
         ...
 
     def unwatch_readable(self) -> None:
@@ -124,7 +125,7 @@ class Transport(Protocol):
         ...
 
     def watch_writable(self, callback: Callback, /) -> None:
-        """Call the callback whenever data can be sent; it replaces an earlier callback."""
+        """Call `callback` whenever data can be sent; replace an earlier callback."""
         ...
 
     def unwatch_writable(self) -> None:
@@ -132,12 +133,15 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Unwatch and close; accepted bytes are still delivered. No error if already closed."""
+        """Remove the callbacks and close the connection. No error if it is closed already.
+
+        The peer still receives the bytes that were accepted before.
+        """
         ...
 
 
 class Listener(Protocol):
-    """A bound address; see the module."""
+    """A bound address that accepts connections."""
 
     @property
     def address(self) -> Address:
@@ -145,10 +149,10 @@ class Listener(Protocol):
         ...
 
     def listen(self, backlog: int) -> None:
-        """Let clients connect; up to `backlog` connections may wait to be accepted.
+        """Let clients connect. Up to `backlog` connections may wait to be accepted.
 
         Raises:
-            OSError: another process bound the same address and listens.
+            OSError: another process listens on the same address.
         """
         ...
 
@@ -157,13 +161,13 @@ class Listener(Protocol):
 
         Raises:
             BlockingIOError: no connection is waiting.
-            OSError: it cannot be accepted now, for example because no descriptor is free; it stays
-                queued.
+            OSError: the connection cannot be accepted now, for example because no descriptor is
+                free. It stays in the queue.
         """
         ...
 
     def watch(self, callback: Callback) -> None:
-        """Call the callback whenever a connection waits to be accepted."""
+        """Call `callback` whenever a connection waits to be accepted."""
         ...
 
     def unwatch(self) -> None:
@@ -176,13 +180,13 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    """Makes listeners and connections; see the module."""
+    """Binds listeners and opens connections."""
 
     def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
         """Bind an address.
 
-        Port 0 chooses a free port. An empty host binds every address of this machine, IPv4 and IPv6
-        where the system supports both. The options apply to accepted connections.
+        For port 0, the system chooses a free port. An empty host means all addresses of this
+        machine, IPv4 and IPv6 if the system supports both. `options` apply to accepted connections.
 
         Raises:
             HostUnknown: the host name has no address.
@@ -193,20 +197,21 @@ class Network(Protocol):
     async def connect(
         self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
     ) -> Transport:
-        """Connect to the first address of the host that accepts.
+        """Try the addresses of the host in order, and connect to the first that accepts.
 
         Raises:
             HostUnknown: the host name has no address.
-            TimeoutError: no address accepted in time.
-            OSError: the last address refused. (The others are OSErrors too.)
+            TimeoutError: no address accepted within `timeout_ms`.
+            OSError: no address accepted. This is the error of the last address. (HostUnknown and
+                TimeoutError are subclasses of OSError.)
         """
         ...
 
 
 Resolved = Sequence[tuple[int, Any]]
 Resolve = Callable[[str, int], Awaitable[Resolved]]
-"""Returns the address families and addresses of a host and port, for `socket.connect`; raises
-`HostUnknown`."""
+"""Returns pairs of address family and address for a host and port, as `socket.connect` needs them.
+Raises `HostUnknown`."""
 
 
 class SocketNetwork:
@@ -215,7 +220,7 @@ class SocketNetwork:
     __slots__ = ("_resolve",)
 
     def __init__(self, resolve: Resolve | None = None) -> None:
-        """`resolve` looks up host names; None uses the event loop's threads."""
+        """`resolve` looks up host names; None means `getaddrinfo` of the event loop."""
         self._resolve = resolve or _resolve
 
     def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
@@ -233,7 +238,7 @@ class SocketNetwork:
         try:
             made.setblocking(False)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:  # no address: bind both families
+            if family == socket.AF_INET6:  # without an address, accept IPv4 clients too
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, bool(address))
             made.bind((address, port))
         except OSError:
@@ -269,7 +274,7 @@ class SocketNetwork:
 
 async def _resolve(host: str, port: int) -> Resolved:
     loop = asyncio.get_running_loop()
-    try:  # a numeric address needs no thread
+    try:  # a numeric address is resolved here; names are looked up on another thread
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
         try:
@@ -298,17 +303,18 @@ class SocketListener:
         self._socket = bound
         self._options = options
         self._congestion_control: bytes | None = None
-        """That of connections from other hosts, if the listener has another one."""
+        """The algorithm for connections from other hosts; None if it is that of the listener."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Set while the listener is watched."""
+        """The loop that watches the listener; None while no callback is watched."""
         name = bound.getsockname()
         self.address = Address(name[0], name[1])
         self._local = self.address
-        """The local address of the latest connection; most connections share it."""
+        """The local address of the latest connection. Most connections share this object."""
 
     def listen(self, backlog: int) -> None:
         """See `Listener`."""
-        # Accepted sockets inherit the receive buffer, which determines the advertised window.
+        # Accepted sockets inherit the size of the receive buffer. The size determines the TCP
+        # window that the kernel advertises when the connection begins.
         _use_sizes(self._socket, self._options)
         self._congestion_control = congestion_control.avoid_pacing(self._socket)
         self._socket.listen(backlog)
@@ -375,7 +381,9 @@ class SocketTransport:
         peer: tuple[str, int],
         local: Address | None = None,
     ) -> None:
-        """`connected` is a non-blocking socket; `local` is used if it equals its local address.
+        """`connected` is a non-blocking socket.
+
+        If `local` equals the socket's local address, the transport uses this object.
 
         Raises:
             OSError: the peer has disconnected.
@@ -396,7 +404,7 @@ class SocketTransport:
 
     @property
     def is_local(self) -> bool:
-        """Whether the peer is on this host: then both ends have the same address."""
+        """Whether the peer is on this host. If so, both ends have the same address."""
         return self.local_address.host == self.peer_address.host
 
     def send_parts(self, parts: Sequence[Buffer], more: bool = False, /) -> int:

@@ -1,10 +1,12 @@
 """Tells which part of a file is in the page cache, and reads without waiting for the device.
 
-Linux offers two ways. `cachestat` counts the pages of a range that are in the page cache and has no
-side effects. A read with `RWF_NOWAIT` returns what is cached, and fails with EAGAIN instead of
-waiting. It also makes the kernel start to read the page: after sampling some pages, a second check
-would report the range as cached. On other systems, and on file systems with a cache of their own,
-everything counts as cached: reads then wait for the device.
+Linux has two system calls for this. `cachestat` counts the pages of a range that are in the page
+cache; it has no side effects. A read with the flag `RWF_NOWAIT` returns the bytes that are cached.
+If the first page is not cached, the read fails with EAGAIN instead of waiting, but the kernel
+starts to read the page. So a second check of the same page may report that the page is cached.
+
+On other systems, and on file systems that do not use the page cache, this module reports every
+range as cached. Reads then wait for the device.
 """
 
 from __future__ import annotations
@@ -18,23 +20,23 @@ from collections.abc import Callable, Iterable
 from mmap import PAGESIZE
 
 STEP = 524_288
-"""Without `cachestat`, one page of each piece of this size, and the last page, are sampled: Linux
-reads ahead and evicts pages in runs."""
+"""Without `cachestat`, one page of each piece of this size is checked, and the last page. This is
+enough because Linux reads and evicts consecutive pages together."""
 _UNREAD = memoryview(bytearray(128 * 1024))
-"""The target of reads by all threads at once: the bytes are never used."""
+"""A buffer for bytes that are never used. All threads share the buffer."""
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _UNKNOWN_FLAG = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
 _CACHESTAT = 451
 _MACHINES = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
-"""Architectures whose system call 451 is known to be `cachestat`."""
+"""Architectures on which system call 451 is `cachestat`."""
 _BEHIND_ALL = 2**62
-"""A position beyond the end of any file: nothing is read there."""
+"""A position after the end of any file. A read there returns no bytes."""
 
 
 def _system_call() -> Callable[..., int] | None:
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         return None
-    # `cachestat` never waits, so the call keeps the interpreter's lock.
+    # `cachestat` never waits, so the call need not release the interpreter's lock.
     call = ctypes.PyDLL(None).syscall
     pointer = ctypes.c_void_p
     call.argtypes = (ctypes.c_long, ctypes.c_int, pointer, pointer, ctypes.c_uint)
@@ -45,16 +47,19 @@ _syscall = _system_call()
 
 
 class ReadWouldBlock(Exception):
-    """Reads that would have waited for the device; `read` performs them, in a thread."""
+    """A read would have waited for the device. Call `read` on another thread to perform the read.
+
+    The exception may hold several reads.
+    """
 
     def __init__(self, reads: Iterable[tuple[int, int, int]]) -> None:
-        """`reads`: descriptors, which this object now owns, lengths, and positions."""
+        """`reads` are tuples (descriptor, length, position). This object owns the descriptors."""
         super().__init__("not in memory")
         self._reads = list(reads)
 
     @classmethod
     def all_of(cls, several: Iterable[ReadWouldBlock]) -> ReadWouldBlock:
-        """Move the reads of all given exceptions into one."""
+        """Return one exception with the reads of all given exceptions, which then have none."""
         whole = cls(())
         for each in several:
             whole._reads += each._reads
@@ -80,10 +85,10 @@ class ReadWouldBlock(Exception):
 
 
 def read_without_blocking(descriptor: int, length: int, position: int) -> bytes:
-    """Do `os.pread` if all of the range is in the page cache.
+    """Do `os.pread` if the whole range is in the page cache.
 
     Raises:
-        ReadWouldBlock: a part of the range is not.
+        ReadWouldBlock: a part of the range is not in the page cache.
         OSError: the device failed.
     """
     if _NOWAIT is None:
@@ -104,19 +109,19 @@ def read_without_blocking(descriptor: int, length: int, position: int) -> bytes:
         return os.pread(descriptor, length, position)
     try:
         own = os.dup(descriptor)
-    except OSError:  # no descriptor left, so no other thread can read it
+    except OSError:  # no descriptor is free for another thread, so read now
         return os.pread(descriptor, length, position)
     raise ReadWouldBlock([(own, len(free), at)])
 
 
 class _Probe:
-    """The reusable arguments of a `cachestat` call: creating them costs more than the call."""
+    """The arguments of a `cachestat` call. They are reused, because creating them costs more."""
 
     __slots__ = ("asked", "asked_at", "found", "found_at")
 
     def __init__(self) -> None:
         self.asked = (ctypes.c_uint64 * 2)()  # position, length
-        # Pages in the cache, dirty, being written, evicted, recently evicted.
+        # Numbers of pages: in the cache, dirty, being written, evicted, recently evicted.
         self.found = (ctypes.c_uint64 * 5)()
         self.asked_at = ctypes.c_void_p(ctypes.addressof(self.asked))
         self.found_at = ctypes.c_void_p(ctypes.addressof(self.found))
@@ -127,9 +132,10 @@ _probes: list[_Probe] = []
 
 
 def missing_bytes(descriptor: int, position: int, length: int) -> int:
-    """Return how many bytes of the range are, as far as known, not in the page cache.
+    """Return an estimate of how many bytes of the range are not in the page cache.
 
-    Counts whole pages. Without `cachestat` the result is 0 or `length`.
+    The unit is whole pages, but the result is at most `length`. Without `cachestat`, the result is
+    0 or `length`.
     """
     if _syscall is None or length <= 0:
         return 0 if length <= 0 or _seems_resident(descriptor, position, length) else length
@@ -152,11 +158,10 @@ def missing_bytes(descriptor: int, position: int, length: int) -> int:
 
 
 def load(descriptor: int, position: int, length: int) -> None:
-    """Read the missing part of the range into the page cache, and nothing beyond it.
+    """Read the missing part of the range into the page cache, but no pages after the range.
 
-    Read-ahead is switched off for this file. Otherwise the kernel would read ahead in any call that
-    reaches the end of the pages read so far, including `sendfile`, and pages that are being read
-    count as cached.
+    Switch off read-ahead for this descriptor. Otherwise the kernel would also read pages after the
+    range, and a page counts as cached as soon as the kernel begins to read it.
 
     Raises:
         OSError: the device failed.
@@ -175,7 +180,10 @@ def load(descriptor: int, position: int, length: int) -> None:
 
 
 def _wait_for(descriptor: int, position: int, length: int) -> bool:
-    """Wait until the range has been read, without copying it; False if the file cannot do that."""
+    """Wait until the range is in the page cache, without a copy of the bytes.
+
+    Return False if that is not possible for this file.
+    """
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     except OSError:  # no descriptor left
@@ -196,7 +204,7 @@ def _wait_for(descriptor: int, position: int, length: int) -> bool:
 
 
 def _seems_resident(descriptor: int, position: int, length: int) -> bool:
-    """Return whether the range seems to be cached, by sampling pages."""
+    """Return whether the checked pages of the range are cached."""
     if _NOWAIT is None:
         return True
     byte = bytearray(1)
@@ -208,12 +216,12 @@ def _seems_resident(descriptor: int, position: int, length: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True  # the file system does not know the flag
+        return True  # the file system does not support the flag
     return True
 
 
 def _knows_nowait(descriptor: int) -> bool:
-    """Return whether the file system uses the page cache: those that do know `RWF_NOWAIT`."""
+    """Return whether the file system uses the page cache. If so, it supports `RWF_NOWAIT`."""
     assert _NOWAIT is not None
     try:
         os.preadv(descriptor, [bytearray(1)], _BEHIND_ALL, _NOWAIT)

@@ -1,7 +1,7 @@
-"""Processes: this one, its child processes, and a child's connection to its parent.
+"""Child processes, a child's connection to its parent, and settings of this process.
 
-A child process reads its standard input and replies on its standard output. It ends at the end of
-its input, so that it does not outlive its parent.
+A child process reads its standard input and replies on its standard output. A child process exits
+at the end of its input, so that it does not outlive its parent.
 """
 
 from __future__ import annotations
@@ -21,29 +21,32 @@ log = logging.getLogger("odradek.env")
 
 NICENESS = 19
 DESCRIPTORS_PREPARED = 16_384
-"""Initial size of the process's descriptor table, in descriptors: 128 KB of memory."""
+"""Initial size of the process's descriptor table, in descriptors. It takes 128 KB of memory."""
 _READ_BYTES = 1 << 16
 _INPUT, _OUTPUT = 0, 1
 
 
 class ChildProcess(Protocol):
-    """The parent's end of a child process. All calls return at once."""
+    """A child process as its parent uses it. No method blocks."""
 
     @property
     def is_alive(self) -> bool:
-        """False after the end of its output was received, or after it was killed."""
+        """False after `receive` has reached the end of the child's output, or after `kill`."""
         ...
 
     def send(self, data: bytes) -> None:
-        """Write to its input; bytes that the pipe does not accept now are sent later."""
+        """Write to the child's input.
+
+        Bytes that the pipe does not accept now are sent by later calls of `send` and `receive`.
+        """
         ...
 
     def receive(self) -> bytes:
-        """Return what it has written since the last call."""
+        """Return the bytes that the child has written since the last call."""
         ...
 
     def kill(self) -> None:
-        """Kill it at once."""
+        """Kill the child at once."""
         ...
 
 
@@ -51,7 +54,7 @@ class PipedProcess:
     """A `ChildProcess` that runs `python -m MODULE`.
 
     Raises:
-        OSError: it could not be started.
+        OSError: the child process cannot be started.
     """
 
     def __init__(self, module: str) -> None:
@@ -60,9 +63,9 @@ class PipedProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
-            # Ctrl-C in a terminal must reach the node only. A separate session is no alternative:
-            # Linux would give it as much processor time as the whole session of the node, whatever
-            # its niceness.
+            # In its own process group, the child does not get the SIGINT of Ctrl-C in a terminal.
+            # The child does not get its own session: Linux would give that session as much
+            # processor time as the session of the node, whatever the child's niceness.
             process_group=0,
         )
         assert self._process.stdin is not None
@@ -134,14 +137,14 @@ class Parent(Protocol):
     """A child's connection to the process that started it."""
 
     def receive(self, wait_ms: float | None) -> bytes:
-        """Return what the parent has sent; wait up to the timeout, or with None without limit.
+        """Return bytes that the parent has sent; none if none arrive within `wait_ms`.
 
-        Ends this process when the parent has ended.
+        None waits without limit. If the parent has exited, this process exits.
         """
         ...
 
     def send(self, data: bytes) -> None:
-        """Write all of it to the parent."""
+        """Send all of `data` to the parent."""
         ...
 
 
@@ -167,20 +170,21 @@ class PipeParent:
 
 
 def _end_now() -> NoReturn:
-    """Exit without cleaning up: another node may already use the same files."""
+    """Exit without cleanup, because another node may already use the same files."""
     os._exit(0)
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent."""
+    """Ignore SIGINT. The parent handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def lower_priority() -> None:
     """Use only processor time that no other process wants.
 
-    Niceness, the only means outside Linux, only changes shares: a process of the lowest priority
-    still finishes its time slice of milliseconds while the node, woken by a request, waits.
+    Niceness alone is not enough. A process of the lowest priority still finishes its time slice of
+    several milliseconds, even if the node could process a request now. Therefore Linux also gets
+    the scheduling policy SCHED_IDLE. Other systems have only niceness.
     """
     os.nice(NICENESS)
     if sys.platform == "linux":
@@ -189,12 +193,12 @@ def lower_priority() -> None:
 
 
 def raise_descriptor_limit() -> None:
-    """Let this process open as many files as the system allows: each connection is one.
+    """Let this process open as many files as the system allows. Each connection is an open file.
 
-    Linux doubles a process's table of descriptors when it is full. If there are threads, the call
-    that opens a file then waits until all processors have released the old table: up to tens of
-    milliseconds, in the middle of a burst of connections. Therefore this function makes the table
-    large at once.
+    Linux doubles the descriptor table of a process when the table is full. In a process with
+    threads, the call that opens a file then waits until all processors have released the old table.
+    This takes up to tens of milliseconds while many clients connect. Therefore this function makes
+    the table large in advance.
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:

@@ -1,4 +1,4 @@
-"""Randomness, passed as an argument."""
+"""A source of random bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 
 RandomBytes = Callable[[int], bytes]
-"""Returns the given number of random bytes: `system_random_bytes`, or `randbytes` of a seeded
-generator."""
+"""Returns the given number of random bytes. A simulation uses `randbytes` of a seeded generator."""
 
 system_random_bytes: RandomBytes = os.urandom

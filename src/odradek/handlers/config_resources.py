@@ -1,4 +1,7 @@
-"""Common to AlterConfigs (33) and IncrementalAlterConfigs (44): which node changes a resource."""
+"""Functions that AlterConfigs (33) and IncrementalAlterConfigs (44) share.
+
+Some resources are changed by this node, all others by the controller.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ async def answers_in_order(
     here: Callable[[Resource], Answer | None],
     by_controller: Callable[[list[Resource]], Awaitable[Sequence[Answer]]],
 ) -> list[Answer]:
-    """Return one result per resource: this node's, or the controller's if `here` has none.
+    """Return one result per resource, in the order of the resources.
 
-    One request to the controller covers all of its resources.
+    `here` returns the result of this node, or None if the controller must change the resource. One
+    request to the controller contains all resources that it must change.
     """
     answers = [here(resource) for resource in resources]
     left = [each for each, answer in zip(resources, answers, strict=True) if answer is None]
@@ -28,7 +32,7 @@ async def answers_in_order(
 
 
 def check_own_id(broker: Broker, name: str) -> None:
-    """Raise an error if the resource is another broker.
+    """Raise an error if the resource `name` is not the id of this broker.
 
     Raises:
         ApiError: INVALID_REQUEST.

@@ -1,9 +1,10 @@
-"""Dispatches frames to handlers, and encodes the responses of the handlers.
+"""Dispatches requests to handlers and encodes the responses of the handlers.
 
-One dispatcher serves the listeners of one kind (broker or controller). For each request
-it reads three numbers, looks up the entry of the API, decodes, calls and encodes. An unknown API, a
-version that is not served, or a malformed message closes the connection, as in Apache Kafka. Each
-is counted and logged.
+One dispatcher serves all listeners of one kind (broker or controller). It decodes the header of a
+request, finds the entry of the API, decodes the body, calls the handler, and encodes the response.
+
+The dispatcher closes the connection if the API is unknown, if the version is not served, or if the
+request is malformed. Apache Kafka does the same. Each case is counted and logged.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _response_header_tagged: Final = struct.Struct(">iix")
 
 
 class Entry:
-    """One API: calls its handler, encodes and counts the responses."""
+    """One served API: calls the handler, encodes the responses and counts them."""
 
     __slots__ = (
         "_now_ns",
@@ -63,7 +64,7 @@ class Entry:
         now_ns: Callable[[], int],
         tasks: set[asyncio.Task[None]],
     ) -> None:
-        """`tasks` gets the tasks of handlers that are coroutines, until they end."""
+        """`tasks` is a set to which the running tasks of coroutine handlers are added."""
         key = handler.request.API_KEY
         assert key is not None
         api = BY_KEY[key]
@@ -78,7 +79,7 @@ class Entry:
         self.quick = quick
         self.error_response = handler.error_response
         self.metrics = RequestMetrics()
-        """Durations are from the dispatch of a request to its response."""
+        """A duration is the time from the dispatch of a request to its response."""
         self._now_ns = now_ns
         self._tasks = tasks
 
@@ -91,14 +92,14 @@ class Entry:
         started: int,
         inject: Inject | None,
     ) -> None:
-        """Respond to a request now, or later if the handler does."""
+        """Call the handler; send its response now, or when the handler's future completes."""
         try:
             answer = None
             if inject is not None:
                 answer = inject(self, context, request)
             if answer is None:
                 answer = self.handle(context, request)
-        except Exception as error:  # noqa: BLE001  the boundary: one request may fail, not the node
+        except Exception as error:  # noqa: BLE001  a request may fail, the node must not
             answer = self._error_answer(context, request, error)
         if answer is None or isinstance(answer, Message):
             self._answer(connection, None, frame_bytes, context, answer, started)
@@ -166,7 +167,7 @@ class Entry:
     def _error_answer(self, context: RequestContext, request: Any, error: BaseException) -> Message:
         """Return the response to a request that failed as a whole."""
         self.metrics.record_error()
-        if not isinstance(error, ApiError):  # a defect of Odradek: the node keeps running
+        if not isinstance(error, ApiError):  # a bug in Odradek: the node continues to run
             log.error("%s failed", self.name, exc_info=error)
             error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if self.error_response is not None:
@@ -175,11 +176,12 @@ class Entry:
 
 
 Inject = Callable[[Entry, RequestContext, Any], Any]
-"""Faults for tests: called before each handler; its result replaces the handler's response."""
+"""A function that tests use to inject faults. It is called before each handler. A result other than
+None replaces the handler's response."""
 
 
 class Dispatcher:
-    """Calls handlers; see the module. Lives on the loop's thread."""
+    """Dispatches the requests of all connections. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -187,7 +189,7 @@ class Dispatcher:
         clock: Clock,
         inject: Inject | None = None,
     ) -> None:
-        """`handlers`: by API key the handler and its functions, bound to the node's parts."""
+        """`handlers` has the handler of each API key, with its functions bound to the broker."""
         self._now_ns = clock.monotonic_ns
         self._tasks: set[asyncio.Task[None]] = set()
         self.entries = {
@@ -197,7 +199,7 @@ class Dispatcher:
         self.inject = inject
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
-        """Serve one frame."""
+        """Process one request; `frame` is the request without its length."""
         started = self._now_ns()
         try:
             key, version, correlation_id, length = _header.unpack_from(frame, 0)
@@ -223,7 +225,7 @@ class Dispatcher:
                     try:
                         answer = entry.quick(peer, frame, position, version, correlation_id)
                     except Exception as error:
-                        # A defect of Odradek: it is unknown how far the request was processed.
+                        # A bug in Odradek. A part of the request may have been processed.
                         entry.metrics.record_error()
                         log.error("%s failed", entry.name, exc_info=error)
                         connection.refuse()
@@ -246,8 +248,10 @@ class Dispatcher:
         entry.serve(connection, len(frame), context, request, started, self.inject)
 
     def _unserved(self, connection: Connection, frame: memoryview) -> Entry | None:
-        """ApiVersions of an unknown version gets a response in version 0 (KIP-511); other APIs
-        close the connection."""
+        """Return the entry of ApiVersions if the version of ApiVersions is not served (KIP-511).
+
+        Otherwise close the connection and return None.
+        """
         key, version, _, _ = _header.unpack_from(frame, 0)
         entry = self.entries.get(key)
         if key == API_VERSIONS_KEY and entry is not None:
@@ -263,6 +267,6 @@ class Dispatcher:
         connection.refuse()
 
     async def drain(self) -> None:
-        """Wait for the handlers that are still running."""
+        """Wait at most 5 s for the handlers that are still running."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)

@@ -1,8 +1,9 @@
-"""Responses to requests that failed as a whole, with one error code.
+"""Builds the response to a request that failed as a whole, with one error code.
 
-Most responses have a top-level error code. The others have one per requested topic, partition,
-group or resource; for them `_SHAPES` defines which array of the response corresponds to which array
-of the request. If this is not enough, the handler has its own `error_response`.
+Most responses have a top-level error code. The other responses have an error code per requested
+topic, partition, group or resource. For these, `_SHAPES` defines which array of the response
+corresponds to which array of the request. If an API needs more, its handler defines
+`error_response`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from odradek.wire.primitives import Message
 
 
 class _Level(NamedTuple):
-    """One array of the response made from one of the request.
+    """An array of the response, and the array of the request from which it is built.
 
-    `names` are (field of the response's element, field of the request's element); an empty second
-    one means the element itself.
+    `names` are pairs of a field of the response's element and a field of the request's element. If
+    the second field is empty, the element of the request is itself the value.
     """
 
     source: str
@@ -31,11 +32,14 @@ class _Level(NamedTuple):
 class _Shape(NamedTuple):
     levels: tuple[_Level, ...]
     top: Versions = NO_VERSIONS
-    """Versions that nevertheless have a top-level error code."""
+    """Versions whose response has a top-level error code, which is used instead of `levels`."""
 
 
 def _shape(text: str, top: Versions = NO_VERSIONS) -> _Shape:
-    """Parse `topics>results:name,id=topic_id partitions>partitions:index=`."""
+    """Parse a shape such as `topics>results:name,id=topic_id partitions>partitions:index=`.
+
+    Each word is a `_Level`: the source, the target and the names.
+    """
     levels = []
     for word in text.split():
         arrays, _, fields = word.partition(":")
@@ -84,7 +88,7 @@ _WHOLE = _Shape((), ALL_VERSIONS)
 
 
 def error_answer(request: Message, version: int, code: ErrorCode, message: str) -> Message:
-    """Return the response that rejects all of `request`."""
+    """Return the response that rejects the whole request."""
     key = request.API_KEY
     assert key is not None
     response = BY_KEY[key].response_class()()
@@ -115,7 +119,7 @@ def _fill(
 
 @cache
 def _element_class(owner: Any, field: str) -> Any:
-    """The class of the elements of an array, by the annotation of its generated field."""
+    """Return the class of an array's elements, from the annotation of the generated field."""
     hints = get_type_hints(vars(owner)["__init__"])
     return get_args(hints[field])[0]
 

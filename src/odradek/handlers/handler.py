@@ -1,13 +1,13 @@
-"""What a handler file declares: the API it serves, in which versions, and how.
+"""`Handler`, the declaration of one served API.
 
-Each file `kNN_name.py` of this package serves one API key and defines `HANDLER`. These declarations
-are the support matrix: the ApiVersions response and `docs/support.md` are generated from them, so
-every advertised API has a handler.
+Each file `kNN_name.py` of this package serves one API key and defines a `HANDLER`. The ApiVersions
+response and `docs/support.md` are generated from these declarations. So every advertised API has a
+handler.
 
 A `handle` function gets `(broker, context, request)`. It validates the request, calls a lower
-package, and translates the result into the response. It returns the response or a future, or is a
-coroutine function. None means that the request gets no response. An `ApiError` that it raises
-applies to the whole request; `error_answers` builds the response.
+package, and translates the result into the response. It returns the response or a future of the
+response, or it is a coroutine function. The result None means that no response is sent. If `handle`
+raises an `ApiError`, the whole request has failed, and `error_answers` builds the response.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ from odradek.model.errors import ApiError
 from odradek.wire.primitives import Message
 
 HandleFunction = Callable[..., Any]
-"""(broker, context, request) -> response, None, or an awaitable of them."""
+"""(broker, context, request) -> the response or None, or an awaitable of the response or None."""
 
 QuickFunction = Callable[..., bytes | None]
 """(broker, peer, frame, position of the body, version, correlation id) -> the encoded response with
-its size prefix. Returns None, and changes nothing, if `handle` must process the request. `peer` has
-the principal, the listener and the request's client id."""
+its size prefix. The result is None if `handle` must process the request; then the function has
+changed nothing. `peer` has the principal, the listener and the request's client id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
     """One served API.
 
-    `versions`: the lowest and highest version served, both inclusive. `unstable_version`: the
-    highest one with `unstable.api.versions.enable`, if there is more. `handle`: serves it on broker
-    listeners; None if only controllers serve it. `controller`: serves it on controller listeners,
-    with a `Controller` in place of the broker. `forwarded`: a broker passes the request on to the
-    active controller. `error_response`: (request, error) -> response, if `error_answers` is not
-    sufficient. `quick`: serves the most frequent form without an object per field; see
-    `QuickFunction`. `overlap`: further requests of this API may be processed before the response is
-    sent.
+    - `versions`: the lowest and the highest served version.
+    - `unstable_version`: the highest served version with `unstable.api.versions.enable`, if that
+      is higher.
+    - `handle` serves the API on broker listeners. It is None if brokers only forward the requests,
+      or if only controllers serve the API.
+    - `controller` serves the API on controller listeners. It has the arguments of `handle`.
+    - `forwarded`: whether brokers forward the requests to the active controller.
+    - `error_response`: (request, error) -> response, for APIs that `error_answers` cannot serve.
+    - `quick` serves the most frequent requests without the creation of an object per field (see
+      `QuickFunction`).
+    - `overlap`: whether further requests of this API may be processed before the response is sent.
     """
 
     request: type[Message]

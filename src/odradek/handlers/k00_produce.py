@@ -1,19 +1,21 @@
 """Produce (0), versions 3-13: append record batches to partitions.
 
-- acks 0, 1 and all (-1); anything else is INVALID_REQUIRED_ACKS. With acks 0 there is no response,
-  and an error closes the connection, so that the producer notices it (as in Apache Kafka).
-- Each partition has its own result; if the log rejects records, the result has their indices
+- `acks` must be 0, 1 or all (-1). Any other value gets the error INVALID_REQUIRED_ACKS. With acks=0
+  there is no response. An error then closes the connection, so that the producer notices the error
+  (as in Apache Kafka).
+- Each partition has its own result. If the log rejects records, the result contains their indexes
   (KIP-467).
-- From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
-- On NOT_LEADER_OR_FOLLOWER the response names the leader (KIP-951).
-- Records compressed by zstd are refused before version 7 (KIP-110).
+- From version 13 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
+- If the error is NOT_LEADER_OR_FOLLOWER, the response contains the leader (KIP-951).
+- Before version 7, records compressed with zstd are rejected (KIP-110).
 - Internal topics accept records only from the client id `__admin_client`.
-- The first batch of a transaction in a partition waits until the transaction's coordinator has
-  added the partition; from version 12 on the broker asks it to, not the producer (KIP-890).
-- With acks=all the response waits until the records are committed, with `flush.messages=1` until
-  they are flushed. There is no timeout yet: only this broker's own disk can cause a wait.
-- Requests of the usual form take the fast path (`quick`), which gives the same responses as
-  `handle`.
+- The first batch of a transaction in a partition waits until the transaction coordinator has
+  confirmed that the partition belongs to the transaction (KIP-890). Before version 12 the producer
+  adds the partition to the transaction. From version 12 on the broker adds it.
+- With acks=all the response waits until the records are committed. If the topic has
+  `flush.messages=1`, the response also waits until the records are flushed. The request's timeout
+  is not used yet, because only the disk of this broker can delay the response.
+- Most requests take the fast path (`quick`), which returns the same responses as `handle`.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ _response_header: Final = struct.Struct(">iix").pack  # size, correlation id, no
 Response = ProduceResponse | asyncio.Future[ProduceResponse] | None
 _Outcome = AppendInfo | ApiError
 _Unacknowledged = tuple[Partition, int, PartitionProduceResponse]
-"""The partition of appended records, the offset after them, and their response."""
+"""A partition, the offset after the appended records, and the partition's response."""
 
 
 def quick(
@@ -85,7 +87,11 @@ def quick(
     version: int,
     correlation_id: int,
 ) -> bytes | None:
-    """Append non-transactional batches that are committed immediately, and return the response."""
+    """Append batches and return the encoded response.
+
+    Return None if a batch is transactional or not committed immediately, or in a rare case that
+    `handle` must process. Then nothing has been appended.
+    """
     if version < quick_produce.VERSION_MIN:
         return None
     found = quick_produce.decode(frame, position, version)
@@ -134,7 +140,7 @@ def _response(
     work: list[tuple[Partition, memoryview]],
     outcomes: list[_Outcome],
 ) -> ProduceResponse:
-    """The response of `handle` to a request of which a part was rejected."""
+    """Return the response that `handle` returns if batches were rejected."""
     response = ProduceResponse()
     following = zip(work, outcomes, strict=True)
     for _, batches in topics:
@@ -150,7 +156,7 @@ def _response(
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> Response | Coroutine[Any, Any, ProduceResponse | None]:
-    """Append each partition's batches; return the response when all satisfy `acks`."""
+    """Append the batches of each partition; return the response when all satisfy `acks`."""
     transactional_id = request.transactional_id
     if transactional_id is None:
         for topic in request.topic_data:
@@ -169,7 +175,7 @@ def handle(
 def _records_of(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> dict[Partition, Buffer]:
-    """The records of each partition on this broker."""
+    """Return the records of each partition that is on this broker."""
     found = {}
     for topic in request.topic_data:
         partitions = _partitions(broker, context, topic)
@@ -188,7 +194,7 @@ def _bytes(data: PartitionProduceData) -> Buffer | None:
 
 
 def _keep_records(request: ProduceRequest) -> None:
-    """Copy the records: the receive buffer is reused when the handler has returned."""
+    """Copy the records, because the receive buffer is reused when the handler has returned."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = _bytes(data)
@@ -257,7 +263,10 @@ def _answer(
     outcome: _Outcome,
     response: ProduceResponse,
 ) -> PartitionProduceResponse:
-    """The response for one partition; `response` gets the endpoint of another leader."""
+    """Return the response for one partition.
+
+    If another broker leads the partition, its endpoint is added to `response`.
+    """
     if isinstance(outcome, AppendInfo):
         return PartitionProduceResponse(
             index=index,
@@ -285,7 +294,10 @@ def _when_acknowledged(
     response: ProduceResponse,
     unacknowledged: list[_Unacknowledged],
 ) -> asyncio.Future[ProduceResponse]:
-    """Return the response when all appended records satisfy `acks`, or never can."""
+    """Return a future of the response.
+
+    It completes when the appended records of each partition satisfy `acks` or have failed.
+    """
     future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
     left = len(unacknowledged)
 
@@ -312,7 +324,7 @@ def _when_acknowledged(
 def _partitions(
     broker: Broker, context: RequestContext, topic: TopicProduceData
 ) -> Mapping[int, Partition]:
-    """The topic's partitions on this broker."""
+    """Return the topic's partitions on this broker."""
     replicas = broker.replicas
     if context.api_version >= TOPIC_IDS_VERSION:
         return replicas.by_id.get(topic.topic_id, _NOTHING)

@@ -1,18 +1,18 @@
-"""Fetch (1), versions 4-18: record batches from partitions, waiting for them if requested.
+"""Fetch (1), versions 4-18: read record batches from partitions, and wait for them if requested.
 
 - The first batch of a response is complete even if it exceeds the limits (KIP-74), so that a
   consumer always makes progress. The last batch of a partition may be incomplete, as in Apache
   Kafka.
-- Fetch sessions (KIP-227) are in `core/session`; partitions that returned data are served last in
-  the next fetch.
-- A fetch that finds less than `min_bytes` waits up to `max_wait_ms`; it responds immediately if a
-  partition has an error or its offset is out of range.
-- From version 13 on partitions are named by topic id; an unknown one is UNKNOWN_TOPIC_ID.
-- Records are sent with `sendfile`, from the page cache. Records, index entries and batch headers
-  that are not in the page cache are first read by a thread.
-- With `read_committed`, records below the last stable offset and the overlapping aborted
-  transactions are returned.
-- Gaps: fetches of followers and from the closest replica are not implemented.
+- Fetch sessions (KIP-227) are in `core/session`. Partitions that returned data are the last ones in
+  the next fetch of the session.
+- If there is less data than `min_bytes`, the response waits up to `max_wait_ms`. If a partition has
+  an error (for example, its offset is out of range), the response is sent immediately.
+- From version 13 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
+- Records are sent from the page cache with `sendfile`. If records, index entries or batch headers
+  are not in the page cache, a thread reads them first.
+- With `read_committed`, the response contains only records below the last stable offset. It also
+  contains the aborted transactions that overlap with these records.
+- Gaps: followers cannot fetch, and consumers cannot fetch from the closest replica.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ TOPIC_IDS_VERSION = 13
 
 _NOTHING: Mapping[int, Partition] = {}
 _Found = tuple[FetchedPartition, PartitionData, Partition | None, int]
-"""A partition of the request, its response, the replica if there is one, and the records' bytes."""
+"""A partition of the request, its response, its replica if there is one, and its records' size."""
 
 
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | asyncio.Future[FetchResponse] | Coroutine[None, None, FetchResponse]:
-    """Respond immediately if there is enough data; otherwise wait in the partitions' queues."""
+    """Return the response if there is enough data; otherwise a future of the response."""
     uses_ids = context.api_version >= TOPIC_IDS_VERSION
     plan = broker.fetch_sessions.plan(request, context.received_ms, uses_ids)
     if plan.error:
@@ -85,7 +85,7 @@ def _answer(
 
 
 class _Fetch:
-    """One fetch, evaluated once or again whenever its partitions grow."""
+    """One fetch. It is evaluated once, and again after appends to its partitions."""
 
     __slots__ = (
         "_broker",
@@ -109,10 +109,11 @@ class _Fetch:
         self.waits_for: list[Partition] = []
 
     def evaluate(self, final: bool, files: FileSystem | None = None) -> FetchResponse | int:
-        """Return the response, or (unless `final`) the number of bytes that are missing for one.
+        """Return the response, or the number of missing bytes; with `final` always the response.
 
         Raises:
-            ReadWouldBlock: `files` would have had to wait; with what all partitions lack.
+            ReadWouldBlock: a read from `files` would wait for the device. The exception contains
+                the missing data of all partitions.
         """
         read = reading.read
         find = self._find
@@ -167,7 +168,7 @@ class _Fetch:
         session = self._plan.session
         if session is None:
             return FetchResponse(responses=_by_topic(found, self._uses_ids))
-        # `has_news` also records the state that the fetcher has after this response.
+        # `has_news` also records the partition's state that this response tells the fetcher.
         told = [each for each in found if each[0].has_news(each[1]) or not self._plan.incremental]
         session.rotate([wanted.key for wanted, answer, _, _ in told if answer.records])
         return FetchResponse(session_id=session.id, responses=_by_topic(told, self._uses_ids))

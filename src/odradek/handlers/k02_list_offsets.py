@@ -1,13 +1,17 @@
-"""ListOffsets (2), versions 1-11: offsets by timestamp, and the ends of a partition.
+"""ListOffsets (2), versions 1-11: find offsets by timestamp, and the ends of a partition.
 
-- Special timestamps: latest (-1; the high watermark, or the last stable offset when reading
-  committed), earliest (-2), the record with the largest timestamp (-3, from version 7), earliest
-  local (-4, 8), latest tiered (-5, 9), earliest not yet tiered (-6, 11). One that a version does
-  not have is UNSUPPORTED_VERSION.
-- A timestamp later than every record, or a record that readers may not see yet, returns offset -1
-  without an error.
-- A partition named twice is INVALID_REQUEST.
-- Data that must be read from the device is read by a thread first.
+- Negative timestamps have special meanings:
+    -1: the latest offset (the high watermark, with `read_committed` the last stable offset)
+    -2: the earliest offset
+    -3: the offset of the record with the largest timestamp (from version 7 on)
+    -4: the earliest local offset (from version 8 on)
+    -5: the latest tiered offset (from version 9 on)
+    -6: the earliest offset that is not tiered yet (from version 11 on)
+- A negative timestamp that the version does not have gets the error UNSUPPORTED_VERSION.
+- The offset is -1, without an error, if all records are earlier than the timestamp, or if consumers
+  may not read the found record yet.
+- If a request contains a partition twice, the partition gets the error INVALID_REQUEST.
+- If data is not in the page cache, a thread reads it first.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Metadata (3), versions 0-13: brokers, topics, and the leaders of partitions.
 
-- All topics are requested by an empty list in version 0 and by null from version 1 on, where an
-  empty list means no topics.
-- A topic that does not exist is UNKNOWN_TOPIC_OR_PARTITION; if it may be created automatically, its
-  creation is begun, and the client retries. A bad name is INVALID_TOPIC_EXCEPTION.
-- Topics may be named by id from version 12 on; then names are ignored. An unknown id is
-  UNKNOWN_TOPIC_ID, without a name.
-- A partition without a leader is LEADER_NOT_AVAILABLE; one whose leader lacks the client's listener
-  is LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE. Version 0 omits offline replicas and
-  returns REPLICA_NOT_AVAILABLE.
-- Any live broker is returned as the controller: brokers forward requests to the controller.
+- In version 0 an empty list requests all topics. From version 1 on null requests all topics, and an
+  empty list requests none.
+- A topic that does not exist gets the error UNKNOWN_TOPIC_OR_PARTITION. If it may be created
+  automatically, its creation begins, and the client retries. An invalid name gets the error
+  INVALID_TOPIC_EXCEPTION.
+- From version 12 on topics may be named by id. If one topic has an id, topics without an id are
+  ignored. An unknown id gets the error UNKNOWN_TOPIC_ID, without a name.
+- A partition without a leader gets the error LEADER_NOT_AVAILABLE. If the leader lacks the client's
+  listener, the error is LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE.
+- Version 0 omits replicas whose broker lacks the listener, and returns REPLICA_NOT_AVAILABLE.
+- The controller id is the id of an active broker, because every broker forwards requests to the
+  controller.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ TOPIC_ID_VERSION = 12
 LISTENER_NOT_FOUND_VERSION = 6
 NO_LEADER = -1
 PIECE = 2000
-"""Topics and partitions that are described without a pause, about 5 ms of work."""
+"""Number of topics and partitions that are described without a pause; this takes about 5 ms."""
 
 
 def handle(
@@ -69,7 +71,7 @@ def handle(
 
 
 async def _in_pieces(response: MetadataResponse, pieces: Iterator[None]) -> MetadataResponse:
-    """Build a large response in pieces; other requests are served in between."""
+    """Build a large response in pieces. Other requests are processed between two pieces."""
     for _ in pieces:
         await asyncio.sleep(0)
     return response
@@ -102,7 +104,7 @@ def _fill(
 def _wanted(
     broker: Broker, request: MetadataRequest, version: int
 ) -> Iterable[tuple[TopicImage, ErrorCode]]:
-    """The topics, with the errors of those that do not exist (which have no partitions)."""
+    """Return each requested topic with its error. A topic with an error has no partitions."""
     topics = broker.metadata.image.topics
     if request.topics is None or (version == 0 and not request.topics):
         return ((topic, ErrorCode.NONE) for topic in topics.by_name.values())

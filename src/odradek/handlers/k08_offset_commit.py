@@ -1,13 +1,14 @@
 """OffsetCommit (8), versions 2-10: a group commits offsets.
 
-- Topics are named by id from version 10 on; an unknown one is UNKNOWN_TOPIC_ID. Otherwise an
-  unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION; the others are committed.
-- A group that does not exist is created by a commit without a generation (-1); with one it is
-  ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND.
-- Metadata longer than offset.metadata.max.bytes is OFFSET_METADATA_TOO_LARGE, only for its
-  partition.
-- Partitions of one topic, without metadata, from version 8 on, take a fast path (`quick`).
-- Versions 2-4 may have a retention time.
+- From version 10 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID. An
+  unknown topic name or partition gets the error UNKNOWN_TOPIC_OR_PARTITION. The offsets of all
+  other partitions are committed.
+- If the group does not exist, a commit without a generation (-1) creates the group. A commit with a
+  generation gets the error ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND.
+- If the metadata of a partition is longer than offset.metadata.max.bytes, this partition gets the
+  error OFFSET_METADATA_TOO_LARGE.
+- From version 8 on, requests with one topic and without metadata take the fast path (`quick`).
+- Versions 2-4 may contain a retention time.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ def quick(
     version: int,
     correlation_id: int,
 ) -> bytes | None:
-    """Commit offsets of one topic, and return the response without errors."""
+    """Commit offsets of one topic and return the encoded response.
+
+    Return None if the commit cannot be completed now without errors. Then nothing has changed.
+    """
     if version < single_offset_commit.VERSION_MIN:
         return None
     found = single_offset_commit.decode(frame, position, version)
@@ -70,7 +74,7 @@ def quick(
 
 
 def handle(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
-    """Commit what can be committed."""
+    """Commit the offsets of the partitions that exist; return the results of all partitions."""
     topics = broker.metadata.image.topics
     refused = _refuse_unknown(topics, request, context.api_version >= TOPIC_IDS_VERSION)
     if not refused:
@@ -81,8 +85,7 @@ def handle(broker: Broker, context: RequestContext, request: OffsetCommitRequest
 def _refuse_unknown(
     topics: TopicsImage, request: OffsetCommitRequest, by_id: bool
 ) -> list[OffsetCommitResponseTopic]:
-    """Return errors for topics and partitions that do not exist, and remove them from the
-    request."""
+    """Remove topics and partitions that do not exist from the request; return their errors."""
     refused: list[OffsetCommitResponseTopic] = []
     kept: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -139,7 +142,7 @@ async def _commit_others(
     request: OffsetCommitRequest,
     refused: list[OffsetCommitResponseTopic],
 ) -> OffsetCommitResponse:
-    """Commit the rest, and return the results of all, each topic once."""
+    """Commit the rest; return the results of all partitions, with one element per topic."""
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
     try:

@@ -1,11 +1,13 @@
 """OffsetFetch (9), versions 1-10: the committed offsets of groups.
 
-- One group before version 8, many from then on; null topics (version 2 and up) ask for all.
-- Without a commit the offset is -1, without an error, even if the group does not exist.
-- `require_stable` (version 7 and up): a partition with an offset in an open transaction is
-  UNSTABLE_OFFSET_COMMIT.
-- Topics are named by id from version 10 on; an unknown one is UNKNOWN_TOPIC_ID.
-- An error of a group is in the group's result, or (version 1) in each partition.
+- Before version 8 a request has one group, from version 8 on many groups. From version 2 on null
+  topics request all topics.
+- A partition without a committed offset has the offset -1, without an error. This also applies to a
+  group that does not exist.
+- From version 7 on a request may set `require_stable`. Then a partition with an offset in an open
+  transaction gets the error UNSTABLE_OFFSET_COMMIT.
+- From version 10 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
+- The error of a group is in the result of the group, in version 1 in the result of each partition.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 def _fetch(
     broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Answer:
-    """The offsets of one group for the topics that exist, or a future of them."""
+    """Return the offsets of one group for the topics that exist, or a future of the offsets."""
     known = group
     if version >= TOPIC_IDS_VERSION and group.topics is not None:
         by_id = broker.metadata.image.topics.by_id
@@ -106,7 +108,7 @@ def _complete(
     answer: OffsetFetchResponseGroup,
     version: int,
 ) -> OffsetFetchResponseGroup:
-    """If topics are named by id, add the ids, and errors for those that do not exist."""
+    """If topics are named by id, add the topic ids and the errors of unknown topic ids."""
     if version < TOPIC_IDS_VERSION or answer.error_code != ErrorCode.NONE:
         return answer
     if group.topics is None:

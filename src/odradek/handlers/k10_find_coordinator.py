@@ -1,10 +1,11 @@
 """FindCoordinator (10), versions 0-6: the coordinator of a group or a transactional id.
 
-- From version 4 on a request has many keys, before one.
-- While the coordinator's topic does not exist, it is created, and the response waits for it up to
-  `CREATION_WAIT_MS`; then it is COORDINATOR_NOT_AVAILABLE, which clients retry. (Apache Kafka
-  returns this error immediately, and the first consumer of a cluster loses up to a second.)
-- Gap: coordinators of share groups (key type 2) are not served: INVALID_REQUEST.
+- Before version 4 a request has one key, from version 4 on many keys.
+- If the coordinator's topic does not exist, it is created, and the response waits for the creation
+  up to `CREATION_WAIT_MS`. After that the error is COORDINATOR_NOT_AVAILABLE, and clients retry.
+  Apache Kafka returns this error immediately, so that the first consumer of a cluster is delayed by
+  up to a second.
+- Gap: there are no share groups. Key type 2 gets the error INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from odradek.wire.generated.find_coordinator_response import Coordinator, FindCo
 
 MANY_KEYS_VERSION = 4
 TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
-"""By key type: where the coordinator keeps its state."""
+"""Key type -> the topic of the coordinator."""
 
 
 CREATION_WAIT_MS = 1000
@@ -30,7 +31,7 @@ CREATION_WAIT_MS = 1000
 async def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    """The coordinators as clients of this listener reach them."""
+    """Return the coordinators, with the endpoints of the client's listener."""
     topic = TOPICS.get(request.key_type)
     if topic is not None and topic not in broker.metadata.image.topics.by_name:
         await broker.topic_creation.create(topic, CREATION_WAIT_MS)

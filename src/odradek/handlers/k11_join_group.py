@@ -1,10 +1,13 @@
-"""JoinGroup (11), versions 0-9: a member joins a classic group and waits until all have.
+"""JoinGroup (11), versions 0-9: a member joins a classic group and waits for the other members.
 
-- A session timeout outside group.min/max.session.timeout.ms is INVALID_SESSION_TIMEOUT.
-- From version 4 on a new member gets MEMBER_ID_REQUIRED and its id, and joins again with it.
-- Version 5 and up: static members. Version 9 tells a returning static leader to skip the
-  assignment.
-- Without a protocol, its name is null from version 7 on, and empty before.
+- The session timeout must be between group.min.session.timeout.ms and group.max.session.timeout.ms.
+  Otherwise the error is INVALID_SESSION_TIMEOUT.
+- From version 4 on a new member gets the error MEMBER_ID_REQUIRED and a member id. It joins again
+  with this member id.
+- From version 5 on there are static members. In version 9 the response can tell a static leader
+  that rejoins to skip the assignment.
+- If the response has no protocol, the protocol name is null from version 7 on, before an empty
+  string.
 """
 
 from __future__ import annotations
@@ -19,13 +22,13 @@ from odradek.wire.generated.join_group_response import JoinGroupResponse
 
 NULL_PROTOCOL_VERSION = 7
 _WITH_MEMBER_ID = frozenset((ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT))
-"""Errors whose response has the member id of the request, as in Apache Kafka."""
+"""Errors whose response contains the member id of the request, as in Apache Kafka."""
 
 
 async def handle(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse:
-    """Join, and wait for the others."""
+    """Join the group and wait for the other members."""
     try:
         response: JoinGroupResponse = await broker.groups.join(context, request)
     except ApiError as error:

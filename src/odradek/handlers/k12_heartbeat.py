@@ -1,8 +1,8 @@
-"""Heartbeat (12), versions 0-4: a member keeps its session; it learns that it must rejoin.
+"""Heartbeat (12), versions 0-4: a member keeps its session, and learns when it must rejoin.
 
-- REBALANCE_IN_PROGRESS means that it must rejoin; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
-  FENCED_INSTANCE_ID mean that it is no longer a member.
-- While its group is being loaded, a heartbeat succeeds without a check.
+- REBALANCE_IN_PROGRESS means that the member must rejoin. ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
+  FENCED_INSTANCE_ID mean that the client is no longer a member of this generation.
+- While the group's partition is loading, a heartbeat succeeds without a check.
 """
 
 from __future__ import annotations

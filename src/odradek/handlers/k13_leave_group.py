@@ -1,8 +1,8 @@
-"""LeaveGroup (13), versions 0-5: members leave a classic group, or are removed.
+"""LeaveGroup (13), versions 0-5: members leave a classic group, or are removed from it.
 
-- From version 3 on a request has many members, each with its own error; a member with an empty
-  member id is identified by its instance id.
-- Before version 3 there is one member, whose error is that of the response.
+- Before version 3 a request has one member. The error of the member is the error of the response.
+- From version 3 on a request has many members, and the response has an error for each member. If a
+  member id is empty, the instance id identifies the member.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def handle(
 def _failed(request: LeaveGroupRequest, error: ErrorCode) -> LeaveGroupResponse:
     if error is not ErrorCode.UNKNOWN_MEMBER_ID:
         return LeaveGroupResponse(error_code=error)
-    # The group does not exist, so none of the members does.
+    # The group does not exist, so each member gets the error.
     return LeaveGroupResponse(
         members=[
             MemberResponse(

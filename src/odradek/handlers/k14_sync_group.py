@@ -1,8 +1,9 @@
-"""SyncGroup (14), versions 0-5: the leader sends the assignment, and members get theirs.
+"""SyncGroup (14), versions 0-5: the leader sends the assignments, and members get them.
 
-- Waits until the leader's assignment is stored; REBALANCE_IN_PROGRESS if that does not happen.
-- From version 5 on protocol type and name are required, and INCONSISTENT_GROUP_PROTOCOL if they
-  are missing or not those of the generation.
+- The response waits until the leader's assignments are stored. If another rebalance begins before
+  that, the error is REBALANCE_IN_PROGRESS.
+- From version 5 on a request must contain the protocol type and the protocol name of the
+  generation. Otherwise the error is INCONSISTENT_GROUP_PROTOCOL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """DescribeGroups (15), versions 0-6: state, members and assignments of classic groups.
 
-- A group that does not exist is described as Dead, from version 6 on with GROUP_ID_NOT_FOUND.
-- Members' metadata is included only while the group is stable.
+- A group that does not exist has the state Dead, and from version 6 on the error
+  GROUP_ID_NOT_FOUND.
+- The metadata of members is included only if the group is stable.
 """
 
 from __future__ import annotations

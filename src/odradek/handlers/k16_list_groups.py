@@ -1,7 +1,7 @@
 """ListGroups (16), versions 0-5: the groups that this broker coordinates.
 
-- Filters by state (version 4 and up) and type (5 and up), ignoring case.
-- COORDINATOR_LOAD_IN_PROGRESS while some groups are not loaded yet.
+- From version 4 on a request can filter by state, from version 5 on by type. Filters ignore case.
+- The error is COORDINATOR_LOAD_IN_PROGRESS while some groups are not loaded yet.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from odradek.wire.generated.list_groups_response import ListGroupsResponse
 async def handle(
     broker: Broker, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
-    """The groups that pass the filters."""
+    """Return the groups that pass the filters."""
     groups = await broker.groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(groups=groups)
 

@@ -1,14 +1,14 @@
-"""ApiVersions (18), versions 0-4: what this listener serves, and the finalized features.
+"""ApiVersions (18), versions 0-4: the APIs and versions that are served, and the features.
 
-- The response to an unsupported version has the format of version 0, with UNSUPPORTED_VERSION and
-  one entry, ApiVersions itself (KIP-511): the dispatcher passes `request=None` for it.
-- From version 3 on the client names its software; a name or version outside the allowed pattern
-  is INVALID_REQUEST.
-- Produce is listed from version 0, although 0-2 are rejected: librdkafka would send uncompressed
-  records otherwise (KAFKA-18659).
-- The telemetry APIs are listed only while there is a subscription for client metrics, so that
-  clients do not request it without need (Apache Kafka: only with a receiver).
-- Supported features whose lowest level is 0 are left out before version 4 (KAFKA-17011).
+- The response to an unsupported version has the format of version 0, the error UNSUPPORTED_VERSION,
+  and one API, ApiVersions (KIP-511). The dispatcher passes `request=None` in this case.
+- From version 3 on a request contains the name and the version of the client software. If one of
+  them does not match the allowed pattern, the error is INVALID_REQUEST.
+- The lowest version of Produce is 0 in the response, although versions 0-2 are rejected. Otherwise
+  librdkafka would send uncompressed records (KAFKA-18659).
+- The telemetry APIs are included only while there is a subscription for client metrics. So clients
+  do not send useless requests. Apache Kafka includes these APIs only if it has a metrics receiver.
+- Before version 4, supported features whose lowest level is 0 are omitted (KAFKA-17011).
 """
 
 from __future__ import annotations

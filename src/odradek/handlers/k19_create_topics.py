@@ -1,11 +1,13 @@
-"""CreateTopics (19), versions 2-7: decided by the controller.
+"""CreateTopics (19), versions 2-7: the controller creates topics.
 
-- Counts of -1 mean the broker's defaults, in all served versions. The request may assign replicas.
-  `validate_only` returns the same response and changes nothing.
-- A topic named twice, or an internal topic of the cluster, is INVALID_REQUEST. Names that differ
-  from an existing one only in '.' and '_' are rejected.
-- The topic's settings are in the response from version 5 on, its id from version 7 on.
-- Requests for more than 100 000 partitions are POLICY_VIOLATION (Apache Kafka's limit is 10 000).
+- A partition count or replication factor of -1 means the broker's default, in all served versions.
+  A request may assign the replicas. With `validate_only` the response is the same, and no topic is
+  created.
+- If a request contains a topic twice or an internal topic, the topic gets the error
+  INVALID_REQUEST. A name that differs from an existing name only in '.' and '_' is rejected.
+- The response contains the topic's settings from version 5 on, and the topic id from version 7 on.
+- A request for more than 100 000 partitions gets the error POLICY_VIOLATION. Apache Kafka's limit
+  is 10 000.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""DeleteTopics (20), versions 1-6: decided by the controller.
+"""DeleteTopics (20), versions 1-6: the controller deletes topics.
 
-- Topics are named by name or, from version 6 on, by id; both, neither, or the same one twice is
+- A topic has a name or, from version 6 on, an id. If a topic has both or neither, or if a request
+  contains a topic twice, the error is INVALID_REQUEST.
+- With delete.topic.enable=false the error is TOPIC_DELETION_DISABLED, before version 3
   INVALID_REQUEST.
-- With delete.topic.enable=false all are TOPIC_DELETION_DISABLED, before version 3 INVALID_REQUEST.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""DeleteRecords (21), versions 0-2: move the start of partitions forward.
+"""DeleteRecords (21), versions 0-2: delete the records before an offset.
 
-- Offset -1 means the high watermark; a higher offset is OFFSET_OUT_OF_RANGE.
-- Internal topics are rejected (INVALID_TOPIC_EXCEPTION), and so are topics with only the cleanup
-  policy compact (POLICY_VIOLATION).
+- Offset -1 means the high watermark. An offset above the high watermark gets the error
+  OFFSET_OUT_OF_RANGE.
+- Internal topics get the error INVALID_TOPIC_EXCEPTION. Topics whose cleanup policy does not
+  include `delete` get the error POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from odradek.wire.generated.delete_records_response import (
 def handle(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Delete in each partition; the response contains the new log start offset."""
+    """Delete records in each partition; the response contains the new log start offsets."""
     response = DeleteRecordsResponse()
     for topic in request.topics:
         result = DeleteRecordsTopicResult(name=topic.name)

@@ -1,13 +1,15 @@
-"""InitProducerId (22), versions 0-5: the producer id and epoch of a producer.
+"""InitProducerId (22), versions 0-5: a producer gets its producer id and epoch.
 
-- Without a transactional id every request gets a new id with epoch 0.
-- With one, the epoch is raised, which fences earlier producers with the id; its open transaction is
-  aborted first (CONCURRENT_TRANSACTIONS: the producer retries).
-- A producer id without an epoch, or the reverse, is INVALID_REQUEST.
-- PRODUCER_FENCED is used from version 4 on; before, INVALID_PRODUCER_EPOCH.
-- Version 6 (KIP-939) is unstable, as in Apache Kafka 4.3: it is served with
-  `unstable.api.versions.enable` only. If `transaction.two.phase.commit.enable` is also set, a
-  producer can have transactions that never time out. Keeping a prepared transaction is
+- Without a transactional id every request gets a new producer id with epoch 0.
+- With a transactional id, the producer epoch is increased. This fences earlier producers with the
+  same transactional id. An open transaction is aborted first. Until then the error is
+  CONCURRENT_TRANSACTIONS, and the producer retries.
+- A request must contain both a producer id and an epoch, or neither. Otherwise the error is
+  INVALID_REQUEST.
+- A fenced producer gets the error PRODUCER_FENCED, before version 4 INVALID_PRODUCER_EPOCH.
+- Version 6 (KIP-939) is unstable, as in Apache Kafka 4.3, and is served only with
+  `unstable.api.versions.enable`. If `transaction.two.phase.commit.enable` is also set, a producer
+  can have transactions that never time out. A request to keep a prepared transaction gets the error
   UNSUPPORTED_VERSION, as in Apache Kafka.
 """
 
@@ -32,7 +34,7 @@ FENCED_VERSION = 4
 def handle(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
-    """Return a producer id; immediately if one is available and there is no transactional id."""
+    """Return a producer id and epoch, without waiting if that is possible."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23), versions 2-4: where a leader epoch ends (KIP-320)."""
+"""OffsetForLeaderEpoch (23), versions 2-4: the end offset of a leader epoch (KIP-320)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from odradek.wire.generated.offset_for_leader_epoch_response import (
 def handle(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Return for each partition the largest epoch not above the requested one, and its end."""
+    """For each partition, return the largest epoch up to the requested epoch and its end offset."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         result = OffsetForLeaderTopicResult(topic=topic.topic)

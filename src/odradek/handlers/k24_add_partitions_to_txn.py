@@ -1,10 +1,11 @@
-"""AddPartitionsToTxn (24), versions 0-5: which partitions a transaction is about to write to.
+"""AddPartitionsToTxn (24), versions 0-5: partitions are added to a transaction.
 
-- Versions 0-3 are sent by clients and have one transaction. Version 4 and later are sent by brokers
-  and have many; they may only verify that partitions were added (`verify_only`, KIP-890).
-- If one partition does not exist, none of its transaction is added: UNKNOWN_TOPIC_OR_PARTITION
-  for it, OPERATION_NOT_ATTEMPTED for the others.
-- PRODUCER_FENCED is used from version 2 on; before, INVALID_PRODUCER_EPOCH.
+- Clients send versions 0-3, which contain one transaction. Brokers send versions 4 and 5, which
+  contain many transactions. With `verify_only` a broker only verifies that the partitions were
+  added (KIP-890).
+- If a partition does not exist, no partition of its transaction is added. The missing partition
+  gets the error UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED.
+- A fenced producer gets the error PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from odradek.wire.generated.add_partitions_to_txn_response import (
 FENCED_VERSION = 2
 BATCHED_VERSION = 4
 EPOCH_BUMP_REQUEST_VERSION = 5
-"""From this version on, the senders use version 2 of the transaction protocol."""
+"""From this version on, a request means that the producer uses transaction protocol version 2."""
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -106,7 +107,7 @@ def _partitions(topics: list[AddPartitionsToTxnTopic]) -> Partitions:
 def _topics(
     topics: list[AddPartitionsToTxnTopic], codes: Codes
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """The results in the form of the request, in which a partition may be listed twice."""
+    """Return the results in the form of the request, which may contain a partition twice."""
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,
@@ -125,7 +126,7 @@ def _topics(
 def _error_response(
     request: AddPartitionsToTxnRequest, error: ApiError
 ) -> AddPartitionsToTxnResponse:
-    """Fill both forms; the version of the response decides which one is encoded."""
+    """Fill the fields of all versions. The encoder selects the fields of the request's version."""
     topics = request.v3_and_below_topics
     codes = dict.fromkeys(each(_partitions(topics)), error.code)
     return AddPartitionsToTxnResponse(

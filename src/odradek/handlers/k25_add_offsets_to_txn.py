@@ -1,7 +1,8 @@
-"""AddOffsetsToTxn (25), versions 0-4: a transaction is about to commit offsets of a group.
+"""AddOffsetsToTxn (25), versions 0-4: the offsets of a group are added to a transaction.
 
-The partition of `__consumer_offsets` that the group belongs to joins the transaction.
-PRODUCER_FENCED is used from version 2 on; before, INVALID_PRODUCER_EPOCH.
+- The group's partition of `__consumer_offsets` is added to the transaction. Later the producer
+  commits offsets with TxnOffsetCommit.
+- A fenced producer gets the error PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -23,10 +24,7 @@ FENCED_VERSION = 2
 async def handle(
     broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
-    """Add the group's partition.
-
-    (Only clients of transaction protocol version 1 send this request.)
-    """
+    """Add the group's partition. Only clients with transaction protocol 1 send this request."""
     index = broker.groups.partition_for(request.group_id)
     refused: AddOffsetsToTxnResponse | None = await answered(
         broker.transactions.add_partitions,

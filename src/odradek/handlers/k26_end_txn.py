@@ -1,8 +1,9 @@
 """EndTxn (26), versions 0-5: a transaction is committed or aborted.
 
-- The response is sent when the decision is in the log; the markers follow.
-- From version 5 on every end raises the producer's epoch, and the response has it (KIP-890).
-- PRODUCER_FENCED is used from version 2 on; before, INVALID_PRODUCER_EPOCH.
+- The response is sent when the decision is committed. The markers are written after that.
+- From version 5 on the end of a transaction increases the producer epoch. The response contains the
+  new epoch (KIP-890).
+- A fenced producer gets the error PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EPOCH_BUMP_REQUEST_VERSION: Final = 5
 def handle(
     broker: Broker, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
-    """Decide how the transaction ends."""
+    """Commit or abort the transaction."""
     client_version = 2 if context.api_version >= EPOCH_BUMP_REQUEST_VERSION else 0
     refused = partial(_refused, context.api_version)
     answer: EndTxnResponse | Awaitable[EndTxnResponse] = answered_soon(

@@ -1,7 +1,7 @@
 """WriteTxnMarkers (27), versions 1-2: write the markers that end a transaction.
 
-It is sent by transaction coordinators of other brokers, and by administrators to abort a hanging
-transaction. The coordinator of this broker uses the same code without a request.
+The transaction coordinators of other brokers send this request. Administrators send it to abort a
+hanging transaction. The coordinator of this broker uses the same code without a request.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def handle(
 
 
 def _refusal(asked: WritableTxnMarker) -> Results | None:
-    """The errors of a marker without a producer or an epoch, as Apache Kafka answers it."""
+    """Return the errors of a marker without a producer id or epoch, as in Apache Kafka."""
     if asked.producer_id >= 0 and asked.producer_epoch >= 0:
         return None
     code = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -69,7 +69,7 @@ def _marker(asked: WritableTxnMarker) -> Marker:
 
 
 def _partitions(asked: WritableTxnMarker) -> list[TopicPartition]:
-    """The partitions, without duplicates."""
+    """Return the partitions without duplicates."""
     names = (
         TopicPartition(topic.name, index)
         for topic in asked.topics

@@ -1,11 +1,13 @@
-"""TxnOffsetCommit (28), versions 0-5: offsets that count when a transaction commits.
+"""TxnOffsetCommit (28), versions 0-5: a transaction commits offsets of a group.
 
-- Unknown topics and partitions are UNKNOWN_TOPIC_OR_PARTITION; the others are committed.
-- The group's partition of `__consumer_offsets` must belong to the transaction; from version 5 on it
-  is added here (KIP-890).
-- Before version 2 the error of a loading coordinator is COORDINATOR_NOT_AVAILABLE, because those
-  clients fail on COORDINATOR_LOAD_IN_PROGRESS.
-- Gap: topics by id (version 6) are not served; Apache Kafka 4.3 does not serve them either.
+- The offsets become visible when the transaction commits.
+- Unknown topics and partitions get the error UNKNOWN_TOPIC_OR_PARTITION. The offsets of all other
+  partitions are written.
+- The group's partition of `__consumer_offsets` must belong to the transaction. From version 5 on
+  the broker adds the partition (KIP-890).
+- Before version 2 the error while a partition is loading is COORDINATOR_NOT_AVAILABLE, because
+  clients of these versions fail on COORDINATOR_LOAD_IN_PROGRESS.
+- Gap: version 6 (topic ids) is not served. Apache Kafka 4.3 does not serve it either.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ LOADING_VERSION = 2
 async def handle(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
-    """Commit what can be committed."""
+    """Write the offsets of the partitions that exist; return the results of all partitions."""
     answer = _refuse_unknown(broker, request)
     if request.topics:
         try:
@@ -55,8 +57,7 @@ async def handle(
 
 
 def _refuse_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Return errors for topics and partitions that do not exist, and remove them from the
-    request."""
+    """Remove topics and partitions that do not exist from the request; return their errors."""
     known = broker.metadata.image.topics
     answer = TxnOffsetCommitResponse()
     kept = []
@@ -138,7 +139,7 @@ def _failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCom
 
 
 def _merge(answer: TxnOffsetCommitResponse, more: TxnOffsetCommitResponse) -> None:
-    """Merge the results of each topic."""
+    """Add the results in `more` to `answer`, with one element per topic."""
     by_name = {topic.name: topic for topic in answer.topics}
     for topic in more.topics:
         known = by_name.get(topic.name)

@@ -1,9 +1,10 @@
-"""DescribeConfigs (32), versions 1-4: settings with their values and where those come from.
+"""DescribeConfigs (32), versions 1-4: settings, their values, and the sources of the values.
 
-- Resources: topics (2), this broker, or with an empty name the defaults of all brokers (4), this
-  broker's loggers (8), client metrics (16), groups (32).
-- Another broker's id is INVALID_REQUEST: clients ask each broker for its own settings.
-- Synonyms and documentation are returned only on request, sensitive values never.
+- The types of resources are topic (2), broker (4), broker logger (8), client metrics (16) and group
+  (32). An empty broker name means the defaults of all brokers.
+- The id of another broker gets the error INVALID_REQUEST. Clients send a request to each broker for
+  its own settings.
+- Synonyms and documentation are returned only if requested. Sensitive values are never returned.
 """
 
 from __future__ import annotations

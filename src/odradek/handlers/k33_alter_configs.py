@@ -1,7 +1,7 @@
 """AlterConfigs (33), versions 0-2: all settings of a resource are replaced.
 
-- Settings that are not in the request are removed: clients should use IncrementalAlterConfigs.
-- Loggers and settings of another broker cannot be changed.
+- Settings that are not in the request are removed. So clients should use IncrementalAlterConfigs.
+- Loggers cannot be changed. Settings of another broker cannot be changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from odradek.wire.generated.alter_configs_response import (
 async def handle(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    """Forward the request to the controller, without resources of other brokers."""
+    """Forward the request to the controller. Resources of other brokers are rejected here."""
 
     def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
         try:

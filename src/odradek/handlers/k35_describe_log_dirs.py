@@ -1,8 +1,8 @@
-"""DescribeLogDirs (35), versions 1-5: the log directories, their space, the logs in them.
+"""DescribeLogDirs (35), versions 1-5: the log directories, their space, and the logs in them.
 
-- Without topics (null) all logs are listed; a log directory that has failed is listed with
-  KAFKA_STORAGE_ERROR.
-- Sizes are those of the record batches; the lag of the leader is 0.
+- If topics are null, all logs are listed. A failed log directory has the error KAFKA_STORAGE_ERROR.
+- The size of a log is the size of its record batches, without indexes. The offset lag of a leader
+  is 0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""CreatePartitions (37), versions 0-3: topics get more partitions; decided by the controller.
+"""CreatePartitions (37), versions 0-3: the controller adds partitions to topics.
 
-- The count is the new total. The request may assign the replicas of the new partitions.
-  `validate_only` changes nothing.
-- A topic named twice is INVALID_REQUEST; a count that is not larger than the current one is
-  INVALID_PARTITIONS.
+- The count is the new total number of partitions. A request may assign the replicas of the new
+  partitions. With `validate_only` nothing is changed.
+- If a request contains a topic twice, the error is INVALID_REQUEST. If the count is not larger than
+  the current count, the error is INVALID_PARTITIONS.
 """
 
 from __future__ import annotations

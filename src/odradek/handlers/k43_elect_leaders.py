@@ -1,9 +1,10 @@
-"""ElectLeaders (43), versions 0-2: preferred or (from version 1 on) unclean leaders are elected.
+"""ElectLeaders (43), versions 0-2: the controller elects preferred or unclean leaders.
 
-- Decided by the controller. Null partitions mean all; the response then omits partitions that
-  already have this leader.
-- A partition that already has this leader is ELECTION_NOT_NEEDED; one without an eligible leader is
-  PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE.
+- Unclean leaders can be elected from version 1 on.
+- If partitions are null, leaders of all partitions are elected. The response then omits partitions
+  that need no election.
+- A partition that needs no election gets the error ELECTION_NOT_NEEDED. A partition without an
+  eligible leader gets PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""IncrementalAlterConfigs (44), versions 0-1: single settings are set, deleted, appended to.
+"""IncrementalAlterConfigs (44), versions 0-1: single settings of a resource are changed.
 
-- A resource is changed completely or not at all; one named twice is INVALID_REQUEST.
-- Settings of a broker are changed through that broker; an empty name means all brokers.
-- Loggers of this broker change immediately and until the node stops; all other resources are
-  changed by the controller.
+- A setting can be set or deleted. Values can be appended to a list or subtracted from it.
+- If one change of a resource is invalid, the resource is not changed. If a request contains a
+  resource twice, the error is INVALID_REQUEST.
+- The settings of a broker can be changed only by a request to this broker. An empty broker name
+  means all brokers.
+- This broker changes the levels of its loggers immediately; they last until the node stops. The
+  controller changes all other resources.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from odradek.wire.generated.incremental_alter_configs_response import (
 async def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Change resources of this node here; forward all others to the controller."""
+    """Change loggers of this broker; forward all other resources to the controller."""
 
     def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
         outcome = _alter_here(broker, resource, request)

@@ -1,7 +1,8 @@
 """AlterPartitionReassignments (45), versions 0-1: partitions move to other brokers (KIP-455).
 
-- Decided by the controller. Null replicas cancel a reassignment; without one the result is
-  NO_REASSIGNMENT_IN_PROGRESS. Unregistered brokers are INVALID_REPLICA_ASSIGNMENT.
+- The controller decides. Null replicas cancel a reassignment. If no reassignment is in progress,
+  the error is NO_REASSIGNMENT_IN_PROGRESS.
+- If a new replica is on a broker that is not registered, the error is INVALID_REPLICA_ASSIGNMENT.
 - From version 1 on the client may forbid a change of the replication factor (KIP-860).
 """
 

@@ -1,7 +1,7 @@
 """ListPartitionReassignments (46), version 0: the reassignments in progress (KIP-455).
 
-- Answered by the controller. Null topics mean all. Partitions that do not exist or are not
-  reassigned are omitted, without an error.
+- The controller responds. Null topics request all reassignments. Partitions that do not exist or
+  are not being reassigned are omitted, without an error.
 """
 
 from __future__ import annotations

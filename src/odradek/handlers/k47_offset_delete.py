@@ -1,7 +1,8 @@
-"""OffsetDelete (47), version 0: deletes a group's offsets of topics without a subscriber.
+"""OffsetDelete (47), version 0: delete a group's offsets of topics that no member subscribes to.
 
-- A topic that members subscribe to is GROUP_SUBSCRIBED_TO_TOPIC.
-- An unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION; the others are deleted.
+- If a member subscribes to the topic, the error is GROUP_SUBSCRIBED_TO_TOPIC.
+- An unknown topic or partition gets the error UNKNOWN_TOPIC_OR_PARTITION. The offsets of all other
+  partitions are deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from odradek.wire.generated.offset_delete_response import (
 async def handle(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
-    """Delete the offsets that may be deleted."""
+    """Delete offsets; return the results of all partitions."""
     topics = broker.metadata.image.topics
     refused = [_take_unknown(topics, topic) for topic in request.topics]
     request.topics = [each for each in request.topics if each.partitions]
@@ -47,7 +48,7 @@ async def handle(
 def _take_unknown(
     topics: TopicsImage, topic: OffsetDeleteRequestTopic
 ) -> OffsetDeleteResponseTopic:
-    """Return the results of partitions that do not exist, and remove them from the request."""
+    """Remove partitions that do not exist from the request; return their errors."""
     image = topics.by_name.get(topic.name)
     known = {} if image is None else image.partitions
     unknown = [each for each in topic.partitions if each.partition_index not in known]

@@ -1,8 +1,8 @@
 """DescribeQuorum (55), versions 0-2: leader and voters of the metadata log (KIP-595, KIP-853).
 
-- Answered by the controller. A partition other than that of the metadata log is
+- The controller responds. All partitions except the partition of the metadata log get the error
   UNKNOWN_TOPIC_OR_PARTITION.
-- Version 2 adds directory ids and the endpoints of voters.
+- Version 2 adds the directory ids and the endpoints of the voters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""UpdateFeatures (57), versions 0-2: levels of finalized features change (KIP-584).
+"""UpdateFeatures (57), versions 0-2: the controller changes levels of finalized features (KIP-584).
 
-- Decided by the controller: all features or, with INVALID_UPDATE_VERSION, none. A level must be
-  supported by every registered node; a downgrade must be requested explicitly; metadata.version is
-  never lowered if the cluster may have newer records.
+- If one change is invalid, no level is changed, and the error is INVALID_UPDATE_VERSION.
+- Every registered node must support the new level. A downgrade must be requested explicitly.
+  metadata.version is never lowered if the cluster may have records of the higher level.
 - Gap: kraft.version cannot be changed while the cluster runs.
 """
 

@@ -1,8 +1,9 @@
 """DescribeCluster (60), versions 0-2: the cluster's id and brokers.
 
-- A broker listener returns brokers; a request for controllers gets MISMATCHED_ENDPOINT_TYPE, in
-  version 0 INVALID_REQUEST. Gap: controller listeners, which return controllers (KIP-919).
-- Fenced brokers are included on request, from version 2 on.
+- A broker listener returns brokers. A request for controllers gets the error
+  MISMATCHED_ENDPOINT_TYPE, in version 0 INVALID_REQUEST.
+- From version 2 on fenced brokers are included if requested.
+- Gap: controller listeners, which would return controllers (KIP-919), do not serve this API.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CONTROLLERS = 2
 def handle(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """The brokers as clients of this listener see them.
+    """Return the brokers, with the endpoints of the client's listener.
 
     Raises:
         ApiError: the request is not for brokers.

@@ -19,7 +19,7 @@ from odradek.wire.generated.describe_producers_response import (
 def handle(
     broker: Broker, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    """The producers of each partition, with their open transactions."""
+    """Return the producers of each partition, with the first offsets of their open transactions."""
     response = DescribeProducersResponse()
     for topic in request.topics:
         result = TopicResponse(name=topic.name)

@@ -1,6 +1,6 @@
-"""UnregisterBroker (64), version 0: removes a broker that will not return.
+"""UnregisterBroker (64), version 0: the controller removes the registration of a broker.
 
-- Decided by the controller. A broker that is not registered is BROKER_ID_NOT_REGISTERED.
+- If the broker is not registered, the error is BROKER_ID_NOT_REGISTERED.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from odradek.wire.generated.describe_transactions_response import DescribeTransa
 async def handle(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """Return one result per id."""
+    """Return one result per transactional id."""
     describe = broker.transactions.describe
     return DescribeTransactionsResponse(
         transaction_states=[await describe(each) for each in request.transactional_ids]

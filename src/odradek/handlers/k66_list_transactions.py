@@ -1,10 +1,11 @@
 """ListTransactions (66), versions 0-2: the transactional ids that this broker coordinates.
 
-- Filters: states (the response lists unknown ones), producer ids, from version 1 on the duration of
-  the transaction (KIP-994), from version 2 on a regular expression that must match the whole id
-  (KIP-1152).
-- The expression has RE2's syntax, whose matching time is bounded; Apache Kafka's has Java's. An
-  invalid expression, or one that would take seconds, is INVALID_REGULAR_EXPRESSION.
+- A request can filter by states and by producer ids. The response lists unknown states. From
+  version 1 on a request can filter by the duration of the transaction (KIP-994). From version 2 on
+  a request can contain a regular expression that must match the whole transactional id (KIP-1152).
+- The regular expression has the syntax of RE2, because the matching time of RE2 is limited. Apache
+  Kafka uses Java's syntax. If the expression is invalid or would take seconds, the error is
+  INVALID_REGULAR_EXPRESSION.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ async def handle(
 
 
 def _matching(pattern: str, found: Sequence[TransactionState]) -> list[TransactionState]:
-    """Return those whose id matches the pattern.
+    """Return the transactions whose transactional id matches the pattern.
 
     Raises:
         ApiError: INVALID_REGULAR_EXPRESSION.

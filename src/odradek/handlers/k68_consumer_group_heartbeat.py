@@ -1,11 +1,13 @@
-"""ConsumerGroupHeartbeat (68), versions 0-1: a member joins, follows its target, leaves (KIP-848).
+"""ConsumerGroupHeartbeat (68), versions 0-1: a member joins, gets its assignment, leaves (KIP-848).
 
-- Member epoch 0 joins, -1 leaves, -2 leaves for a while (static members).
-- Members may subscribe by regular expression from version 1 on, which is also when they bring
-  an id of their own.
-- FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID: give up all partitions and join again.
-- UNSUPPORTED_VERSION while the feature group.version is 0, or without `consumer` in
-  group.coordinator.rebalance.protocols.
+- With member epoch 0 a member joins the group, and with -1 a member leaves the group. With -2 a
+  static member leaves the group temporarily.
+- From version 1 on members can subscribe by a regular expression, and must choose their own member
+  id.
+- After the errors FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID a member must give up all partitions
+  and join again.
+- The error is UNSUPPORTED_VERSION if the level of the feature group.version is 0, or if
+  group.coordinator.rebalance.protocols does not contain `consumer`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from odradek.wire.generated.consumer_group_heartbeat_request import ConsumerGrou
 
 
 def check_enabled(broker: Broker) -> None:
-    """Whether there are consumer groups in this cluster.
+    """Raise an error if consumer groups are not enabled in this cluster.
 
     Raises:
         ApiError: UNSUPPORTED_VERSION.
@@ -33,7 +35,7 @@ def check_enabled(broker: Broker) -> None:
 def handle(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> Answer:
-    """The member's epoch, and its assignment if that has changed."""
+    """Return the member's epoch, and the member's assignment if it has changed."""
     check_enabled(broker)
     return broker.groups.consumer_heartbeat(context, request)
 

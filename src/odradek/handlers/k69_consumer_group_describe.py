@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe (69), versions 0-1: state, members and assignments of consumer groups.
 
-- A group that does not exist, or is of another type, is GROUP_ID_NOT_FOUND.
-- Partitions that a member has to revoke are shown as its own until it has done so.
-- Version 1 tells which protocol a member speaks.
+- If a group does not exist or has another type, the error is GROUP_ID_NOT_FOUND.
+- The assignment of a member also contains the partitions that the member must still revoke.
+- Version 1 adds the type of each member: whether it uses the classic or the consumer protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from odradek.wire.generated.consumer_group_describe_response import ConsumerGrou
 async def handle(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    """The groups as they are."""
+    """Describe the groups."""
     check_enabled(broker)
     groups = await broker.groups.describe_consumer_groups(request.group_ids)
     if request.include_authorized_operations:

@@ -1,8 +1,9 @@
-"""GetTelemetrySubscriptions (71), version 0: which metrics this client should push (KIP-714).
+"""GetTelemetrySubscriptions (71), version 0: the metrics that this client should push (KIP-714).
 
-Subscriptions are `client-metrics` resources (IncrementalAlterConfigs, type 16). A client that
-asks again before its interval has passed gets THROTTLING_QUOTA_EXCEEDED, unless its
-subscription has changed or its last push was refused for its subscription or compression.
+- A subscription is a `client-metrics` resource (IncrementalAlterConfigs, resource type 16).
+- A client that sends this request again before its push interval has passed gets the error
+  THROTTLING_QUOTA_EXCEEDED. There are two exceptions: the subscription has changed, or the last
+  push was rejected because of its subscription or compression.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from odradek.wire.generated.get_telemetry_subscriptions_response import (
 )
 
 ACCEPTED_COMPRESSION_TYPES = [4, 3, 1, 2]
-"""zstd, lz4, gzip, snappy: in the order in which we would like them."""
+"""zstd, lz4, gzip and snappy, in the order of preference."""
 
 
 def handle(
     broker: Broker, context: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
-    """The subscription derived for the client instance, which gets an id if it has none."""
+    """Return the client instance's subscription. An instance without an id gets an id."""
     machine = broker.client_telemetry.machine
     now_ms = broker.clock.monotonic_ms()
     instance = machine.subscribe(request.client_instance_id, describe(context), now_ms)

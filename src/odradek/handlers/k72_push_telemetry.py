@@ -1,6 +1,6 @@
-"""PushTelemetry (72), version 0: a client's own metrics, in OpenTelemetry's form (KIP-714).
+"""PushTelemetry (72), version 0: a client pushes its metrics in OpenTelemetry's format (KIP-714).
 
-The numbers are shown on the node's metrics page as `kafka_client_...`, by client instance.
+The node's metrics page shows the numbers of each client instance as `kafka_client_...`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from odradek.wire.generated.push_telemetry_response import PushTelemetryResponse
 def handle(
     broker: Broker, context: RequestContext, request: PushTelemetryRequest
 ) -> PushTelemetryResponse:
-    """Take the metrics, or refuse them with the reason as the error code."""
+    """Keep the metrics.
+
+    Raises:
+        ApiError: the metrics are rejected.
+    """
     broker.client_telemetry.push(context, request, broker.clock.monotonic_ms())
     return PushTelemetryResponse()
 

@@ -1,8 +1,9 @@
 """ListConfigResources (74), versions 0-1: the resources that may have settings (KIP-1142).
 
-- Version 0 lists client metrics only, version 1 the kinds asked for, or all of them.
-- Groups and client metrics are those that have settings; topics and brokers all that there are.
-- A kind that does not exist is UNSUPPORTED_VERSION.
+- Version 0 lists client metrics only. Version 1 lists the requested types of resources, or all
+  types if the request contains none.
+- Groups and client metrics are listed if they have settings. All topics and brokers are listed.
+- An unknown type gets the error UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ KINDS = {
         ResourceType.GROUP,
     ),
 }
-"""By version of the API."""
+"""Version of the API -> the types of resources that it lists."""
 
 
 def handle(
     broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """The names, kind by kind.
+    """Return the names of the resources, ordered by type.
 
     Raises:
-        ApiError: UNSUPPORTED_VERSION, an unknown kind.
+        ApiError: UNSUPPORTED_VERSION: the request contains an unknown type.
     """
     kinds = KINDS[context.api_version]
     for kind in request.resource_types:

@@ -1,11 +1,11 @@
 """DescribeTopicPartitions (75), version 0: topics and partitions, page by page (KIP-966).
 
-- Topics come in the order of their names, partitions in that of their indexes; a page holds as
-  many partitions as the client and max.request.partition.size.limit allow, at least one. The
-  cursor names what comes next.
-- No topics means all of them. A cursor of a topic that is not among those named is
-  INVALID_REQUEST.
-- Beside Metadata's it tells the eligible leader replicas.
+- Topics are ordered by name, and partitions by index. A page contains as many partitions as the
+  client and max.request.partition.size.limit allow, but at least one. The cursor of the response is
+  the first partition of the next page.
+- If a request contains no topics, all topics are described. If the topic of the request's cursor is
+  not among the requested topics, the error is INVALID_REQUEST.
+- In addition to the fields of Metadata, the response contains the eligible leader replicas.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ NO_LEADER = -1
 def handle(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """One page.
+    """Return one page.
 
     Raises:
-        ApiError: INVALID_REQUEST, the cursor does not fit.
+        ApiError: INVALID_REQUEST: the cursor is not valid for the request.
     """
     image = broker.metadata.image
     view = ListenerView(image, broker.config, context.peer)
@@ -68,7 +68,7 @@ def handle(
 
 
 def _names(request: DescribeTopicPartitionsRequest, existing: Iterable[str]) -> list[str]:
-    """The topics that are left, in order."""
+    """Return the names of the topics from the cursor on, in order."""
     cursor = request.cursor
     names = {each.name for each in request.topics} or set(existing)
     if cursor is None:

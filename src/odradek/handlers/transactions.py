@@ -1,4 +1,4 @@
-"""What the handlers of transactions share."""
+"""Functions that the handlers of the transaction APIs share."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from odradek.model.errors import ApiError, ErrorCode
 
 
 def error_for(error: ApiError, api_version: int, fenced_version: int) -> ErrorCode:
-    """The error for a client of that version: before `fenced_version`, PRODUCER_FENCED is
-    INVALID_PRODUCER_EPOCH."""
+    """Return the error code for a client of this version.
+
+    Before `fenced_version`, PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH.
+    """
     if error.code is ErrorCode.PRODUCER_FENCED and api_version < fenced_version:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error.code
@@ -20,8 +22,10 @@ def error_for(error: ApiError, api_version: int, fenced_version: int) -> ErrorCo
 def answered_soon(
     question: Callable[..., Answer], *arguments: Any, refused: Callable[[ApiError], Any]
 ) -> Any:
-    """Return the coordinator's result, or `refused` of its error, without waiting if it is
-    available."""
+    """Call a method of the coordinator; return its result, or an awaitable of the result.
+
+    If the method fails with an `ApiError`, the result is `refused(error)`.
+    """
     try:
         answer = question(*arguments)
     except ApiError as error:
@@ -39,6 +43,6 @@ async def _later(answer: Awaitable[Any], refused: Callable[[ApiError], Any]) -> 
 async def answered(
     question: Callable[..., Answer], *arguments: Any, refused: Callable[[ApiError], Any]
 ) -> Any:
-    """Wait for the result of an operation; for a handler that processes it."""
+    """Call a method of the coordinator as `answered_soon` does, and wait for the result."""
     answer = answered_soon(question, *arguments, refused=refused)
     return await answer if hasattr(answer, "__await__") else answer

@@ -1,8 +1,10 @@
-"""One checkpoint file of a log directory: offsets of its logs, written in several threads.
+"""A checkpoint file of a log directory. It has offsets of the logs in this directory.
 
-Two guarantees: older offsets never overwrite newer ones, and the file has no entry for a log that
-is created. Entries have only the name of a log: after a crash, the entry of a deleted log would be
-applied to a new one of the same name.
+Several threads may write the file. This module guarantees:
+
+- Older offsets never overwrite newer offsets.
+- When a log is created, the file has no entry with its name. Such an entry belongs to a deleted log
+  with the same name. After a crash, the entry would be applied to the new log.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class CheckpointFile:
-    """See the module. Called on the loop's thread."""
+    """One checkpoint file. Call its methods on the event loop's thread."""
 
     def __init__(self, storage: Storage, directory: LogDirectory, name: str) -> None:
         self._storage = storage
@@ -29,18 +31,19 @@ class CheckpointFile:
         self._lock = Lock()
         """Held while the file is written."""
         self._number = 0
-        """Number of the newest offsets."""
+        """Writes have numbers. This is the number of the newest write."""
         self._stored = 0
-        """Number of the offsets that are in the file."""
+        """The number of the newest completed write."""
         self._waiting: list[Done] = []
-        """Called when the newest offsets are in the file."""
+        """Callbacks that are called when the newest offsets are in the file."""
         self._offsets: Offsets | None = None
-        """The content of the file after the pending writes; None if unknown."""
+        """The content of the file after all pending writes; None if it is unknown."""
 
     def write_later(self, offsets: Offsets, written: Done = lambda _: None) -> None:
-        """Write in the background, if something has changed.
+        """Write offsets in the background, if they have changed.
 
-        `written` is called when these offsets, or later ones, are in the file; or with the error.
+        `written` is called with None when these or newer offsets are in the file. If the write
+        fails, `written` is called with the error.
         """
         if self._offsets == offsets:
             if self._stored == self._number:
@@ -71,7 +74,7 @@ class CheckpointFile:
         self._storage.background(work, done)
 
     def write(self, offsets: Offsets) -> None:
-        """Write now.
+        """Write offsets on this thread.
 
         Raises:
             OSError: the device failed or is full.
@@ -84,8 +87,9 @@ class CheckpointFile:
         self._stored = self._number
 
     def forget(self, partition: TopicPartition, others: Callable[[], Offsets]) -> None:
-        """Prepare for a new log: if the file may have an entry of its name, write only those of
-        `others`.
+        """Remove the entry of `partition` before a log for it is created.
+
+        If the file may have such an entry, write the offsets that `others` returns.
 
         Raises:
             OSError: the device failed or is full.

@@ -1,7 +1,8 @@
-"""Small text files: offsets of partitions, leader epochs, partition.metadata, clean shutdown.
+"""Reads and writes small text files with offsets, leader epochs, a topic id or a broker epoch.
 
-Offsets and epochs have a version (0), the number of entries, then an entry a line. Each is
-replaced in one step (`replace_file`).
+A file of offsets or leader epochs has the version (0) in the first line and the number of entries
+in the second line. Then there is one line for each entry. A file is replaced atomically
+(`replace_file`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _VERSION = "0"
 
 
 def read_offsets(file_system: FileSystem, path: str) -> dict[TopicPartition, int]:
-    """Read lines of `topic partition offset`; empty if there is no file.
+    """Read a file with lines `topic partition offset`. Return an empty dict if there is no file.
 
     Raises:
         DamagedFile: the file has another format.
@@ -33,17 +34,17 @@ def read_offsets(file_system: FileSystem, path: str) -> dict[TopicPartition, int
 def write_offsets(
     file_system: FileSystem, path: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """Replace the file.
+    """Replace a file with lines `topic partition offset`.
 
     Raises:
-        OSError: the device failed; the old file is still there.
+        OSError: the device failed or is full.
     """
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     replace_file(file_system, path, _entries(lines))
 
 
 def read_leader_epochs(file_system: FileSystem, path: str) -> list[tuple[int, int]]:
-    """Read lines of `epoch start_offset`; empty if there is no file.
+    """Read a file with lines `epoch start_offset`. Return an empty list if there is no file.
 
     Raises:
         DamagedFile: the file has another format.
@@ -56,12 +57,12 @@ def read_leader_epochs(file_system: FileSystem, path: str) -> list[tuple[int, in
 
 
 def leader_epochs_text(entries: Sequence[tuple[int, int]]) -> bytes:
-    """The content of a `leader-epoch-checkpoint`."""
+    """Return the content of a `leader-epoch-checkpoint` file."""
     return _entries([f"{epoch} {offset}" for epoch, offset in entries])
 
 
 def read_partition_metadata(file_system: FileSystem, path: str) -> bytes | None:
-    """Return the topic id; None if there is no file.
+    """Return the topic id in a `partition.metadata` file; None if there is no file.
 
     Raises:
         DamagedFile: the file has another format.
@@ -85,7 +86,7 @@ def read_partition_metadata(file_system: FileSystem, path: str) -> bytes | None:
 def write_partition_metadata(
     file_system: FileSystem, path: str, topic_id: bytes, sync: bool = True
 ) -> None:
-    """Replace the file.
+    """Replace a `partition.metadata` file.
 
     Raises:
         OSError: the device failed.
@@ -95,12 +96,14 @@ def write_partition_metadata(
 
 
 def clean_shutdown_text(broker_epoch: int) -> bytes:
-    """Return the content of `.kafka_cleanshutdown`; a broker epoch of -1 means none."""
+    """Return the content of `.kafka_cleanshutdown`. The broker epoch -1 means "unknown"."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
 def read_clean_shutdown(file_system: FileSystem, path: str) -> int | None:
-    """Return the broker epoch in the marker; -1 if it has none; None if there is no marker.
+    """Return the broker epoch in `.kafka_cleanshutdown`, or -1 if the file has none.
+
+    Return None if there is no file.
 
     Raises:
         OSError: the device failed.
@@ -126,7 +129,7 @@ def _read_entries(file_system: FileSystem, path: str, width: int) -> list[list[s
     except UnicodeDecodeError as error:
         raise DamagedFile(f"{path}: {error}") from None
     if len(lines) < 2:
-        return []  # created, but never written
+        return []  # the file was created, but nothing was written
     if lines[0] != _VERSION:
         raise DamagedFile(f"{path} has version {lines[0]!r}, not {_VERSION}")
     entries = [line.split() for line in lines[2:]]

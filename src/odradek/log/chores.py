@@ -1,13 +1,13 @@
 """Periodic maintenance of the logs, in small steps.
 
-- retention, every `log.retention.check.interval.ms`;
-- flushes of logs with `flush.ms`;
-- checkpoints of recovery points, log start offsets and high watermarks;
-- expiration of idle producers;
-- removal of deleted files and directories after their delay.
+- It applies retention, every `log.retention.check.interval.ms`.
+- It flushes logs that have the setting `flush.ms`.
+- It writes the checkpoints of recovery points, log start offsets and high watermarks.
+- It removes the state of idle producers.
+- It removes deleted files and directories after their delay.
 
-Rounds over all logs are divided into steps of `LOGS_A_STEP` logs, so that ten thousand partitions
-do not block the loop; checkpoints are written and files removed in the background.
+A round over all logs is divided into steps of `LOGS_A_STEP` logs, so that ten thousand partitions
+do not block the event loop. Checkpoints are written and files are removed in the background.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NEVER_MS = 2**62
 
 
 class Chores:
-    """See the module. All on the loop's thread."""
+    """The periodic maintenance. Use it only on the event loop's thread."""
 
     def __init__(self, manager: Logs) -> None:
         self._manager = manager
@@ -71,7 +71,7 @@ class Chores:
             self._due.append((start, interval_ms, chore))
 
     def tick(self) -> int:
-        """Do what is due; return the milliseconds until the next call."""
+        """Do the work that is due. Return the milliseconds until the next call."""
         now = self._storage.clock.monotonic_ms()
         for number, (when, interval_ms, chore) in enumerate(self._due):
             if when <= now:
@@ -89,7 +89,7 @@ class Chores:
     # -- rounds over all logs -----------------------------------------------------------------
 
     def _step(self) -> None:
-        """Process some logs of the oldest round."""
+        """Process the next logs of the oldest round."""
         if not self._rounds:
             return
         for _ in range(LOGS_A_STEP):
@@ -106,7 +106,7 @@ class Chores:
                     try:
                         chore(log)
                     except LogDirectoryOffline:
-                        logger.debug("%s went offline meanwhile", log)
+                        logger.debug("%s is offline now", log)
                     except DiskFull as error:
                         logger.debug("%s", error.message)
                 yield
@@ -129,14 +129,14 @@ class Chores:
                 log.flush_in_background()
 
     def _forget_fullness(self) -> None:
-        """Log the next write that is refused because the disk is full."""
+        """Let the directories log the next write that is refused because the disk is full."""
         for directory in self._manager.online_directories:
             directory.forget_fullness()
 
     # -- checkpoints --------------------------------------------------------------------------
 
     def _checkpoint(self, name: str) -> None:
-        """Write a checkpoint of each directory, if it has changed."""
+        """Write a checkpoint of each directory whose offsets have changed."""
         for directory in self._manager.online_directories:
             self._file(directory, name).write_later(self._offsets(directory, name))
 
@@ -150,7 +150,7 @@ class Chores:
         return self._files[path]
 
     def write_recovery_points(self, directory: LogDirectory) -> None:
-        """Write the recovery points of a directory, now.
+        """Write the recovery points of a directory on this thread.
 
         Raises:
             OSError: the device failed.
@@ -164,7 +164,7 @@ class Chores:
         self._file(directory, name).write_later(self._offsets(directory, name), done)
 
     def write_checkpoints(self, directory: LogDirectory, logs: Collection[PartitionLog]) -> None:
-        """Write all checkpoints of a directory, now.
+        """Write all checkpoints of a directory on this thread.
 
         Raises:
             OSError: the device failed.
@@ -173,7 +173,9 @@ class Chores:
             self._file(directory, name).write(offsets_of(logs))
 
     def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
-        """Remove a new log's name from the checkpoints, which may have entries of a deleted log.
+        """Remove entries with the name of a new log from the checkpoints.
+
+        Such an entry belongs to a deleted log with the same name.
 
         Raises:
             OSError: the device failed.
@@ -184,12 +186,12 @@ class Chores:
     # -- removals -----------------------------------------------------------------------------
 
     def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
-        """Remove files after `file.delete.delay.ms`."""
+        """Remove files after `delay_ms`."""
         if paths:
             self._add_removal(paths, delay_ms, False)
 
     def remove_directory_later(self, path: str, delay_ms: int) -> None:
-        """Remove a directory and its content after `file.delete.delay.ms`."""
+        """Remove a directory and its content after `delay_ms`."""
         self._add_removal((path,), delay_ms, True)
 
     def _add_removal(self, paths: Sequence[str], delay_ms: int, is_tree: bool) -> None:
@@ -227,7 +229,10 @@ def _recovery_points(logs: Collection[PartitionLog]) -> dict[TopicPartition, int
 
 
 def _log_start_offsets(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
-    """Start offsets of logs that start inside a segment; others start with their first segment."""
+    """Return the start offsets of logs that start inside a segment.
+
+    The other logs start with their first segment, so that they need no entry.
+    """
     return {
         log.topic_partition: log.log_start_offset
         for log in logs
@@ -244,4 +249,4 @@ _CHECKPOINTS = {
     names.LOG_START_OFFSET_CHECKPOINT: _log_start_offsets,
     names.HIGH_WATERMARK_CHECKPOINT: _high_watermarks,
 }
-"""Names of the checkpoint files, and functions that collect their entries."""
+"""For each checkpoint file, the function that collects its entries."""

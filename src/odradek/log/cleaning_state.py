@@ -1,4 +1,4 @@
-"""How far a log is compacted, and whether a round of cleaning is running."""
+"""The progress of the compaction of a log."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ NOTHING = -1
 
 
 class CleaningState:
-    """State of one log. Updated by the cleaner, and by the log when it is truncated."""
+    """The state of one log. The cleaner updates it, and so does a truncation of the log."""
 
     __slots__ = ("first_dirty_offset", "is_under_way")
 
     def __init__(self) -> None:
         self.first_dirty_offset = NOTHING
-        """All offsets below have been compacted; -1: none."""
+        """All offsets below this offset have been compacted; -1 if none have been."""
         self.is_under_way = False
-        """Whether the cleaner copies old segments, which must not be deleted until it has ended."""
+        """Whether the cleaner copies segments of the log. Until it ends, none may be deleted."""
 
     def begin(self) -> None:
-        """The cleaner begins a round."""
+        """Record that the cleaner begins a round."""
         self.is_under_way = True
 
     def end(self) -> None:
-        """The round has ended or was cancelled."""
+        """Record that the round has ended or was cancelled."""
         self.is_under_way = False
 
     def cleaned_to(self, offset: int) -> None:
-        """All offsets below this one are compacted, and this survives a crash."""
+        """Record that all offsets below `offset` are compacted, also after a crash."""
         self.first_dirty_offset = offset
 
     def truncated_to(self, offset: int) -> None:
-        """The log ends at the offset."""
+        """Record that the log was truncated to `offset`."""
         self.first_dirty_offset = min(self.first_dirty_offset, offset)

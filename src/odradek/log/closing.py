@@ -10,15 +10,15 @@ from odradek.log.flush_state import FlushWork
 from odradek.log.partition_log import PartitionLog
 
 THREADS = 8
-"""Syncs that run concurrently cost a disk little more than one."""
+"""Number of flushes at the same time. For a disk, they cost little more than one flush."""
 FEW = 16
-"""Fewer syncs than this are done one after the other."""
+"""If there are fewer flushes than this, one thread does them."""
 STEP = 512
 """Maximum number of logs whose files are open at the same time."""
 
 
 def close_all(logs: Collection[PartitionLog], directory: LogDirectory, executor: Executor) -> None:
-    """Flush and close, syncing several logs at once.
+    """Flush several logs at the same time, then close all logs.
 
     Raises:
         DiskFull, LogDirectoryOffline: the disk is full or failed.

@@ -1,13 +1,13 @@
 """Open files, and a pool that limits their number.
 
-A file stays open as long as there is a reference to its `OpenFile`: from the segment that it
-belongs to, or from a `FileRange` that is being sent. So the pool may drop a file, and a segment may
-be deleted, while a part of it is still being sent to a slow reader.
+A file stays open as long as there is a reference to its `OpenFile`. The segment of the file may
+have a reference, and each `FileRange` that is being sent has a reference. So the pool may drop a
+file while a part of it is sent to a slow reader. The same is true for the deletion of a segment.
 
-The pool limits the files that segments hold. When there are too many, it checks them in the order
-in which they were opened, skips those that were used since its last check, and closes the first
-other one. (This is the second-chance algorithm: an access moves nothing; the holder only notes that
-it used its file.)
+The pool limits the number of files that segments hold. When there are too many, the pool drops a
+file with the second-chance algorithm. It checks the files in the order in which they were opened,
+skips files that were used since the last check, and drops the first other file. The use of a file
+costs little in this algorithm: the segment only sets a flag.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ POOL_LIMIT_DEFAULT = 4096
 
 
 class OpenFile:
-    """A descriptor that is closed with the last reference to it."""
+    """A descriptor that is closed when the last reference to this object is gone."""
 
     __slots__ = ("_close", "descriptor")
 
@@ -36,7 +36,7 @@ class OpenFile:
 
 
 class FileHolder(Protocol):
-    """The holder of one file of the pool."""
+    """An object, such as a segment, that holds one file of the pool."""
 
     @property
     def file(self) -> OpenFile | None:
@@ -44,7 +44,7 @@ class FileHolder(Protocol):
         ...
 
     def hold_file(self, file: OpenFile | None) -> None:
-        """The pool has opened the file, or drops it (None)."""
+        """Set the file that the pool has opened; None if the pool drops the file."""
         ...
 
     def take_use(self) -> bool:
@@ -53,7 +53,7 @@ class FileHolder(Protocol):
 
 
 class DescriptorPool:
-    """See the module. Thread-safe."""
+    """The pool of open files. It is thread-safe."""
 
     def __init__(self, file_system: FileSystem, limit: int = POOL_LIMIT_DEFAULT) -> None:
         self._file_system = file_system
@@ -65,10 +65,10 @@ class DescriptorPool:
         return len(self._holders)
 
     def open(self, holder: FileHolder, path: str, flags: int = READ_WRITE) -> OpenFile:
-        """Open the holder's file if it is closed, and drop others if there are too many.
+        """Open the holder's file if it is closed. Drop another file if too many are open.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         with self._lock:
             file = holder.file
@@ -82,7 +82,7 @@ class DescriptorPool:
             return file
 
     def _sweep(self) -> None:
-        """Drop the first file not used since the last check; if there is none, the oldest."""
+        """Drop the first file that was not used since the last check, or else the oldest file."""
         for _ in range(len(self._holders)):
             holder = next(iter(self._holders))
             if holder.file is None or not holder.take_use():
@@ -92,7 +92,7 @@ class DescriptorPool:
         holder.hold_file(None)
 
     def release(self, holder: FileHolder) -> None:
-        """The holder does not need its file any more."""
+        """Drop the holder's file, because the holder does not need it any more."""
         with self._lock:
             self._holders.pop(holder, None)
             holder.hold_file(None)

@@ -1,4 +1,4 @@
-"""One of the node's log directories (`log.dirs`), and the state of its disk."""
+"""A log directory of the node (`log.dirs`), and the state of its disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ logger = logging.getLogger("odradek.log")
 
 
 class LogDirectory:
-    """See the module. `id` is the `directory.id` in `meta.properties`; None if the directory has
-    none yet.
+    """A log directory. `id` is the `directory.id` in `meta.properties`; None if it has none yet.
 
-    After the first error of its device a directory is offline until the node is restarted, because
-    the content of the device is uncertain. `on_failure` is called once. A full device does not put
-    the directory offline: the failed write is undone, and everything else continues.
+    After the first error of its device, a directory is offline until the node is restarted, because
+    the content of the device is uncertain. `on_failure` is called once. If the device is only full,
+    the directory stays online. Then the failed write is undone, and everything else continues.
     """
 
     __slots__ = ("id", "is_full", "is_offline", "lock", "log_count", "on_failure", "path")
@@ -32,7 +31,7 @@ class LogDirectory:
         self.lock: int | None = None
         """The descriptor of the `.lock` file while the lock is held."""
         self.log_count = 0
-        """Number of its logs: a new log is created in the directory with the fewest."""
+        """Number of logs. A new log is created in the directory with the fewest logs."""
         self.on_failure: Callable[[LogDirectory], None] | None = None
 
     def tell_failure(self, on_failure: Callable[[LogDirectory], None]) -> None:
@@ -40,7 +39,7 @@ class LogDirectory:
         self.on_failure = on_failure
 
     def lock_with(self, descriptor: int) -> None:
-        """The `.lock` file was locked by this descriptor."""
+        """Store the descriptor with which the `.lock` file was locked."""
         self.lock = descriptor
 
     def unlock(self, file_system: FileSystem) -> None:
@@ -50,7 +49,7 @@ class LogDirectory:
             self.lock = None
 
     def set_id(self, directory_id: bytes | None) -> None:
-        """The id was read from `meta.properties`, or written there."""
+        """Set the id. The caller has read it from `meta.properties`, or has written it there."""
         self.id = directory_id
 
     def on_logs_loaded(self, count: int) -> None:
@@ -58,41 +57,41 @@ class LogDirectory:
         self.log_count = count
 
     def on_log_added(self) -> None:
-        """A log was made in it."""
+        """Count a log that was created in the directory."""
         self.log_count += 1
 
     def on_log_removed(self) -> None:
-        """A log in it was deleted."""
+        """Count a log that was deleted from the directory."""
         self.log_count -= 1
 
     def forget_fullness(self) -> None:
-        """Log the next write that is refused because the disk is full."""
+        """Reset `is_full`, so that the next write that is refused is reported in the node's log."""
         self.is_full = False
 
     def file(self, name: str) -> str:
-        """The path of a file or directory in it."""
+        """Return the path of a file or directory in the log directory."""
         return f"{self.path}/{name}"
 
     @property
     def recovery_points(self) -> str:
-        """The checkpoint of recovery points."""
+        """The path of the checkpoint of recovery points."""
         return self.file(names.RECOVERY_POINT_CHECKPOINT)
 
     @property
     def log_start_offsets(self) -> str:
-        """The checkpoint of log start offsets that are inside a segment."""
+        """The path of the checkpoint of log start offsets that are inside a segment."""
         return self.file(names.LOG_START_OFFSET_CHECKPOINT)
 
     @property
     def high_watermarks(self) -> str:
-        """The checkpoint of high watermarks."""
+        """The path of the checkpoint of high watermarks."""
         return self.file(names.HIGH_WATERMARK_CHECKPOINT)
 
     def fail(self, what: str, error: BaseException) -> LogDirectoryOffline:
-        """The device failed: go offline, report it, and return the exception to raise.
+        """Go offline after an error, report the error, and return the exception to raise.
 
-        Any exception other than an `OSError` is a defect of Odradek. It has the same consequence,
-        because the state of the files is uncertain.
+        An exception other than an `OSError` is a defect of Odradek. It has the same consequence as
+        a failed device, because the state of the files is uncertain.
         """
         message = f"{what}: {error}"
         if not self.is_offline:
@@ -104,7 +103,7 @@ class LogDirectory:
         return LogDirectoryOffline(message)
 
     def refuse(self, what: str, error: BaseException) -> DiskFull | LogDirectoryOffline:
-        """A write failed that can be undone; return the exception to raise.
+        """Handle a failed write that can be undone. Return the exception to raise.
 
         If the disk is only full, the directory stays online.
         """

@@ -1,7 +1,7 @@
 """Errors of logs.
 
-Errors for clients are `ApiError`s, so that a handler can copy them into the response. The others
-report damaged files.
+Errors for clients are `ApiError`s, so that a handler can copy them into the response. The other
+errors report a damaged file, or a log directory that another process uses.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from odradek.model.errors import ApiError, ErrorCode
 
 
 class OffsetOutOfRange(ApiError):
-    """The offset lies before the log's start or after its end."""
+    """The offset is before the log start offset or after the log end offset."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
 
 
 class LogDirectoryOffline(ApiError):
-    """The log's directory has failed; its other logs are unusable too, but the node continues."""
+    """The log directory has failed. All logs in this directory are unusable. The node continues."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
 class DiskFull(ApiError):
-    """The disk is full: nothing was written, and a retry is possible.
+    """The disk is full. Nothing was written, and a retry is possible.
 
-    Also raised if a file cannot be opened because too many are open.
+    This error is also raised if a file cannot be opened because too many files are open.
     """
 
     def __init__(self, message: str) -> None:
@@ -36,16 +36,17 @@ class DiskFull(ApiError):
 
 
 class LogDamaged(ApiError):
-    """A file of the log contains something other than batches; the message names the position."""
+    """A file of the log does not consist of valid batches. The message names the position."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 class RecordsRefused(ApiError):
-    """Nothing of the payload was appended.
+    """A batch was rejected and not appended.
 
-    `record_errors` names records at fault: (index in the batch, message), as in a Produce response.
+    `record_errors` are the invalid records, as (index in the batch, message), for the Produce
+    response.
     """
 
     def __init__(
@@ -63,24 +64,24 @@ class InconsistentTopicId(ApiError):
 
 
 class DamagedFile(Exception):
-    """The content of a file is invalid for its type; the message names the position."""
+    """A file has invalid content for its type. The message names the position."""
 
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """The volume is full, the user's quota is used up, or the file has its maximum size."""
 _NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
-"""The process or the machine has its maximum number of open files."""
+"""The process or the system has reached the maximum number of open files."""
 
 
 def is_for_room(error: BaseException) -> bool:
-    """Whether the device works, but is full, or too many files are open."""
+    """Return whether the error means that the device is full or that too many files are open."""
     return isinstance(error, OSError) and error.errno in _NO_ROOM | _NO_DESCRIPTOR
 
 
 def is_for_descriptors(error: OSError) -> bool:
-    """Whether too many files are open: nothing was done to any of them."""
+    """Return whether the error means that a file was not opened because too many are open."""
     return error.errno in _NO_DESCRIPTOR
 
 
 class DirectoryInUse(Exception):
-    """Another process works in the log directory."""
+    """Another process uses the log directory."""

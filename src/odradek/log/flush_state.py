@@ -1,22 +1,30 @@
-"""Tracks which part of a log survives a crash of the machine, and runs its flushes.
+"""Tracks which part of a log survives a crash of the machine, and flushes the log.
 
-A flush syncs the `.log` of the segments from the recovery point on; of closed ones also the indexes
-and the snapshots, because recovery does not check files before the recovery point; the leader
-epochs; and the directory, if names in it changed. Then the recovery point moves up.
+A flush covers the segments from the offset in the recovery point checkpoint on. It makes these
+files and names durable:
 
-The indexes of the active segment are not synced: it is always recovered. But the segment may be
-closed right after, and then the recovery point at its end would be too high. So there is a second
-offset, `sealed_offset`: the base offset of the first segment whose indexes may be lost. The
-checkpoint has the lower of both.
+- the `.log` files and the transaction indexes,
+- the other indexes, except the indexes of the active segment,
+- the producer snapshots,
+- the leader epochs, if they have changed,
+- the names in the directory, if they have changed.
 
-Flushes of one log may overlap, and may run in another order than they were begun: for example a
-group commit and the flush after a roll. So each flush also does what those before it have not
-completed, and a flush that runs after one that was begun later does nothing.
+Then the recovery point moves up. Recovery does not check files before the recovery point.
 
-A truncation is a flush, too: the files are cut in its thread, and then synced. Nothing is appended
-before that is done: otherwise truncated records might be back after a crash, behind new ones.
-Segments are removed durably before the last one is shortened, so that a crash in between leaves a
-log without gaps.
+The indexes of the active segment are not flushed, because recovery always rebuilds them. But after
+a flush, this segment may be sealed and another segment become active. If a crash happens then, a
+recovery point at the end of the sealed segment would be too high, because its indexes may be lost.
+Therefore there is a second offset, `sealed_offset`. It is the base offset of the first segment
+whose indexes may be lost. The checkpoint has the lower of the two offsets.
+
+Flushes of one log may overlap, and may run in another order than they were begun. An example is a
+group commit and the flush after a roll. Therefore a flush also does the work of earlier flushes
+that have not completed. If a later flush has run before it, a flush does nothing.
+
+A truncation is a flush, too. The files are cut on the thread of the flush, and then flushed.
+Nothing is appended before the truncation is done. Otherwise removed records might be in the log
+again after a crash, after new records. Whole segments are removed durably before the last remaining
+segment is shortened. So a crash between the two steps leaves a log without gaps.
 """
 
 from __future__ import annotations
@@ -41,11 +49,15 @@ _LONG_MAX = 2**63 - 1
 
 Refusal = DiskFull | LogDirectoryOffline
 Truncated = Callable[[Refusal | None], None]
-"""Called on the loop's thread: the truncation survives a crash, or the disk is full or failed."""
+"""Called on the event loop's thread at the end of a truncation. The argument is None if the
+truncation survives a crash; otherwise it is the error."""
 
 
 class FlushWork:
-    """One flush of one log: `run` in any thread, then `complete` or `failed` on the loop's."""
+    """A flush of one log.
+
+    Call `run` on any thread. Then call `complete` or `failed` on the event loop's thread.
+    """
 
     __slots__ = (
         "_cuts",
@@ -78,7 +90,7 @@ class FlushWork:
         cuts: Sequence[Cut],
     ) -> None:
         self.offset = offset
-        """All records below this offset will survive a crash."""
+        """All records below this offset survive a crash after the flush."""
         self._state = state
         self._directory = directory
         self._file_system: FileSystem = directory.storage.file_system
@@ -89,19 +101,19 @@ class FlushWork:
         self._paths = paths
         self._epochs = epochs
         self.names_of = names_of
-        """Directories that it syncs, because names in them changed."""
+        """Directories that the flush also flushes, because names in them have changed."""
         self._cuts = cuts
 
     @property
     def has_epochs(self) -> bool:
-        """Whether it writes the checkpoint of leader epochs."""
+        """Whether the flush writes the checkpoint of leader epochs."""
         return self._epochs is not None
 
     def run(self) -> None:
-        """Sync. Thread-safe.
+        """Flush the files. This method is thread-safe.
 
         Raises:
-            OSError: the device failed, and its content is uncertain; or the disk is too full for
+            OSError: the device failed, and its content is uncertain. Or the disk has no room for
                 the leader epochs, and nothing is lost.
         """
         self._state.run_in_turn(self._number, self._run)
@@ -116,15 +128,15 @@ class FlushWork:
                 file_system.sync_directory(path)
         except OSError as error:
             if is_for_descriptors(error):
-                raise  # the sync was not even tried
-            # After any error the kernel may drop the data that was not synced.
-            raise OSError(errno.EIO, f"a sync failed: {error}") from error
+                raise  # no fsync has failed
+            # After a failed fsync the kernel may drop the data that was not written.
+            raise OSError(errno.EIO, f"a flush failed: {error}") from error
         if self._epochs is not None and not self._directory.is_deleted:
             path = self._directory.file(names.LEADER_EPOCH_CHECKPOINT)
             replace_file(file_system, path, self._epochs)
 
     def _cut(self) -> None:
-        """Shorten files, after the removal of the segments behind them was synced."""
+        """Shorten files. Before that, make the removal of later segments durable."""
         file_system = self._file_system
         file_system.sync_directory(self._directory.path)
         for file, length in self._cuts:
@@ -138,28 +150,28 @@ class FlushWork:
             try:
                 descriptor = file_system.open(path, READ_ONLY)
             except FileNotFoundError:
-                continue  # never made, or its segment was deleted meanwhile
+                continue  # the file was never created, or its segment was deleted in the meantime
             try:
                 file_system.fdatasync(descriptor)
             finally:
                 file_system.close(descriptor)
 
     def complete(self) -> None:
-        """The work is done: the recovery point moves up, unless the log was truncated since."""
+        """Move up the recovery point, unless the log was truncated since the flush was begun."""
         self._state.on_completed(self, self._generation, self._sealed_offset)
 
     def failed(self, error: BaseException) -> Refusal:
-        """The work raised, or was skipped after another one raised; return the exception to raise.
+        """Handle the error that `run` of this or of another flush raised.
 
-        If the disk is only full, the recovery point does not move. Otherwise the log directory goes
-        offline.
+        Return the exception to raise. If the disk is only full, the recovery point does not move.
+        Otherwise the log directory goes offline.
         """
         self._state.on_failed(self)
         return self._directory.refuse("flush", error)
 
 
 class _Truncation:
-    """A truncation that does not survive a crash yet."""
+    """A truncation that would not survive a crash yet."""
 
     __slots__ = ("_callback", "_remaining", "cuts", "end_offset", "work")
 
@@ -169,29 +181,29 @@ class _Truncation:
         self.end_offset = end_offset
         self.cuts = cuts
         self.work: FlushWork | None = work
-        """None after it has failed."""
+        """The flush; None after it has failed."""
         self._callback: Truncated | None = callback
         self._remaining = 2
-        """The flush, and the checkpoint of recovery points."""
+        """Number of steps to do. The steps are the flush and the checkpoint of recovery points."""
 
     def step_done(self) -> bool:
-        """One of the two steps is done; return whether it was the last."""
+        """Record that one of the two steps is done. Return whether both are done."""
         self._remaining -= 1
         return not self._remaining
 
     def tell(self, refusal: Refusal | None) -> None:
-        """Call `truncated`: the truncation has completed, or has failed for the first time."""
+        """Call the callback, which is called only once, with the result of the truncation."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback(refusal)
 
     def set_work(self, work: FlushWork | None) -> None:
-        """Set the flush that is retried, or None after a failure."""
+        """Set the flush of a new attempt, or None after a failure."""
         self.work = work
 
 
 class FlushState:
-    """See the module. Everything except `run_in_turn` is called on the loop's thread."""
+    """The flushes of one log. Call all methods except `run_in_turn` on the event loop's thread."""
 
     __slots__ = (
         "_begun",
@@ -230,36 +242,36 @@ class FlushState:
         self.recovery_point = recovery_point
         """All records below this offset survive a crash of the machine."""
         self.sealed_offset = sealed_offset
-        """Segments below this offset survive it with their indexes."""
+        """The indexes of all segments below this offset survive a crash of the machine."""
         self.generation = 0
-        """Incremented when records are dropped: flushes that were begun before do not count any
-        more."""
+        """Incremented by each truncation. A flush that was begun in an earlier generation does not
+        move the recovery point."""
         self.last_flush_ms = directory.storage.clock.now_ms()
         self.due_offset = NEVER
         """A flush is due when the log end offset exceeds this offset."""
         self._interval = NEVER
         self._lock = Lock()
-        """Held while a flush is run."""
+        """Held while a flush runs."""
         self._begun = 0
-        """Flushes are numbered as they are begun."""
+        """The number of the flush that was begun last. The first flush has number 1."""
         self._run = 0
-        """The highest number that was run."""
+        """The highest number of a flush that has run."""
         self._under_way: list[FlushWork] = []
         """Flushes that have neither completed nor failed."""
         self._is_in_background = False
         self._wanted_offset = 0
-        """The highest end of the log that `flush_in_background` was called with."""
+        """The log end offset with which `flush_in_background` was called last."""
         self._truncation: _Truncation | None = None
 
     @property
     def checkpoint_offset(self) -> int:
-        """Where recovery has to begin after a crash."""
+        """The offset at which recovery begins after a crash."""
         return min(self.recovery_point, self.sealed_offset)
 
     def set_interval(self, messages: int) -> None:
-        """Flush after so many records (`flush.messages`).
+        """Set the number of records after which the log is flushed (`flush.messages`).
 
-        With 1, appends are flushed by group commit instead; see `group_commit`.
+        For 1, this class does nothing, because `group_commit` flushes each append.
         """
         self._interval = messages if 1 < messages < _LONG_MAX else NEVER
         self._set_due_offset()
@@ -271,7 +283,7 @@ class FlushState:
     # -- flushes --------------------------------------------------------------------------------
 
     def flush_work(self, end_offset: int) -> FlushWork | None:
-        """Return the work that makes all current records survive a crash; None if they do already.
+        """Return a flush of all current records; None if they are flushed already.
 
         Raises:
             DiskFull: too many files are open.
@@ -289,10 +301,10 @@ class FlushState:
             raise self._directory.refuse("flush", error) from error
 
     def last_work(self, end_offset: int) -> FlushWork | None:
-        """Return the last flush of a log that will be closed; None if there is nothing to do.
+        """Write data that is only in memory, and return the last flush before the log is closed.
 
-        Writes data that is only in memory. There is nothing to do for a log that has not changed
-        since it was loaded.
+        Return None if there is nothing to flush, for example because the log has not changed since
+        it was loaded.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -313,9 +325,10 @@ class FlushState:
     def _begin(
         self, end_offset: int, *, is_closing: bool = False, cuts: Sequence[Cut] = ()
     ) -> FlushWork:
-        """Collect the files to sync, so that the work's `run` does not access the log.
+        """Collect the files to flush, so that `run` of the flush does not access the log.
 
-        `is_closing`: the active segment will not be recovered.
+        `is_closing` says that the log will be closed. Then the indexes of the active segment are
+        flushed, too.
 
         Raises:
             OSError: a file cannot be opened or written.
@@ -359,16 +372,16 @@ class FlushState:
         return work
 
     def _put_back(self, work: FlushWork) -> None:
-        """Return the work's files, which may not be synced, to the next flush."""
+        """Let the next flush handle the names and epochs of a flush that has not completed."""
         self._directory.put_back_unsynced(work.names_of)
         if work.has_epochs:
             self._epochs.on_lost()
 
     def run_in_turn(self, number: int, run: Callable[[], None]) -> None:
-        """Run a flush, unless one that was begun later has been run. Thread-safe.
+        """Run a flush, unless a flush that was begun later has run. This method is thread-safe.
 
         Raises:
-            OSError: `run` has.
+            OSError: `run` raised the error.
         """
         with self._lock:
             if self._run < number:
@@ -390,14 +403,17 @@ class FlushState:
         self._put_back(work)
 
     def flush_in_background(self, end_offset: int) -> None:
-        """Begin a flush unless one is running; in that case begin another after it if necessary."""
+        """Begin a flush in the background.
+
+        If a flush is running in the background, another flush follows it if necessary.
+        """
         self._wanted_offset = end_offset
         if self._is_in_background:
             return
         try:
             work = self.flush_work(end_offset)
         except DiskFull:
-            return  # appended records stay; the next append or tick tries again
+            return  # the records stay in the log; the next append or tick tries again
         if work is None:
             return
         self._is_in_background = True
@@ -416,7 +432,7 @@ class FlushState:
         self._directory.storage.background(work.run, done)
 
     def flush(self, end_offset: int) -> None:
-        """Flush on this thread.
+        """Flush the log on this thread.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -426,7 +442,7 @@ class FlushState:
             run_now(work)
 
     def close(self, end_offset: int) -> None:
-        """Write data that is only in memory, and flush, on this thread.
+        """Write data that is only in memory, and flush the log, on this thread.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -438,18 +454,18 @@ class FlushState:
     # -- truncation -----------------------------------------------------------------------------
 
     def on_records_dropped(self) -> None:
-        """Called before a truncation: running flushes do not move the recovery point any more."""
+        """Begin a new generation before a truncation. Running flushes belong to the old one."""
         self.generation += 1
 
     @property
     def is_truncating(self) -> bool:
-        """Whether a crash may undo the last truncation."""
+        """Whether a crash could undo the last truncation."""
         return self._truncation is not None
 
     def truncate(self, end_offset: int, cuts: Sequence[Cut], truncated: Truncated) -> None:
-        """Cut files and sync them, in the background; then `truncated` is called.
+        """Cut and flush files in the background, then call `truncated`.
 
-        The log ends at `end_offset` now, in its active segment.
+        The caller has already set the log end offset in memory to `end_offset`.
 
         Raises:
             OSError: a file cannot be opened or written.
@@ -466,7 +482,7 @@ class FlushState:
 
         def step_done(error: BaseException | None) -> None:
             if self._truncation is not truncation or self._directory.is_deleted:
-                return  # the loop's thread has finished it meanwhile
+                return  # `finish_truncation` has finished it in the meantime
             if error is not None:
                 self._on_truncation_failed(truncation, error)
             elif truncation.step_done():
@@ -476,7 +492,7 @@ class FlushState:
         storage.lower_recovery_points(self._directory.log_directory, step_done)
 
     def finish_truncation(self) -> None:
-        """Wait for a truncation to survive a crash, on this thread.
+        """Finish a running truncation on this thread, so that it survives a crash.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -500,7 +516,7 @@ class FlushState:
         truncation.tell(None)
 
     def _on_truncation_failed(self, truncation: _Truncation, error: BaseException) -> Refusal:
-        """If the disk is only full, the next append or flush tries again."""
+        """Return the exception to raise. If the disk is only full, the next append tries again."""
         if truncation.work is None:
             return self._directory.refuse("truncate", error)
         refusal = truncation.work.failed(error)
@@ -510,7 +526,7 @@ class FlushState:
 
 
 def run_now(work: FlushWork) -> None:
-    """Run a flush on this thread, and record its result.
+    """Run a flush on this thread, and process its result.
 
     Raises:
         DiskFull, LogDirectoryOffline: the disk is full or failed.

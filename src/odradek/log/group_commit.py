@@ -1,8 +1,8 @@
-"""Appends that are acknowledged after a flush: one flush serves all that wait.
+"""Group commit. One flush serves all appends that wait for a flush before the response.
 
-The logs of a directory share a disk. While a flush of some logs runs, other appends wait; the next
-flush serves all of them. So the number of syncs depends on the speed of the disk, not on the number
-of requests.
+The logs of a directory share a disk. While a flush of some logs runs, other appends wait. The next
+flush serves all of them. So the number of fsync calls depends on the speed of the disk and not on
+the number of requests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from odradek.log.partition_log import PartitionLog
 from odradek.log.storage import Background
 
 Flushed = Callable[[DiskFull | LogDirectoryOffline | None], None]
-"""Called on the loop's thread: the records survive a crash, or the disk is full or failed."""
+"""Called on the event loop's thread after a flush. The argument is None if the records survive a
+crash; otherwise it is the error."""
 
 
 class GroupCommit:
@@ -30,7 +31,7 @@ class GroupCommit:
         self._is_running = False
 
     def wait(self, log: PartitionLog, offset: int, flushed: Flushed) -> None:
-        """Call `flushed` once all records below `offset` survive a crash."""
+        """Call `flushed` when all records below `offset` survive a crash, or with an error."""
         if log.recovery_point >= offset:
             flushed(None)
             return

@@ -1,15 +1,15 @@
-"""Sparse indexes of a segment: `.index` by offset, `.timeindex` by timestamp.
+"""The sparse indexes of a segment: the offset index `.index` and the time index `.timeindex`.
 
-Entries have a fixed size and grow in both fields. Offsets are int32, relative to the segment's
-base offset.
+Entries have a fixed size. Both fields of an entry are above the fields of the previous entry.
+Offsets are relative to the segment's base offset.
 
-    .index      last offset of a batch int32 | position of that batch in the .log int32 .timeindex
-    timestamp int64 | last offset of the first batch that has it int32
+    .index      last offset of a batch int32 | position of this batch in the .log int32
+    .timeindex  timestamp int64 | last offset of the first batch that has this timestamp int32
 
-There is no checksum: an index only gives the position where a search begins, and a doubtful index
-is rebuilt from its log. So entries are first kept in memory (`tail`) and written in pieces, at the
-latest when the segment is flushed, rolled or closed; no file stays open. The entries around the
-last search stay in memory, so that a sequential reader does not read the file.
+The files have no checksum. An index only gives the position at which a search begins, and recovery
+rebuilds an index from the `.log`. Therefore new entries are first stored in memory (`tail`). They
+are written in pieces, at the latest when the segment is sealed. The files do not stay open. The
+entries around the last search stay in memory, so that a sequential reader does not read the file.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import ClassVar, Final
 from odradek.env.file_system import CREATE, READ_ONLY, FileSystem, write_fully
 
 TAIL_SIZE_MAX: Final = 4096
-"""Bytes of entries after which an index is written."""
+"""The new entries of an index are written when they have this many bytes."""
 _BLOCK_ENTRIES: Final = 256
-"""A search in the file reads the rest at once when at most this many entries remain."""
+"""When at most this many entries remain, a search in the file reads all of them at once."""
 
 
 class Index:
-    """The entries of one index; `file_system` and `path` come with each call that needs them."""
+    """The entries of one index. The methods that use the file need `file_system` and `path`."""
 
     __slots__ = ("_block", "_block_first", "_last", "stored", "tail")
 
@@ -35,9 +35,9 @@ class Index:
 
     def __init__(self, stored: int = 0) -> None:
         self.stored = stored
-        """Entries in the file."""
+        """The number of entries in the file."""
         self.tail = bytearray()
-        """Entries after those of the file."""
+        """The entries that are not in the file yet."""
         self._last: tuple[int, int] | None = None  # the last entry, once it is known
         self._block = b""  # entries of the file that were read last
         self._block_first = 0  # the number of the first of them
@@ -46,12 +46,12 @@ class Index:
         return self.stored + len(self.tail) // self.ENTRY.size
 
     def append(self, key: int, value: int) -> None:
-        """Add an entry above all others."""
+        """Add an entry whose fields are above the fields of all others."""
         self._last = (key, value)
         self.tail += self.ENTRY.pack(key, value)
 
     def write(self, file_system: FileSystem, path: str) -> None:
-        """Append the tail to the file, which is created if necessary.
+        """Append the tail to the file. Create the file if necessary.
 
         Raises:
             OSError: the device failed.
@@ -67,7 +67,7 @@ class Index:
             file_system.close(descriptor)
 
     def entry(self, file_system: FileSystem, path: str, number: int) -> tuple[int, int]:
-        """Return the entry of that number, counted from 0."""
+        """Return the entry with this number, counted from 0."""
         size = self.ENTRY.size
         if number >= self.stored:
             return self._unpack(self.tail, (number - self.stored) * size)
@@ -81,18 +81,18 @@ class Index:
             file_system.close(descriptor)
 
     def last(self, file_system: FileSystem, path: str) -> tuple[int, int] | None:
-        """The last entry."""
+        """Return the last entry; None if there is none."""
         if self._last is None and len(self):
             self._last = self.entry(file_system, path, len(self) - 1)
         return self._last
 
     def floor(self, file_system: FileSystem, path: str, key: int) -> tuple[int, int] | None:
-        """The last entry whose key is not above `key`."""
+        """Return the last entry whose key is not above `key`; None if there is none."""
         number = self.count_to(file_system, path, key)
         return self.entry(file_system, path, number - 1) if number else None
 
     def count_to(self, file_system: FileSystem, path: str, key: int, field: int = 0) -> int:
-        """Count the entries whose field 0 or 1 is not above `key`."""
+        """Count the entries in which the given field (0 or 1) is not above `key`."""
         in_tail = self._count_in(self.tail, key, field)
         if in_tail or not self.stored:
             return self.stored + in_tail
@@ -103,7 +103,10 @@ class Index:
         return self._block_first + count
 
     def _is_bracketed(self, count: int) -> bool:
-        """Whether the block's `count` of entries up to a key determines the count in the file."""
+        """Return whether `count` in the block determines the count in the whole file.
+
+        `count` is the number of entries of the block that are not above a key.
+        """
         entries = len(self._block) // self.ENTRY.size
         if count == 0:
             return entries > 0 and self._block_first == 0
@@ -129,7 +132,7 @@ class Index:
             file_system.close(descriptor)
 
     def forget_from(self, count: int) -> None:
-        """Keep the first `count` entries. The file is not touched."""
+        """Keep only the first `count` entries. The file is not changed."""
         self._last = None
         self._block = b""
         if count >= self.stored:
@@ -139,7 +142,7 @@ class Index:
             self.stored = count
 
     def truncate(self, file_system: FileSystem, path: str, count: int) -> None:
-        """Keep the first `count` entries, in the file too.
+        """Keep only the first `count` entries, also in the file.
 
         Raises:
             OSError: the device failed.
@@ -166,14 +169,14 @@ class Index:
 
 
 class OffsetIndex(Index):
-    """Entries: (relative last offset of a batch, position of the batch)."""
+    """An entry has the relative last offset of a batch, and the position of the batch."""
 
     __slots__ = ()
     ENTRY = Struct(">ii")
 
 
 class TimeIndex(Index):
-    """Entries: (timestamp, relative last offset of the first batch that has it)."""
+    """An entry has a timestamp, and the relative last offset of the first batch that has it."""
 
     __slots__ = ()
     ENTRY = Struct(">qi")

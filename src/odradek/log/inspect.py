@@ -1,8 +1,7 @@
-"""Reads the files of logs for the command-line tools. This module changes no file; `inspect_repair`
-does.
+"""Reads the files of logs for the command-line tools.
 
-Files are read in their current state, also while a node works in the directory: data that is being
-written may look torn.
+This module changes no file; `inspect_repair` does. A node may use the directory at the same time.
+Then data that the node is writing may look incomplete.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from odradek.records.legacy import LegacyMessage
 
 
 class Kind(Enum):
-    """The type of a file, by its name."""
+    """The type of a file. The name of the file determines the type."""
 
     SEGMENT = "segment"
     OFFSET_INDEX = "offset index"
@@ -70,7 +69,7 @@ _SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)(?:\.(?:deleted|cleaned|swap))?",
 
 
 def kind_of(path: str) -> Kind | None:
-    """Return the type of a file; None if its name is unknown."""
+    """Return the type of a file; None if its name has another form."""
     name = Path(path).name
     if name in _BY_NAME:
         return _BY_NAME[name]
@@ -81,11 +80,13 @@ def kind_of(path: str) -> Kind | None:
 
 
 def files_in(file_system: FileSystem, path: str) -> list[str]:
-    """Return the files of known kinds at a path: the file itself, or those in the directory and its
-    subdirectories.
+    """Return the file at a path. For a directory, return its files of known kinds.
+
+    The partition directories in a directory are searched, too.
 
     Raises:
-        OSError: it cannot be read; FileNotFoundError if it does not exist.
+        FileNotFoundError: the path does not exist.
+        OSError: a directory cannot be read.
     """
     status = file_system.status(path)
     if status is None:
@@ -104,7 +105,10 @@ def files_in(file_system: FileSystem, path: str) -> list[str]:
 
 
 def is_partition_directory(file_system: FileSystem, path: str) -> bool:
-    """Whether a directory is that of a partition, not a log directory with such a name."""
+    """Return whether a directory is the directory of a partition.
+
+    A log directory may have such a name, too. It contains `meta.properties` or directories.
+    """
     return names.parse_directory(Path(path).resolve().name) is not None and not any(
         entry.name == names.META_PROPERTIES or entry.is_directory
         for entry in file_system.scan(path)
@@ -112,7 +116,7 @@ def is_partition_directory(file_system: FileSystem, path: str) -> bool:
 
 
 def partition_directories(file_system: FileSystem, path: str) -> list[str]:
-    """The directories of partitions at a path: itself, or those in a log directory."""
+    """Return the partition directories in a log directory, or the path if it is one itself."""
     if is_partition_directory(file_system, path):
         return [path]
     return [
@@ -123,7 +127,11 @@ def partition_directories(file_system: FileSystem, path: str) -> list[str]:
 
 
 class Place(NamedTuple):
-    """A batch and its position; or, as the last item, why there is no batch at the position."""
+    """A position in a file, and the batch there.
+
+    `problem` says what is wrong with the batch. If there is no batch at the position, `batch` is
+    None, and `problem` says why.
+    """
 
     position: int
     batch: RecordBatch | LegacyMessage | None
@@ -131,10 +139,10 @@ class Place(NamedTuple):
 
 
 def places(file_system: FileSystem, path: str) -> Iterator[Place]:
-    """Yield the batches of a `.log` file or metadata snapshot, up to the first bytes that are not a
-    batch.
+    """Yield the batches of a `.log` file or of a metadata snapshot.
 
-    A batch with a wrong checksum has a problem, and the iteration continues.
+    After a batch with a wrong checksum, the iteration continues. It ends at the first bytes that
+    are not a batch.
 
     Raises:
         OSError: the file cannot be read.
@@ -180,10 +188,10 @@ def _place(file_system: FileSystem, descriptor: int, position: int, end: int) ->
 def index_entries(
     file_system: FileSystem, path: str, index: type[Index]
 ) -> tuple[list[tuple[int, int]], int]:
-    """The entries of an index file, and how many bytes behind them are unused or left over.
+    """Return the entries of an index file, and the number of bytes after the last entry.
 
-    Apache Kafka reserves space for the index of an active segment: zeros at the end are not
-    entries.
+    Zeros at the end of the file are not entries: Apache Kafka reserves space for the indexes of an
+    active segment.
 
     Raises:
         OSError: the file cannot be read.
@@ -198,10 +206,10 @@ def index_entries(
 
 
 def offset_entries(file_system: FileSystem, path: str) -> tuple[list[tuple[int, int]], int]:
-    """(relative offset, position) of an `.index`; see `index_entries`."""
+    """Return `index_entries` of an `.index`. Entries are (relative offset, position)."""
     return index_entries(file_system, path, OffsetIndex)
 
 
 def time_entries(file_system: FileSystem, path: str) -> tuple[list[tuple[int, int]], int]:
-    """(timestamp, relative offset) of a `.timeindex`; see `index_entries`."""
+    """Return `index_entries` of a `.timeindex`. Entries are (timestamp, relative offset)."""
     return index_entries(file_system, path, TimeIndex)

@@ -1,11 +1,13 @@
 """Finds and performs repairs in a partition's directory.
 
-- A torn end of the last segment is cut off: nothing valid comes after it.
+- A torn end of the last segment is cut off, because nothing valid comes after it.
 - Wrong indexes are rebuilt from their segment.
-- A damaged snapshot of producers is removed: the node rebuilds the state from the batches.
+- A damaged snapshot of producers is removed. The node rebuilds the state from the batches.
 
-Damage in the middle of a log is not repaired: the records cannot be restored, and a cut would lose
-good ones. The node refuses to serve such a batch; another replica may have it.
+Damage in the middle of a log is not repaired. The damaged records cannot be restored, and cutting
+the log there would lose the valid records after them. A node still sends such a batch to consumers,
+because a fetch does not verify checksums (as in Apache Kafka); consumers detect the damage. A fetch
+fails only if the search for an offset reads a damaged batch header.
 """
 
 from __future__ import annotations
@@ -33,8 +35,11 @@ INDEX_INTERVAL_BYTES = 4096
 
 
 class Repair(NamedTuple):
-    """A problem, the description of its repair, and the function that performs it; None if there is
-    none."""
+    """A problem and its repair.
+
+    `text` describes the repair. `perform` is the function that performs the repair; None if the
+    problem cannot be repaired.
+    """
 
     problem: Problem
     text: str
@@ -42,13 +47,13 @@ class Repair(NamedTuple):
 
 
 def lock_directory(file_system: FileSystem, directory: str) -> int | None:
-    """Lock the log directory of a partition's directory against nodes.
+    """Lock the log directory that contains a partition's directory, so that no node can use it.
 
-    Returns the descriptor to close at the end; None if there is no lock file, because no node uses
-    the directory.
+    Return the descriptor of the lock file. Close it to release the lock. Return None if there is no
+    lock file, which means that no node uses the directory.
 
     Raises:
-        DirectoryInUse: a node works in it.
+        DirectoryInUse: a node uses the log directory.
         OSError: the lock file cannot be opened.
     """
     resolved = Path(directory).resolve()
@@ -67,7 +72,8 @@ def lock_directory(file_system: FileSystem, directory: str) -> int | None:
 def find_repairs(file_system: FileSystem, directory: str) -> Iterator[Repair]:
     """Yield the problems of a partition's directory with their repairs.
 
-    Perform each repair before the next one is requested, or perform none.
+    The caller performs either none of the repairs, or all of them. If it performs them, it must
+    perform each repair before it requests the next one.
 
     Raises:
         OSError: a file cannot be read.
@@ -92,9 +98,9 @@ def _segment_repairs(
             text = f"cut off the last {surplus} bytes"
             yield Repair(problem, text, partial(_cut, file_system, seen))
             break
-        yield Repair(problem, "cannot be repaired here: take it from another replica", None)
+        yield Repair(problem, "cannot be repaired here; copy it from another replica", None)
     if in_segment and not is_torn:
-        return  # indexes of a damaged segment would only hide the damage
+        return  # new indexes of a damaged segment would only hide the damage
     kinds = seen.bad_indexes
     if is_torn:
         kinds = {names.OFFSET_INDEX, names.TIME_INDEX, *seen.bad_indexes}
@@ -102,13 +108,13 @@ def _segment_repairs(
         path = seen.path.removesuffix(names.LOG) + kind
         problem = next(
             (each for each in seen.problems if each.path == path),
-            Problem(path, "it was made for what is cut off"),
+            Problem(path, "it may have entries for the bytes that are cut off"),
         )
-        yield Repair(problem, "make it anew", partial(_rebuild, file_system, seen, kind))
+        yield Repair(problem, "rebuild it", partial(_rebuild, file_system, seen, kind))
 
 
 def _is_torn(seen: SegmentSeen, problems: list[Problem]) -> bool:
-    """Whether nothing valid comes after the first problem."""
+    """Return whether no valid batch comes after the first problem."""
     first = problems[0].position
     if first is None or first != seen.valid_bytes:
         return False
@@ -148,4 +154,4 @@ def _file_repair(file_system: FileSystem, directory: str, problem: Problem) -> R
         file_system.remove(problem.path)
         file_system.sync_directory(directory)
 
-    return Repair(problem, "remove it: the node makes it anew from the batches", remove)
+    return Repair(problem, "remove it; the node rebuilds it from the batches", remove)

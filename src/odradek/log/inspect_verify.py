@@ -1,8 +1,11 @@
-"""Checks the files of a partition, each by itself and against each other. Segments:
+"""Checks the files of a partition.
 
-every batch is complete, its checksum and record count are right, and its offsets are above the
-previous ones. Indexes: every entry points to a batch and matches it; every abort marker whose
-transaction is known has an entry. Other files: they can be read.
+- Segments: each batch is complete. Its checksum and its record count are correct. Its offsets are
+  above the offsets of the previous batch.
+- Offset index and time index: each entry belongs to a batch and has the values of this batch.
+- Transaction index: each entry has a marker. Each abort marker whose transaction is known has an
+  entry.
+- Other files: the content is valid for the type of file.
 """
 
 from __future__ import annotations
@@ -28,16 +31,16 @@ from odradek.records.record import iterate_records
 
 
 class Problem(NamedTuple):
-    """An error that was found."""
+    """A problem that was found in a file."""
 
     path: str
     text: str
     position: int | None = None
-    """The position in the file, if there is one."""
+    """The position of the problem in the file; None if it has no position."""
 
 
 class BatchSeen(NamedTuple):
-    """The fields of a batch that the indexes are compared with."""
+    """The fields of a batch with which the indexes are compared."""
 
     position: int
     size: int
@@ -54,20 +57,20 @@ class SegmentSeen:
     base_offset: int
     batches: list[BatchSeen] = field(default_factory=list)
     valid_bytes: int = 0
-    """Position up to which all batches are valid."""
+    """All batches before this position are valid."""
     size: int = 0
     problems: list[Problem] = field(default_factory=list)
     aborted: list[AbortedTransaction] = field(default_factory=list)
-    """The entries that its transaction index must have."""
+    """The entries that the transaction index must have."""
     bad_indexes: set[str] = field(default_factory=set)
-    """The kinds of its indexes that are wrong."""
+    """The kinds of the indexes that have problems."""
 
     def is_good_to(self, position: int) -> None:
-        """Everything before the position is good."""
+        """Record that all batches before the position are valid."""
         self.valid_bytes = position
 
     def add_aborted(self, found: Iterable[AbortedTransaction]) -> None:
-        """The transaction index has these entries."""
+        """Add the entries of the transaction index, which are correct."""
         self.aborted = sorted({*found, *self.aborted}, key=lambda each: each.last_offset)
 
     @property
@@ -77,10 +80,12 @@ class SegmentSeen:
 
 
 def verify_file(file_system: FileSystem, path: str) -> list[Problem]:
-    """The problems of one file by itself; indexes are verified with their segment.
+    """Return the problems of a file that can be checked alone.
+
+    For segments and their indexes the result is empty. `verify_segments` checks them.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     readers: dict[Kind, Callable[[], object]] = {
         Kind.PRODUCER_SNAPSHOT: lambda: read_snapshot(path, read_file(file_system, path)),
@@ -115,7 +120,7 @@ def _check_epochs(file_system: FileSystem, path: str) -> None:
 def verify_segments(
     file_system: FileSystem, directory: str, bases: list[int]
 ) -> Iterator[SegmentSeen]:
-    """The segments of a partition, oldest first, each with its problems.
+    """Yield the segments of a partition with their problems, oldest first.
 
     Raises:
         OSError: a file cannot be read.
@@ -137,7 +142,7 @@ def verify_segments(
 
 
 def segment_bases(file_system: FileSystem, directory: str) -> list[int]:
-    """The base offsets of the segments in a directory."""
+    """Return the base offsets of the segments in a directory."""
     found = []
     for entry in file_system.scan(directory):
         base = names.offset_of(entry.name)
@@ -149,7 +154,11 @@ def segment_bases(file_system: FileSystem, directory: str) -> list[int]:
 def look_at_segment(
     file_system: FileSystem, path: str, base: int, producers: ProducerState | None
 ) -> SegmentSeen:
-    """Check all batches of a segment; `producers` is the state at its start, if known."""
+    """Check all batches of a segment.
+
+    `producers` has the state at the start of the segment, and is updated. If it is None, the
+    batches are not checked against the producers' state.
+    """
     status = file_system.status(path)
     seen = SegmentSeen(path, base, size=0 if status is None else status.size)
     is_good = True
@@ -252,8 +261,10 @@ def _check_entries(
     index: type[Index],
     wrong: Callable[[int, int], str | None],
 ) -> None:
-    """Check that each entry is above the previous one in both fields, and that `wrong` returns no
-    error."""
+    """Check each entry of an index. Both of its fields must be above those of the previous entry.
+
+    `wrong(first field, second field)` returns another problem of an entry, or None.
+    """
     path = _index_path(seen, kind)
     if file_system.status(path) is None:
         _bad(seen, kind, Problem(path, "it is missing"))
@@ -301,7 +312,7 @@ def _bad(seen: SegmentSeen, kind: str, problem: Problem) -> None:
 
 
 def verify_directory(file_system: FileSystem, directory: str) -> Iterator[Problem]:
-    """All problems of a partition's directory.
+    """Yield all problems of a partition's directory.
 
     Raises:
         OSError: a file cannot be read.
@@ -314,7 +325,7 @@ def verify_directory(file_system: FileSystem, directory: str) -> Iterator[Proble
 
 
 def segment_of(path: str) -> tuple[str, int]:
-    """Directory and base offset of a segment's file."""
+    """Return the directory and the base offset of a segment's file."""
     base = names.offset_of(Path(path).name)
     assert base is not None
     return str(Path(path).parent), base

@@ -1,10 +1,12 @@
-"""Where each leader epoch begins in a log (`LeaderEpochFileCache`).
+"""The start offset of each leader epoch in a log (`LeaderEpochFileCache` in Apache Kafka).
 
-A follower, or a consumer that checks for truncation, asks where an epoch ended; from the returned
-offset on, two logs may differ. Epochs and offsets increase. The checkpoint file is written when the
-log is flushed: entries that a crash loses are found again in the batches after the recovery point.
-An epoch that has no record yet is not written, because it is dropped when the log is loaded. (Kafka
-writes it at once, and drops it on loading, too.) So electing ten thousand leaders writes no file.
+A follower, or a consumer that checks for truncation, asks for the end offset of an epoch. Two logs
+may differ from this offset on. Epochs and start offsets increase.
+
+The checkpoint file is written when the log is flushed. If a crash loses entries, recovery finds
+them in the batches after the recovery point. An epoch that has no record yet is not written. So the
+election of ten thousand leaders writes no file. (Kafka writes such an epoch at once, but removes it
+when it loads the log.)
 """
 
 from __future__ import annotations
@@ -35,11 +37,14 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """(epoch, start offset), oldest first."""
+        """Pairs of epoch and start offset, oldest first."""
         return list(zip(self.epochs, self.start_offsets, strict=True))
 
     def to_write(self, end_offset: int) -> tuple[tuple[int, int], ...] | None:
-        """Entries for the checkpoint file at this log end; None if the file is up to date."""
+        """Return the entries for the checkpoint file; None if the file is up to date.
+
+        `end_offset` is the log end offset. Epochs that begin there are left out.
+        """
         if not self._is_dirty:
             return None
         entries = tuple(entry for entry in self.entries if entry[1] < end_offset)
@@ -47,16 +52,16 @@ class LeaderEpochs:
         return None if entries == self._written else entries
 
     def on_written(self, entries: tuple[tuple[int, int], ...]) -> None:
-        """The checkpoint file now has these entries."""
+        """Record that the checkpoint file has these entries, or will after a running flush."""
         self._written = entries
 
     def on_lost(self) -> None:
-        """The content of the checkpoint file is no longer known."""
+        """Record that the content of the checkpoint file is unknown."""
         self._written = None
         self._is_dirty = True
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Begin an epoch, unless it is the latest already; remove contradicting entries."""
+        """Begin an epoch, unless it is the latest epoch already. Remove contradicting entries."""
         assert epoch >= 0
         assert start_offset >= 0
         epochs, offsets = self.epochs, self.start_offsets
@@ -71,9 +76,10 @@ class LeaderEpochs:
         self._is_dirty = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest known epoch not above `epoch`, and the offset where it ends.
+        """Return the largest known epoch that is not above `epoch`, and its end offset.
 
-        Returns (-1, -1) if there is no such epoch, or if `epoch` is above the latest.
+        If `epoch` is below all known epochs, return `epoch` and the start offset of the first one.
+        Return (-1, -1) if no epoch is known, or if `epoch` is -1 or above the latest epoch.
         """
         if epoch == UNDEFINED_EPOCH or not self.epochs or epoch > self.epochs[-1]:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -84,12 +90,12 @@ class LeaderEpochs:
         return found, self.start_offsets[higher]
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch in which the offset was written; -1 if it is before the first known epoch."""
+        """Return the epoch of the record at `offset`; -1 if it is before the first known epoch."""
         found = bisect_right(self.start_offsets, offset)
         return self.epochs[found - 1] if found else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log ends at `end_offset` now: forget epochs that begin there or later."""
+        """Remove epochs that begin at or above `end_offset`, because the log ends there now."""
         kept = bisect_left(self.start_offsets, end_offset)
         if kept < len(self.epochs):
             del self.epochs[kept:]
@@ -98,7 +104,10 @@ class LeaderEpochs:
             self._is_dirty = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log starts at `start_offset` now: the epoch of that offset begins there."""
+        """Remove what is below `start_offset`, because the log starts there now.
+
+        The epoch of this offset then begins at this offset.
+        """
         passed = bisect_right(self.start_offsets, start_offset)
         if passed and (passed > 1 or self.start_offsets[0] != start_offset):
             del self.epochs[: passed - 1]

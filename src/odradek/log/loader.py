@@ -1,14 +1,15 @@
-"""Builds the parts of a log from the files in its directory; only this module runs recovery.
+"""Loads a log from the files in its directory, and recovers it if necessary.
 
-1. Files that a crash left half deleted (`.deleted`) or unfinished (`.cleaned`) are removed. A
-   complete replacement (`.swap`) replaces the segments that it covers.
-2. Segments are listed. One without its index is recovered.
-3. Unless the shutdown was clean, segments from the recovery point on are recovered (`recovery`). If
-   one is cut, those after it are removed.
-4. The leader epochs are truncated to the log's end, and the producers' state is rebuilt from the
-   newest snapshot below it and the batches after that.
+1. Files that wait for their deletion (`.deleted`) and incomplete replacements (`.cleaned`) are
+   removed. A complete replacement (`.swap`) replaces the segments that it covers.
+2. Segments are listed. If a segment has no offset index or no time index, this segment and all
+   later segments are recovered.
+3. After an unclean shutdown, the segments from the recovery point on are recovered (`recovery`). If
+   recovery cuts a segment, all later segments are removed.
+4. The leader epochs are truncated to the log end offset.
+5. The producers' state is rebuilt from the newest snapshot and the batches after it.
 
-A log is loaded by one thread; different logs may be loaded by different ones.
+One thread loads a log. Several threads may load different logs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _SNAPSHOT_OF_QUORUM = ".checkpoint"
 
 
 class LoadedLog:
-    """The parts of a log; `PartitionLog` is made from them."""
+    """The parts from which a `PartitionLog` is made."""
 
     __slots__ = (
         "leader_epochs",
@@ -96,10 +97,12 @@ def load(
     log_start_offset: int,
     was_clean: bool,
 ) -> LoadedLog:
-    """Load the log in a directory; `recovery_point` and `log_start_offset` come from checkpoints.
+    """Load the log in a directory.
+
+    `recovery_point` and `log_start_offset` are the values in the checkpoint files.
 
     Raises:
-        DamagedFile: the end of the log cannot be determined, although the log was closed.
+        DamagedFile: the shutdown was clean, but the end of the log cannot be determined.
         OSError: the device failed.
     """
     return _Loader(directory, config).load(recovery_point, log_start_offset, was_clean)
@@ -245,7 +248,7 @@ class _Loader:
         return 0 if status is None else status.size
 
     def first_broken(self, segments: list[Segment]) -> int:
-        """Return the first segment that lacks an index; it and all later segments are recovered."""
+        """Return the number of the first segment without an index, or the number of segments."""
         for number, segment in enumerate(segments):
             for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
                 if names.file_name(segment.base_offset, kind) not in self.names:
@@ -254,7 +257,7 @@ class _Loader:
         return len(segments)
 
     def recover(self, segments: list[Segment], first: int, log_start_offset: int) -> int:
-        """Recover the segments from `first` on; return the log end offset."""
+        """Recover the segments from number `first` on. Return the log end offset."""
         start = segments[first].base_offset
         # Snapshots in the recovered range may be incomplete.
         self.producers.drop_snapshots_above(start)
@@ -282,11 +285,14 @@ class _Loader:
         try:
             self.producers.replay_segment(segment, start, end)
         except DamagedFile as error:
-            # The segment is below the recovery point, so it was complete; a crash is not the cause.
+            # The segment is below the recovery point, so a crash cannot be the cause of the damage.
             logger.error("cannot read the producers of %s: %s", self.path, error)
 
     def drop(self, segments: list[Segment], first: int) -> None:
-        """Remove segments from the end of the log durably, so that no crash leaves a gap."""
+        """Remove the segments from number `first` on, durably.
+
+        The newest segment is removed first, so that a crash leaves no gap in the log.
+        """
         if first >= len(segments):
             return
         for segment in reversed(segments[first:]):
@@ -312,7 +318,7 @@ class _Loader:
             return LeaderEpochs()
 
     def fill_epochs(self, segments: list[Segment], start: int) -> None:
-        """Add the epochs of deleted records that a crash restored."""
+        """Add the epochs of records that were deleted, if a crash has restored the records."""
         known = self.epochs.entries
         if not known or known[0][1] <= start:
             return
@@ -329,7 +335,10 @@ class _Loader:
         self.epochs = filled
 
     def list_snapshots(self, segments: list[Segment]) -> list[int]:
-        """List the producer snapshots that belong to a segment, and the newest one."""
+        """List the producer snapshots at the base offsets of segments, and the newest snapshot.
+
+        Remove the other snapshots.
+        """
         offsets = sorted(
             _offset(name) for name in self.names if name.endswith(names.PRODUCER_SNAPSHOT)
         )
@@ -348,14 +357,14 @@ class _Loader:
         producers = self.producers
         producers.drop_snapshots_above(end)
         offset = producers.load_newest_snapshot(start)
-        # A clean shutdown without a snapshot was made by a version without producer state.
+        # A clean shutdown writes a snapshot, except in old versions without producer state.
         if offset < end and (producers.snapshots or not was_clean):
             for segment in segments[max(0, _segment_of(segments, offset)) :]:
                 self.replay(segment, max(offset, start), end)
 
 
 def _segment_of(segments: list[Segment], offset: int) -> int:
-    """Return the index of the segment that may hold the offset; -1 if it is before the first."""
+    """Return the number of the segment that may have the offset; -1 if all segments are later."""
     found = -1
     for number, segment in enumerate(segments):
         if segment.base_offset > offset:

@@ -1,24 +1,25 @@
-"""The end of a log: appends, rolls and truncations.
+"""Appends batches to a log, rolls segments, and truncates the log.
 
-Every batch is appended by `LogAppender._append_batch`: it rolls, writes the base offset and the
-leader epoch where this broker assigns them, writes the file and advances the log end offset. (On a
-follower, consecutive batches that need no roll and change no transaction are written in one call.)
+`LogAppender._append_batch` appends one batch. It rolls if necessary, sets the base offset and the
+leader epoch if this broker assigns them, writes the batch to the file, and advances the log end
+offset. On a follower, `_append_run` writes consecutive batches in one call if they need no roll and
+change no transaction.
 
-`append_as_leader` is on the path of every request. Its first half recognises a batch that can be
-appended unchanged; this relies on:
+Every Produce request calls `append_as_leader`. The fast path in its first half appends batches that
+need no conversion:
 
-- The 61 bytes of the header are unpacked once; `crc32c` over the rest proves that the payload is
-  unchanged, `has_plain_records` that it consists of valid records.
-- Base offset and leader epoch are written into the receive buffer, and the buffer to the file in
-  one call. If the call fails, the disk is full or the log directory offline, and nothing else
-  has changed.
+- The header of 61 bytes is unpacked once. `crc32c` proves that the batch is intact.
+  `has_plain_records` proves that the payload consists of valid records.
+- Base offset and leader epoch are written into the receive buffer. Then the buffer is written to
+  the file in one call. If this call fails, nothing else has changed. Then either the disk is full,
+  or the log directory goes offline.
 
-All other batches are validated (`validation`), in Apache Kafka's order of checks: size, checksum,
-header fields, records where the topic's settings need it, segment size, producer. Then the batch is
-written, and after that the state is changed.
+All other batches are validated (`validation`), with the checks in Apache Kafka's order: size,
+checksum, header fields, records if the topic's settings need it, segment size, producer. Then the
+batch is written, and after that the state in memory is changed.
 
-After a truncation nothing is appended until the truncation survives a crash. An append that comes
-earlier waits for it on this thread.
+After a truncation, nothing is appended until the truncation survives a crash. An earlier append
+waits for the truncation on this thread.
 """
 
 from __future__ import annotations
@@ -75,9 +76,10 @@ _CLIENT: Final = AppendOrigin.CLIENT
 _COORDINATOR: Final = AppendOrigin.COORDINATOR
 
 _ANY_AGE_MS: Final = 2**62
-"""From this `message.timestamp.before.max.ms` on, the records' timestamps are not read."""
+"""With at least this `message.timestamp.before.max.ms`, a record may be of any age. Then the
+timestamps of the records need not be checked one by one."""
 _GIVEN: Final = -1
-"""Passed as leader epoch: the batch has its offset and epoch already."""
+"""In place of a leader epoch, this means that the batch has its offset and epoch already."""
 _RUN_BYTES_MAX: Final = 1 << 20
 
 _unpack_front: Final = Struct(">qi4xbIhiq").unpack_from
@@ -88,11 +90,11 @@ _unpack_producer: Final = Struct(">35xqqh").unpack_from
 """Max timestamp, producer id, producer epoch."""
 _unpack_header: Final = RECORD_BATCH_HEADER.unpack_from
 _pack_start: Final = Struct(">qii").pack_into
-"""Base offset, length, leader epoch: what a leader writes into a batch."""
+"""Base offset, length, leader epoch. A leader writes these fields into a batch."""
 
 
 class _GivenBatch(NamedTuple):
-    """A batch with assigned offsets whose checksum is verified."""
+    """A batch that has its offsets already and a correct checksum."""
 
     position: int
     size: int
@@ -107,7 +109,7 @@ class _GivenBatch(NamedTuple):
 
 
 class LogAppender:
-    """See the module. Owns the log end offset."""
+    """Appends to and truncates one log. Only this class changes the log end offset."""
 
     __slots__ = (
         "_attributes_in_place",
@@ -154,12 +156,13 @@ class LogAppender:
         self._segment_bytes = config.segment_bytes
         self._size_max = min(config.max_message_bytes, config.segment_bytes)
         self._timestamp_limit = -1
-        """The clock is read only for batches with a later timestamp, to check the future limit."""
+        """A batch with a later max timestamp may violate `message.timestamp.after.max.ms`. Only for
+        such batches is the clock read."""
         self._segments.active.set_roll_policy(self._policy)
         self._find_origins_in_place()
 
     def _find_origins_in_place(self) -> None:
-        """Determine which origins may append in place."""
+        """Determine the origins of batches that may use the fast path."""
         config = self._config
         self._origins_in_place: tuple[AppendOrigin, ...] = ()
         if (
@@ -174,7 +177,7 @@ class LogAppender:
             self._origins_in_place = (_COORDINATOR,)
 
     def append_nothing_in_place(self) -> None:
-        """Disable the fast path: check the disk and every batch from now on."""
+        """Disable the fast path. Then every append checks the state of the log directory."""
         self._origins_in_place = ()
 
     # -- the leader's appends -------------------------------------------------------------------
@@ -188,13 +191,14 @@ class LogAppender:
         verification_guard: int = 0,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Append a payload from a producer or coordinator; `records` is modified.
+        """Append a payload from a producer or coordinator. `records` is modified.
 
-        `verification_guard` comes from `start_verification`; `transaction_version` is that of a
-        marker's coordinator (KIP-1228).
+        `verification_guard` is the result of `start_verification`. `transaction_version` is the
+        version that the transaction coordinator uses for a marker (KIP-1228).
 
         Raises:
-            RecordsRefused: with the code, message and record errors for the response.
+            RecordsRefused: the payload is rejected. The error has the code, the message and the
+                record errors for the response.
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         size = len(records)
@@ -253,7 +257,7 @@ class LogAppender:
         verification_guard: int,
         transaction_version: int,
     ) -> AppendInfo:
-        """Append any payload as the leader, with all checks."""
+        """Append a payload as the leader, with all checks."""
         self._check_ready()
         if origin is AppendOrigin.RAFT_LEADER:
             info = self._append_given(records, leader_epoch, origin)
@@ -304,11 +308,12 @@ class LogAppender:
     ) -> AppendInfo:
         """Append the marker that ends a producer's transaction.
 
-        `batch` is the result of `end_of_transaction_batch(marker)`; it is modified. This broker has
-        built it, so if it commits a transaction that is open here, only its epochs are checked.
+        `batch` is the result of `end_of_transaction_batch` for `marker`, and is modified. This
+        broker has built the batch. So if the marker commits a transaction that is open in this log,
+        only the epochs are checked.
 
         Raises:
-            RecordsRefused: the producer, or the coordinator, has been fenced.
+            RecordsRefused: the producer or the coordinator has been fenced.
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         timestamp, producer_id, epoch = _unpack_producer(batch)
@@ -334,7 +339,9 @@ class LogAppender:
     def append_own_records(
         self, timestamp: int, records: Sequence[tuple[bytes, bytes]], leader_epoch: int
     ) -> int:
-        """Append a coordinator's keys and values as one batch without a producer; return its size.
+        """Append keys and values of a coordinator as one batch. Return the size of the batch.
+
+        The batch has no producer id.
 
         Raises:
             RecordsRefused: the batch is too large.
@@ -364,7 +371,7 @@ class LogAppender:
     # -- checks ---------------------------------------------------------------------------------
 
     def _check_ready(self) -> None:
-        """Raise an error if the disk has failed, and wait for a running truncation.
+        """Check that the disk has not failed, and wait for a running truncation.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
@@ -390,7 +397,7 @@ class LogAppender:
         return self._info(known.first_offset, known.last_offset, known.timestamp, True)
 
     def _check_verified(self, batch: RecordBatch, guard: int) -> None:
-        """Check that the coordinator has confirmed the transaction of a first batch."""
+        """Check that the coordinator has confirmed the transaction that the batch begins."""
         producers = self._producers
         if not batch.is_transactional or producers.has_ongoing(
             batch.producer_id, batch.producer_epoch
@@ -417,15 +424,17 @@ class LogAppender:
     # -- batches with assigned offsets --------------------------------------------------------
 
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo | None:
-        """Append batches unchanged, as the leader sent them; None if none is new and complete.
+        """Append batches as the leader sent them. Return None if the payload has no complete batch.
 
-        Batches of a leader epoch above `leader_epoch` end the payload (KAFKA-18723).
+        If a batch has a leader epoch above `leader_epoch`, this batch and the following ones are
+        ignored (KAFKA-18723).
 
         Raises:
-            RecordsRefused: CORRUPT_MESSAGE, or offsets that do not continue this log; nothing was
-                appended.
+            RecordsRefused: a batch is damaged, or its offsets do not continue this log, and nothing
+                was appended. Or a batch contradicts the state of its producer, and the batches
+                before it may have been appended.
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier. The first
-                batches may have been appended: see the log end offset.
+                batches may have been appended; the log end offset tells which.
         """
         self._check_ready()
         return self._append_given(records, leader_epoch, AppendOrigin.REPLICATION)
@@ -460,11 +469,11 @@ class LogAppender:
     def _given_batches(
         self, view: memoryview, leader_epoch: int, origin: AppendOrigin
     ) -> Iterator[_GivenBatch]:
-        """Return the complete batches of the payload after checking them.
+        """Check and yield the complete batches of the payload.
 
         Raises:
-            RecordsRefused: one does not continue the log.
-            CorruptBatch: one is damaged.
+            RecordsRefused: a batch does not continue the log.
+            CorruptBatch: a batch is damaged.
         """
         next_offset = self.log_end_offset
         position, end = 0, len(view)
@@ -512,7 +521,7 @@ class LogAppender:
             position += size
 
     def _may_begin_run(self, batch: _GivenBatch) -> bool:
-        """Whether the batch needs no roll, and changes no transaction."""
+        """Return whether the batch needs no roll and changes no transaction."""
         segment = self._segments.active
         return (
             segment.size + batch.size <= self._segment_bytes
@@ -589,12 +598,12 @@ class LogAppender:
         leader_epoch: int,
         aborted: AbortedTransaction | None = None,
     ) -> None:
-        """Append one batch; `aborted` is the transaction that the batch aborts, if it is a marker.
+        """Append one batch. If the batch is an abort marker, `aborted` is its transaction.
 
-        The batch gets `offset` and `leader_epoch`, unless that is `_GIVEN`.
+        `offset` and `leader_epoch` are written into the batch, unless `leader_epoch` is `_GIVEN`.
 
         Raises:
-            DiskFull: nothing has changed.
+            DiskFull: the disk is full, and nothing has changed.
             LogDirectoryOffline: the disk failed.
         """
         segment = self._segments.active
@@ -634,9 +643,9 @@ class LogAppender:
         aborted: AbortedTransaction | None,
         error: OSError,
     ) -> DiskFull | LogDirectoryOffline:
-        """A write failed: undo its effects; return the exception to raise."""
+        """Undo the effects of a failed write. Return the exception to raise."""
         if leader_epoch >= 0 and not memoryview(records).readonly:
-            # It may be appended again, so restore the base offset that it had.
+            # The caller may append the batch again, so restore its base offset.
             BASE_OFFSET.pack_into(records, 0, 0)
         refusal = self._directory.refuse("append to", error)
         if aborted is not None and isinstance(refusal, DiskFull):
@@ -647,10 +656,11 @@ class LogAppender:
         return refusal
 
     def _aborted(self, completed: CompletedTransaction | None) -> AbortedTransaction | None:
-        """Write the transaction index entry of a transaction whose marker will be appended.
+        """Return the transaction index entry for a marker that will be appended.
 
-        It is written before the marker, so that a full disk cannot leave a marker without an entry.
-        An entry without a marker is removed, after a crash by recovery.
+        Return None if the marker does not abort a transaction. The entry is written before the
+        marker, so that a full disk cannot leave a marker without an entry. If the marker cannot be
+        written, the entry is removed. After a crash, recovery removes an entry without a marker.
         """
         if completed is None or not completed.aborted:
             return None
@@ -666,10 +676,10 @@ class LogAppender:
     def _roll_if_due(
         self, size: int, max_timestamp: int, first_offset: int, last_offset: int
     ) -> Segment:
-        """Return the segment for a batch: the active one, or a new one.
+        """Return the segment for a batch. This is the active segment or a new segment.
 
         Raises:
-            DiskFull: there is no room for a new one.
+            DiskFull: there is no room for a new segment.
             LogDirectoryOffline: the disk failed.
         """
         segment = self._segments.active
@@ -680,17 +690,19 @@ class LogAppender:
         return self.roll(first_offset) if is_due else segment
 
     def roll(self, base_offset: int) -> Segment:
-        """Close the active segment and begin one at `base_offset`, at or above the log's end.
+        """Seal the active segment, and begin a new active segment at `base_offset`.
+
+        `base_offset` is at or above the log end offset.
 
         Raises:
-            DiskFull: the active segment is the same as before.
+            DiskFull: the disk is full, and the active segment is the same as before.
             LogDirectoryOffline: the disk failed.
         """
         self._check_ready()
         directory, old = self._directory, self._segments.active
         assert base_offset >= self.log_end_offset
         assert base_offset > old.base_offset or old.size == 0
-        # An empty segment whose index is full is replaced by one of the same name.
+        # An empty segment whose index is full is replaced by a segment of the same name.
         has_other_name = base_offset != old.base_offset
         try:
             if has_other_name:
@@ -720,9 +732,10 @@ class LogAppender:
     # -- truncation -----------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, truncated: Truncated) -> None:
-        """Drop the batch that contains `offset` and all later batches; the log then ends there.
+        """Remove the batch that contains `offset` and all later batches.
 
-        Files are cut and synced in the background; `truncated` is called afterwards.
+        The log end offset is then `offset`. The files are cut and flushed in the background. Then
+        `truncated` is called.
 
         Raises:
             LogDamaged: the batches around the offset cannot be read.
@@ -752,7 +765,7 @@ class LogAppender:
     def truncate_fully_and_start_at(
         self, offset: int, log_start_offset: int, truncated: Truncated
     ) -> None:
-        """Drop all records; the next one gets `offset`.
+        """Remove all records. The next record gets `offset`.
 
         Raises:
             LogDirectoryOffline: the disk failed.
@@ -776,7 +789,7 @@ class LogAppender:
             raise directory.fail("truncate", error) from error
 
     def _in_place_after(self, truncated: Truncated) -> Truncated:
-        """Disable the fast path until the truncation has ended."""
+        """Disable the fast path until the truncation has ended. Return the callback for its end."""
         self._origins_in_place = ()
 
         def ended(refusal: DiskFull | LogDirectoryOffline | None) -> None:

@@ -1,14 +1,16 @@
-"""All logs of a node, in one or several log directories.
+"""Manages all logs of a node, in one or several log directories.
 
-The node creates a `LogManager` and calls `open`, which locks the directories, and `load`, which
-loads the logs and recovers them after a crash; `start` does both. Then it calls `tick`, each time
-after the delay that the previous call returned, and at the end `shutdown`. Logs are found, created
-and deleted by partition.
+The node creates a `LogManager` and makes these calls:
 
-When a disk is full, writes that do not fit are refused, and everything else continues. When a disk
-fails, its directory goes offline: its logs are removed from the manager, `on_directory_failure` is
-called, and logs of other directories continue. A partition that may be in an offline directory is
-not created in another one.
+1. `open` locks the directories.
+2. `load` loads the logs, and recovers them after a crash. (`start` calls `open` and `load`.)
+3. `tick` does periodic work. It returns the delay until the next call.
+4. `shutdown` closes the logs.
+
+When a disk is full, writes that do not fit are refused. Everything else continues. When a disk
+fails, its log directory goes offline. Then the logs of this directory are removed from the manager,
+`on_directory_failure` is called, and the logs of other directories continue. If a partition may be
+in an offline directory, the manager does not create it in another directory.
 """
 
 from __future__ import annotations
@@ -56,11 +58,11 @@ DirectoryFailure = Callable[[LogDirectory, list[PartitionLog]], None]
 
 
 class LogManager:
-    """See the module.
+    """All logs of a node.
 
-    `topic_configs(topic)` gives a topic's settings; `executor` runs work that would block the loop;
-    `open_files_max` bounds the `.log` files that are open at a time; `start_cleaner` starts a
-    process that compacts.
+    `topic_configs(topic)` returns the settings of a topic. `executor` runs work that would block
+    the event loop. `open_files_max` limits the number of open `.log` files. `start_cleaner` starts
+    a process that compacts logs.
     """
 
     def __init__(
@@ -90,9 +92,9 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.directories: list[LogDirectory] = []
         self._damaged: dict[TopicPartition, DamagedLog] = {}
-        """Damaged logs: not served, and not created again, until they are repaired."""
+        """Damaged logs. They are not served, and not created again, until they are repaired."""
         self.broker_epoch = -1
-        """Broker epoch of the last clean shutdown, if all directories agree; else -1."""
+        """Broker epoch of the last clean shutdown; -1 unless all directories have the same one."""
         self._topic_configs = topic_configs
         self._on_directory_failure = on_directory_failure
         self._group_commits: dict[str, GroupCommit] = {}
@@ -111,7 +113,7 @@ class LogManager:
         """Create and lock the log directories.
 
         Raises:
-            DirectoryInUse: another process has one of the directories.
+            DirectoryInUse: another process uses one of the directories.
             LogDirectoryOffline: no directory works.
         """
         for path in self.config.log_dirs:
@@ -123,7 +125,8 @@ class LogManager:
     def load(self) -> None:
         """Load the logs of the log directories.
 
-        May take long after a crash; may run in another thread while nothing else uses this object.
+        After a crash, loading may take long. `load` may run on another thread while nothing else
+        uses this object.
 
         Raises:
             LogDirectoryOffline: no directory works.
@@ -139,7 +142,7 @@ class LogManager:
         """Open the log directories and load their logs.
 
         Raises:
-            DirectoryInUse: another process has one of the directories.
+            DirectoryInUse: another process uses one of the directories.
             LogDirectoryOffline: no directory works.
         """
         self.open()
@@ -199,7 +202,7 @@ class LogManager:
             directory.unlock(self.storage.file_system)
 
     def tick(self) -> int:
-        """Do what is due; return the milliseconds until the next call."""
+        """Do the periodic work that is due. Return the milliseconds until the next call."""
         wait_ms = self._chores.tick()
         return wait_ms if self.cleaner is None else min(wait_ms, self.cleaner.tick())
 
@@ -212,7 +215,7 @@ class LogManager:
         return len(self.logs)
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition; None if there is none."""
+        """Return the log of a partition; None if there is none."""
         return self.logs.get(partition)
 
     def get_or_create(
@@ -223,15 +226,15 @@ class LogManager:
         is_new: bool = False,
         directory_id: bytes = uuids.DIRECTORY_UNASSIGNED,
     ) -> PartitionLog:
-        """Return the log of a partition; create it if it does not exist.
+        """Return the log of a partition. Create the log if it does not exist.
 
-        `is_new`: the partition has just been created, so it cannot be in an offline directory.
-        `directory_id` names the directory that it is assigned to.
+        `is_new` says that the partition has just been created, so that its log cannot be in an
+        offline directory. `directory_id` is the id of the directory that the log is assigned to.
 
         Raises:
-            InconsistentTopicId: the directory has a log of another topic with the same name.
+            InconsistentTopicId: the log belongs to another topic with the same name.
             LogDamaged: the log exists, but its end cannot be determined.
-            DiskFull: nothing was created.
+            DiskFull: the disk is full, and nothing was created.
             LogDirectoryOffline: a disk failed, or the log may be on a failed disk.
         """
         if partition in self._damaged:
@@ -278,9 +281,10 @@ class LogManager:
         return min(online, key=lambda directory: (directory.is_full, directory.log_count))
 
     def delete(self, partition: TopicPartition, *, is_stray: bool = False) -> bool:
-        """Remove a log and delete its files after a delay; return False if it does not exist.
+        """Remove a log, and delete its files after a delay. Return False if it does not exist.
 
-        A stray log, which the cluster does not know, is only renamed.
+        The log of a partition that is not in the cluster metadata is stray. Its directory is only
+        renamed.
 
         Raises:
             LogDirectoryOffline: the disk failed.
@@ -315,7 +319,7 @@ class LogManager:
                 log.update_config(config)
 
     def update_all_configs(self, config: BrokerConfig) -> None:
-        """Apply changed broker settings: producer settings, and the defaults of every topic."""
+        """Apply changed broker settings. They include the defaults of all topic settings."""
         self.storage.update_settings(
             config.producer_id_expiration_ms, config.transaction_partition_verification_enable
         )
@@ -326,7 +330,7 @@ class LogManager:
             log.update_config(configs[topic])
 
     def when_flushed(self, log: PartitionLog, offset: int, flushed: Flushed) -> None:
-        """Call `flushed` on this thread once all records below `offset` survive a crash.
+        """Call `flushed` on this thread when all records below `offset` survive a crash.
 
         One flush serves all waiting appends to logs of the same directory.
         """
@@ -344,7 +348,7 @@ class LogManager:
         return [directory for directory in self.directories if not directory.is_offline]
 
     def logs_in(self, directory: LogDirectory) -> Collection[PartitionLog]:
-        """The logs of a directory."""
+        """Return the logs in a log directory."""
         return [log for log in self.logs.values() if log.directory is directory]
 
     def _directory_failed(self, directory: LogDirectory) -> None:

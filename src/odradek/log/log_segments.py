@@ -1,10 +1,10 @@
-"""The segments of one log, oldest first, and where the log starts (`LogSegments` in Apache Kafka).
+"""The segments of one log, oldest first, and the log start offset (`LogSegments` in Apache Kafka).
 
-There is always at least one segment.
+A log always has at least one segment.
 
-Only this module adds, removes and replaces segments, so that `bases` and `active` always agree with
-them. Removed files get the suffix `.deleted` and are removed after `file.delete.delay.ms`; a
-segment stays open while a part of it is being sent to a reader.
+Only this module adds, removes and replaces segments, so that `bases` and `active` are always
+correct. Files of removed segments get the suffix `.deleted`, and are deleted after
+`file.delete.delay.ms`. A file stays open while a part of it is sent to a reader.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from odradek.log.segment import Segment
 
 
 class LogSegments:
-    """See the module."""
+    """The segments of one log."""
 
     __slots__ = ("_directory", "_segments", "active", "bases", "log_start_offset")
 
@@ -28,11 +28,11 @@ class LogSegments:
         self._directory = directory
         self._segments = segments
         self.bases = [segment.base_offset for segment in segments]
-        """Their base offsets."""
+        """The base offsets of the segments."""
         self.active = segments[-1]
         """The newest segment, which receives appends."""
         self.log_start_offset = log_start_offset
-        """The first offset that may be read; it may be inside a segment."""
+        """The first offset that may be read. It may be inside a segment."""
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -45,28 +45,28 @@ class LogSegments:
 
     @property
     def size(self) -> int:
-        """Bytes of all batches."""
+        """The size of all batches in bytes."""
         return sum(segment.size for segment in self._segments)
 
     def floor(self, offset: int) -> int:
-        """The index of the segment that may hold the offset; -1 if the offset is before all."""
+        """Return the number of the segment that may have the offset; -1 if all are later."""
         return bisect_right(self.bases, offset) - 1
 
     def since(self, offset: int) -> Sequence[Segment]:
-        """The segment that may hold the offset, and all later ones."""
+        """Return the segment that may have the offset, and all later segments."""
         return self._segments[max(0, self.floor(offset)) :]
 
     def base_after(self, number: int) -> int | None:
-        """Base offset of the next segment; None if this is the active one."""
+        """Return the base offset of the next segment; None for the active segment."""
         return self.bases[number + 1] if number + 1 < len(self.bases) else None
 
     def start_at(self, offset: int) -> None:
-        """Set the log start offset; segments below it are deleted later."""
+        """Set the log start offset. Segments below this offset are deleted later."""
         self.log_start_offset = offset
         self.active.forget_positions()
 
     def add(self, segment: Segment) -> None:
-        """Add a new active segment. It replaces an empty one of the same name, with its files."""
+        """Add a new active segment. It may replace an empty segment that has the same name."""
         if segment.base_offset == self.bases[-1]:
             assert self.active.size == 0
             self.active.close_file()
@@ -80,7 +80,7 @@ class LogSegments:
         self._directory.on_names_changed()
 
     def remove(self, segments: Sequence[Segment], delay_ms: int) -> None:
-        """Remove segments in the given order; at least one must remain.
+        """Remove segments in the given order. At least one segment must remain.
 
         Raises:
             OSError: the device failed.
@@ -90,7 +90,7 @@ class LogSegments:
         self._retire(segments, delay_ms)
 
     def restart(self, successor: Callable[[], Segment], delay_ms: int) -> None:
-        """Remove all segments, newest first; `successor` creates the only remaining one.
+        """Remove all segments, newest first. `successor` creates the new, only segment.
 
         Raises:
             OSError: the device failed.
@@ -99,18 +99,19 @@ class LogSegments:
         self._set([successor()])
 
     def replace(self, old_bases: Sequence[int], size: int, delay_ms: int) -> Segment:
-        """Replace adjacent segments, none of them active, by the `.cleaned` files of the first.
+        """Replace adjacent segments by a new segment in `.cleaned` files.
 
-        `size` is that of the new segment. The order of the renames is the same as Apache Kafka's
-        and makes the replacement atomic: after a crash the loader either completes or undoes all of
-        it.
+        None of the old segments is active. The new segment has the base offset of the first one,
+        and `size` bytes. The files are renamed in the same order as in Apache Kafka:
 
-            .cleaned -> .swap         while one file is still `.cleaned`, the loader drops the new
-            old -> .deleted           with all files `.swap`, it drops the old and completes
-            .swap -> the final name
+        1. The new files are renamed from `.cleaned` to `.swap`.
+        2. The old files are renamed to `.deleted`.
+        3. The new files are renamed from `.swap` to their final names.
 
-        This relies on a file system that keeps the order of changes to a directory, as those with
-        a journal do. The contents of the new files were synced before.
+        This order makes the replacement atomic. If there is a `.cleaned` file after a crash, the
+        loader removes the new files. If all new files are `.swap`, the loader removes the old files
+        and renames the new ones. The file system must keep the order of changes to a directory.
+        Journaling file systems do this. The contents of the new files were flushed before.
 
         Raises:
             OSError: the device failed.
@@ -149,7 +150,7 @@ class LogSegments:
         self.active = segments[-1]
 
     def _retire(self, segments: Sequence[Segment], delay_ms: int) -> None:
-        """Rename the files of segments; they are removed after the delay."""
+        """Rename the files of segments to `.deleted`, and remove them after the delay."""
         paths: list[str] = []
         for segment in segments:
             segment.rename(names.DELETED)

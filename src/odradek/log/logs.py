@@ -1,4 +1,4 @@
-"""The part of `LogManager` that periodic maintenance and the cleaner use."""
+"""The interface of `LogManager` for periodic maintenance and the cleaner."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Logs(Protocol):
         ...
 
     def logs_in(self, directory: LogDirectory) -> Collection[PartitionLog]:
-        """The logs of a directory."""
+        """Return the logs in a log directory."""
         ...
 
     def get(self, partition: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, if it is here."""
+        """Return the log of a partition; None if there is none."""
         ...
 
     def __iter__(self) -> Iterator[PartitionLog]: ...

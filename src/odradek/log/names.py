@@ -1,8 +1,13 @@
 """Names of files and directories, the same as in Apache Kafka.
 
-A partition's directory is `topic-partition`; one to be deleted `topic-partition.<32 hex>-delete`,
-one that the cluster does not know `...-stray`, one being moved `...-future`. In it, a file's name
-is the first offset that it may hold, in 20 digits, and its type.
+The name of a partition's directory is `topic-partition`. Other names mean that the directory:
+
+- will be deleted (`topic-partition.<32 hexadecimal digits>-delete`),
+- belongs to a partition that is not in the cluster metadata (the same with `-stray`),
+- is being moved (the same with `-future`).
+
+The names of segment files and producer snapshots consist of an offset in 20 digits and the type of
+the file. The offset is the base offset of the segment, or the offset of the snapshot.
 """
 
 from __future__ import annotations
@@ -21,9 +26,9 @@ SEGMENT_KINDS = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 DELETED = ".deleted"
 """Suffix of files that are removed after a delay."""
 CLEANED = ".cleaned"
-"""Suffix of an incomplete replacement: discarded after a crash."""
+"""Suffix of an incomplete replacement, which is removed after a crash."""
 SWAP = ".swap"
-"""Suffix of a complete replacement: after a crash it replaces the old files."""
+"""Suffix of a complete replacement, which replaces the old files after a crash."""
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -50,20 +55,20 @@ _NAME_LENGTH_MAX = 255
 
 
 def file_name(offset: int, kind: str) -> str:
-    """`00000000000000000042.log`"""
+    """Return the name of a file, such as `00000000000000000042.log`."""
     return f"{offset:020d}{kind}"
 
 
 def offset_of(name: str) -> int | None:
-    """The offset in the name of a file; None for other files."""
+    """Return the offset in the name of a file; None if the name has no offset."""
     digits = name.partition(".")[0]
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
 
 
 def parse_directory(name: str) -> tuple[TopicPartition, str] | None:
-    """Return the partition of a directory, and its suffix (`-delete`, ... or empty).
+    """Return the partition of a directory and the suffix of the name, such as `-delete`.
 
-    None if it is not the directory of a partition.
+    The suffix may be empty. Return None if it is not the directory of a partition.
     """
     found = _DIRECTORY.fullmatch(name)
     if found is None:
@@ -72,6 +77,9 @@ def parse_directory(name: str) -> tuple[TopicPartition, str] | None:
 
 
 def retired_directory(partition: TopicPartition, kind: str, unique: bytes) -> str:
-    """The name of a directory to be deleted; `unique` is 16 random bytes."""
+    """Return the new name of a directory that will be deleted or is stray.
+
+    `kind` is the suffix, and `unique` is 16 random bytes.
+    """
     suffix = f"-{partition.partition}.{unique.hex()}{kind}"
     return partition.topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix

@@ -1,4 +1,4 @@
-"""Origins of appends."""
+"""The origins of the batches that are appended to a log."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from enum import Enum, auto
 
 
 class AppendOrigin(Enum):
-    """Decides how much of a payload is checked (`AppendOrigin` in Apache Kafka)."""
+    """Where batches come from. This decides which checks are made (`AppendOrigin` in Kafka)."""
 
     CLIENT = auto()
-    """A producer: every check is made."""
+    """The batches come from a producer. All checks are made."""
     COORDINATOR = auto()
-    """A coordinator of this broker: its batches are valid; producers' epochs are checked."""
+    """The batches come from a coordinator of this broker. Only epochs of producers are checked."""
     REPLICATION = auto()
-    """The leader: its batches are appended unchanged."""
+    """The batches come from the partition's leader, and are appended unchanged."""
     RAFT_LEADER = auto()
-    """The metadata log of this controller: offsets and epochs are in the batches already."""
+    """This controller appends to the metadata log. The batches have offsets and epochs already."""

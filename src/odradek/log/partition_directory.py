@@ -1,8 +1,8 @@
-"""The directory of one partition: its paths and the handling of disk failures.
+"""The directory of one partition. It has the paths of files, and handles disk failures.
 
-All parts of a log share one `PartitionDirectory`. It tracks whether its names must be synced: code
-that creates, renames or removes a file in it calls `on_names_changed`, and the next flush syncs the
-directory.
+All parts of a log share one `PartitionDirectory`. Code that creates, renames or removes a file in
+the directory calls `on_names_changed`. The next flush of the log then flushes the directory, so
+that the change survives a crash.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger("odradek.log")
 
 
 class PartitionDirectory:
-    """See the module. `path` is inside `log_directory`, which is one of `log.dirs`."""
+    """The directory of a partition. `path` is inside `log_directory` (one of `log.dirs`)."""
 
     __slots__ = (
         "_is_created",
@@ -44,37 +44,37 @@ class PartitionDirectory:
         self.path = path
         self.topic_partition = topic_partition
         self.is_deleted = False
-        """Whether the log is deleted, so that another log may have files at the same path."""
+        """Whether the log is deleted. Then another log may have files at the same path."""
         self._is_created = True
-        """Whether the directory's own name survives a crash."""
+        """Whether the directory's own name survives a crash, or will after the running flushes."""
         self._is_synced = True
-        """Whether the names in it survive a crash."""
+        """Whether the names in the directory survive a crash, or will after the running flushes."""
 
     # -- names ----------------------------------------------------------------------------------
 
     def file(self, name: str) -> str:
-        """The path of a file in it."""
+        """Return the path of a file in the directory."""
         return f"{self.path}/{name}"
 
     def on_created(self) -> None:
-        """The directory was created: neither its name nor the names in it are synced."""
+        """Record that the directory was created. Its name and the names in it are not durable."""
         self._is_created = self._is_synced = False
 
     def on_names_changed(self) -> None:
-        """A file was created, renamed or removed."""
+        """Record that a file was created, renamed or removed."""
         self._is_synced = False
 
     def on_deleted(self) -> None:
-        """The directory is being renamed, and will be removed."""
+        """Record that the log is deleted. The directory will be renamed and then removed."""
         self.is_deleted = True
 
     @property
     def is_synced(self) -> bool:
-        """Whether all names are synced, or will be by flushes that have begun."""
+        """Whether all names survive a crash, or will after the running flushes."""
         return self._is_created and self._is_synced
 
     def take_unsynced(self) -> Sequence[str]:
-        """Return the directories that a flush must sync, and count them as synced."""
+        """Return the directories that a flush must flush. They then count as flushed."""
         paths = []
         if not self._is_synced:
             self._is_synced = True
@@ -85,18 +85,18 @@ class PartitionDirectory:
         return paths
 
     def put_back_unsynced(self, paths: Sequence[str]) -> None:
-        """Return directories that a flush may not have synced to the next flush."""
+        """Let the next flush flush these directories, because an earlier flush may have failed."""
         self._is_synced = self._is_synced and self.path not in paths
         self._is_created = self._is_created and parent_of(self.path) not in paths
 
     def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
-        """Remove files after the delay."""
+        """Remove files after `delay_ms`."""
         self.storage.remove_later(paths, delay_ms)
 
     # -- failures -------------------------------------------------------------------------------
 
     def check_online(self) -> None:
-        """Raise an error if the disk has failed.
+        """Check that the log directory is online.
 
         Raises:
             LogDirectoryOffline: the log directory has failed before.
@@ -105,17 +105,20 @@ class PartitionDirectory:
             raise LogDirectoryOffline(f"the log directory of {self.topic_partition} is offline")
 
     def fail(self, what: str, error: BaseException) -> LogDirectoryOffline:
-        """Put the log directory offline after a disk failure; return the exception to raise."""
+        """Put the log directory offline after a disk failure. Return the exception to raise."""
         return self.log_directory.fail(f"could not {what} {self.topic_partition}", error)
 
     def refuse(self, what: str, error: BaseException) -> DiskFull | LogDirectoryOffline:
-        """A write failed that can be undone; return the exception to raise."""
+        """Handle a failed write that can be undone. Return the exception to raise."""
         return self.log_directory.refuse(f"could not {what} {self.topic_partition}", error)
 
     def unreadable(
         self, error: OSError | DamagedFile
     ) -> LogDamaged | DiskFull | LogDirectoryOffline:
-        """A read failed by a device error or a damaged file; return the exception to raise."""
+        """Handle a read that failed because of the device or a damaged file.
+
+        Return the exception to raise.
+        """
         if isinstance(error, OSError):
             return self.refuse("read", error)
         logger.error("%s is damaged: %s", self.topic_partition, error)

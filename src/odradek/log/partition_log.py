@@ -12,7 +12,9 @@ A log consists of parts; only a part itself writes its fields:
 - `appender` (`LogAppender`): the end of the log; appends, rolls, truncates.
 - `partition_directory` (`PartitionDirectory`): paths, and failures of the disk.
 
-`PartitionLog` itself keeps the high watermark and the settings. Everything runs on one thread.
+`PartitionLog` itself keeps the high watermark and the settings. All methods are called on the event
+loop's thread. Only the work of a flush or a truncation (`FlushWork.run`) and the work that is
+submitted to the executor (`Storage.background`) run in other threads.
 
 Two methods are on the path of every request. The partition calls `LogAppender.append_as_leader`
 directly. `read` serves a consumer at the tail: the active segment knows the positions of its last
@@ -54,11 +56,11 @@ logger = logging.getLogger("odradek.log")
 
 
 def _nobody_waits(_refusal: DiskFull | LogDirectoryOffline | None) -> None:
-    """Called when a truncation survives a crash."""
+    """Do nothing. This callback is for callers that do not wait for a truncation."""
 
 
 class PartitionLog:
-    """See the module. Made by `LogManager`."""
+    """The log of one partition. `LogManager` creates the logs."""
 
     __slots__ = (
         "_high_watermark",
@@ -117,11 +119,12 @@ class PartitionLog:
     def _set_config(self, config: TopicConfig) -> None:
         self.config = config
         self.is_flushed_before_ack = config.flush_messages == 1
-        """Records are committed when they survive a crash: see `LogManager.when_flushed`."""
+        """Whether `flush.messages` is 1. If so, appended records are committed only after they were
+        flushed (`LogManager.when_flushed`)."""
         self.flush_state.set_interval(config.flush_messages)
 
     def set_topic_id(self, topic_id: bytes) -> None:
-        """Set the topic id, which was written to the log's directory."""
+        """Set the topic id. The caller has written it to the partition's directory."""
         self.topic_id = topic_id
         self.partition_directory.on_names_changed()
 
@@ -152,7 +155,7 @@ class PartitionLog:
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
     ) -> int:
-        """Return a guard for the first batch of a transaction (KIP-890); 0 if it needs none.
+        """Return a guard for the first batch of a transaction (KIP-890); 0 if none is needed.
 
         Raises:
             RecordsRefused: INVALID_PRODUCER_EPOCH.
@@ -173,20 +176,19 @@ class PartitionLog:
         with_aborted: bool = False,
         files: FileSystem | None = None,
     ) -> FetchData | None:
-        """Read batches, starting with the one that contains `offset`, below offset `limit`.
+        """Return the batches from the batch that contains `offset` up to the offset `limit`.
 
         `limit` is the high watermark, the last stable offset or the log end offset. The result has
-        at most `max_bytes`; the last batch may be incomplete.
-
-        With `whole_first` the first batch is complete even if it is larger; without it the result
-        is then empty. Returns None if there is nothing to send. Searches read with `files`, which
-        may be `Storage.non_blocking`.
+        at most `max_bytes`, and the last batch may be incomplete. If the first batch is larger than
+        `max_bytes`, the result is this batch with `whole_first`, and None without it. Return None
+        if there is no batch to return. `files` is the file system that searches use, for example
+        `Storage.non_blocking`.
 
         Raises:
-            OffsetOutOfRange: `offset` is before the log's start or after its end.
-            LogDamaged: the file contains something other than batches.
+            OffsetOutOfRange: `offset` is before the log start offset or after the log end offset.
+            LogDamaged: the file does not consist of valid batches.
             LogDirectoryOffline: the disk failed.
-            ReadWouldBlock: `files` would have had to wait for the device.
+            ReadWouldBlock: `files` would have to wait for the device.
         """
         segment = self.segments.active
         position = segment.positions.get(offset)
@@ -240,7 +242,7 @@ class PartitionLog:
             raise self.partition_directory.unreadable(error) from error
 
     def aborted_transactions(self, offset: int, upper: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records at or above `offset` that begin below `upper`.
+        """Return aborted transactions with records at or above `offset` that begin below `upper`.
 
         Raises:
             LogDamaged: an index is damaged.
@@ -257,17 +259,17 @@ class PartitionLog:
     def offset_for_timestamp(
         self, timestamp: int, files: FileSystem | None = None
     ) -> TimestampOffset | None:
-        """The first record with that timestamp or a later one; negative timestamps have special
-        meanings.
+        """Return the first record with this timestamp or a later one; None if there is none.
 
-        -1 latest, -2 earliest, -3 the record with the largest timestamp, -4 earliest local, -5
-        latest in tiered storage, -6 earliest that tiered storage lacks. None: no such record.
-        Searches read with `files`.
+        Negative timestamps have the special meanings of ListOffsets: -1 is the log end offset, -2
+        the log start offset, -3 the record with the largest timestamp, -4 the earliest local
+        offset, -5 the latest offset in tiered storage, and -6 the earliest offset that is not in
+        tiered storage. `files` is the file system that searches use.
 
         Raises:
             LogDamaged: a batch that must be read is damaged.
             LogDirectoryOffline: the disk failed.
-            ReadWouldBlock: `files` would have had to wait for the device.
+            ReadWouldBlock: `files` would have to wait for the device.
         """
         self.partition_directory.check_online()
         start, epochs = self.log_start_offset, self.leader_epochs
@@ -297,9 +299,9 @@ class PartitionLog:
 
     @property
     def high_watermark(self) -> int:
-        """All in-sync replicas have the log up to this offset; consumers cannot read beyond it.
+        """The high watermark. All in-sync replicas have the records below this offset.
 
-        The partition sets it; it stays between the log start offset and the log end offset.
+        Its value is always between the log start offset and the log end offset.
         """
         return self._high_watermark
 
@@ -314,8 +316,7 @@ class PartitionLog:
             self.producers.on_high_watermark(offset)
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """Move the high watermark up to `offset`, at most to the log's end; return whether it
-        moved."""
+        """Raise the high watermark, at most to the log end offset. Return whether it changed."""
         if offset > self.appender.log_end_offset:
             offset = self.appender.log_end_offset
         if offset <= self._high_watermark:
@@ -327,7 +328,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """All transactions below it have ended: the limit for read_committed consumers."""
+        """The last stable offset. All transactions that began below this offset have ended."""
         unstable = self.producers.first_unstable_offset
         if 0 <= unstable < self._high_watermark:
             return max(unstable, self.log_start_offset)
@@ -335,7 +336,7 @@ class PartitionLog:
 
     @property
     def recovery_point(self) -> int:
-        """All records below it survive a crash of the machine."""
+        """The recovery point. All records below this offset survive a crash of the machine."""
         return self.flush_state.recovery_point
 
     @property
@@ -344,16 +345,16 @@ class PartitionLog:
         return self.leader_epochs.latest
 
     def on_leader_epoch(self, epoch: int) -> None:
-        """This replica became the leader: the epoch begins at the log end offset."""
+        """Record that this replica became the leader. The epoch begins at the log end offset."""
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest known epoch not above `epoch`, and its end offset; (-1, -1) if none."""
+        """See `LeaderEpochs.end_offset_for`."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
     def size(self) -> int:
-        """Bytes of all segments' batches."""
+        """The size of all batches in bytes."""
         return self.segments.size
 
     @property
@@ -362,16 +363,16 @@ class PartitionLog:
         return self.segments.active
 
     def active_producers(self) -> Sequence[ProducerDescription]:
-        """The active producers, for DescribeProducers."""
+        """Return the active producers for a DescribeProducers response."""
         return self.producers.active_producers()
 
     # -- the beginning of the log ---------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> int:
-        """Set the log start offset to `offset`; -1 is the high watermark. Returns the start offset.
+        """Raise the log start offset to `offset` (-1: the high watermark) and return its value.
 
         Raises:
-            OffsetOutOfRange: above the high watermark, or negative.
+            OffsetOutOfRange: `offset` is above the high watermark, or is another negative number.
         """
         if offset == -1:
             offset = self._high_watermark
@@ -384,10 +385,7 @@ class PartitionLog:
         return self.log_start_offset
 
     def _advance_log_start_offset(self, offset: int) -> None:
-        """Set the log start offset to `offset`, if that is higher than now.
-
-        The segments below are deleted by the next `delete_old_segments`.
-        """
+        """Raise the log start offset. `delete_old_segments` deletes the segments below it later."""
         if offset <= self.log_start_offset:
             return
         self.segments.start_at(offset)
@@ -438,7 +436,7 @@ class PartitionLog:
         return len(segments)
 
     def replace_segments(self, old_bases: Sequence[int], size: int) -> None:
-        """Replace segments by a cleaned one of `size` bytes; see `LogSegments.replace`.
+        """Replace segments by a cleaned segment of `size` bytes (`LogSegments.replace`).
 
         Raises:
             OSError: the device failed.
@@ -449,17 +447,17 @@ class PartitionLog:
         logger.debug("%s: %r replaces %d segments", self.topic_partition, new, len(old_bases))
 
     def expire_producers(self) -> None:
-        """Forget producers that have been idle for `producer.id.expiration.ms`."""
+        """Remove producers that have been idle for `producer.id.expiration.ms`."""
         self.producers.expire(self.storage.clock.now_ms(), self.storage.producer_expiration_ms)
 
     # -- the end of the log ---------------------------------------------------------------------
 
     def truncate_to(self, offset: int, truncated: Truncated = _nobody_waits) -> bool:
-        """Truncate the log to end at or below `offset`; return False if it did already.
+        """Truncate the log to `offset`. Return False if the log end offset is not above `offset`.
 
-        The dropped records cannot be read from now on. The files are truncated and synced in the
-        background; then `truncated` is called on the loop's thread. An append before that waits for
-        it.
+        The removed records cannot be read any more. The files are truncated and flushed in the
+        background. Then `truncated` is called on the event loop's thread. An append before that
+        waits until the truncation is done.
 
         Raises:
             LogDamaged: the batches around the offset cannot be read.
@@ -494,7 +492,7 @@ class PartitionLog:
         log_start_offset: int | None = None,
         truncated: Truncated = _nobody_waits,
     ) -> None:
-        """Drop all records; the next one gets `offset`. For `truncated` see `truncate_to`.
+        """Remove all records. The next record gets `offset`. `truncated`: see `truncate_to`.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
@@ -510,7 +508,7 @@ class PartitionLog:
         self._high_watermark = offset
 
     def roll(self) -> None:
-        """Begin a new segment at the log's end, unless the active one is empty.
+        """Begin a new segment at the log end offset, unless the active segment is empty.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -541,9 +539,7 @@ class PartitionLog:
         return self.partition_directory.is_deleted
 
     def flush_work(self) -> FlushWork | None:
-        """Return the work that makes all current records survive a crash; None if they do already.
-
-        Call its `run` in any thread, then `complete` or `failed` on the loop's.
+        """Return a flush of all current records; None if they are flushed already.
 
         Raises:
             DiskFull, LogDirectoryOffline: too many files are open, or the disk failed.
@@ -551,7 +547,7 @@ class PartitionLog:
         return self.flush_state.flush_work(self.log_end_offset)
 
     def last_flush_work(self) -> FlushWork | None:
-        """Return the last flush of a log that will be closed; write data that is only in memory.
+        """Write data that is only in memory, and return the last flush before the log is closed.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -559,7 +555,7 @@ class PartitionLog:
         return self.flush_state.last_work(self.log_end_offset)
 
     def flush(self) -> None:
-        """Flush on this thread.
+        """Flush the log on this thread.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -571,7 +567,7 @@ class PartitionLog:
         self.flush_state.flush_in_background(self.log_end_offset)
 
     def close(self) -> None:
-        """Write data that is only in memory and close the files; the log is not used again.
+        """Flush the log and close its files. The log must not be used afterwards.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -580,13 +576,13 @@ class PartitionLog:
         self.segments.close_files()
 
     def go_offline(self) -> None:
-        """The log directory has failed: reject all further calls."""
+        """Reject all further calls, because the log directory has failed."""
         self.appender.append_nothing_in_place()
         self.segments.active.forget_positions()
         self.segments.close_files()
 
     def on_deleted(self) -> None:
-        """The log is being deleted: reject all further calls."""
+        """Reject all further calls, because the log is being deleted."""
         self.partition_directory.on_deleted()
         self.go_offline()
 

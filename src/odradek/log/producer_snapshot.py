@@ -1,13 +1,13 @@
-"""The `.snapshot` files: the producers' state at an offset, which is the file's name.
+"""The `.snapshot` files. A file has the producers' state at the offset in the file's name.
 
-    version int16 (1) | CRC-32C of what follows uint32 | count int32, then each:
+    version int16 (1) | CRC-32C of the following bytes uint32 | count int32, then for each producer:
     producer id int64 | epoch int16 | last sequence int32 | last offset int64
     | offset delta of the last batch int32 | last timestamp int64 | coordinator epoch int32
     | first offset of the open transaction int64 (-1: none)
 
-Only the newest batch of a producer is kept, so after a clean restart a duplicate of an older batch is
-rejected as out of order (as in Apache Kafka). After a crash, the batches that recovery reads are also
-known.
+A snapshot has only the newest batch of a producer. So after a clean restart, a duplicate of an
+older batch is rejected as out of order, as in Apache Kafka. After a crash, recovery adds the
+batches that it reads to the state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION = 1
 
 
 def snapshot_content(entries: Iterable[ProducerStateEntry]) -> bytes:
-    """The bytes of a snapshot."""
+    """Return the content of a snapshot file."""
     packed = []
     for entry in entries:
         last = entry.batches[-1] if entry.batches else None
@@ -47,7 +47,7 @@ def snapshot_content(entries: Iterable[ProducerStateEntry]) -> bytes:
 
 
 def read_snapshot(path: str, data: bytes) -> list[ProducerStateEntry]:
-    """The producers of a snapshot.
+    """Return the producers in the content of a snapshot file.
 
     Raises:
         DamagedFile: the file is not a complete snapshot.

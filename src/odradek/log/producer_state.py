@@ -1,20 +1,22 @@
 """The in-memory state of idempotent and transactional producers in one log.
 
-For each producer id it has the epoch, the last five batches, and the first offset of the open
-transaction. An append is checked against it: a batch that was appended before is a duplicate, and
-the response has its first offsets; a batch that does not continue the sequence is out of order; a
-batch of an older epoch is fenced.
+For each producer id, the state has the epoch, the last five batches, and the first offset of the
+open transaction. Each append is checked against the state:
 
-Transactions:
+- A batch that was appended before is a duplicate. The response has the offsets of the first append.
+- A batch whose sequence number is not the next one is out of order.
+- A batch of an older epoch is fenced.
 
-- `ongoing`: begun, and without a marker.
-- `unreplicated`: ended by a marker that is not yet below the high watermark.
+The state also has two groups of transactions:
 
-The smallest first offset of both groups is the first unstable offset. The last stable offset is the
-lower one of the first unstable offset and the high watermark.
+- `ongoing` transactions have begun and have no marker.
+- `unreplicated` transactions have a marker that is not below the high watermark yet.
 
-`ProducerAppendInfo` collects what a batch will change; `ProducerState.update` applies it once the
-batch has been written.
+The first unstable offset is the smallest first offset of the transactions in both groups. The last
+stable offset is the lower one of the first unstable offset and the high watermark.
+
+`ProducerAppendInfo` collects the changes that a batch makes. `ProducerState.update` applies them
+after the batch was written.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ EPOCH_MAX: Final = 2**15 - 1
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer."""
+    """The offsets, sequence numbers and timestamp of a batch."""
 
     last_sequence: int
     last_offset: int
@@ -50,12 +52,12 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """The offset of its first record."""
+        """The offset of the first record."""
         return self.last_offset - self.offset_delta
 
     @property
     def first_sequence(self) -> int:
-        """The sequence number of its first record."""
+        """The sequence number of the first record."""
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
 
 
@@ -91,7 +93,7 @@ class ProducerStateEntry:
         self.batches: list[BatchMetadata] = []
         """The last `BATCHES_KEPT` batches of this epoch, oldest first."""
         self.next_sequence = NONE
-        """The sequence number that the next batch of this epoch must have; -1 without a batch."""
+        """The sequence number that the next batch of this epoch must have; -1 if unknown."""
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = last_timestamp
         self.transaction_first_offset = transaction_first_offset
@@ -111,7 +113,7 @@ class ProducerStateEntry:
         return other
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin a new epoch, without batches."""
+        """Begin a new epoch, which has no batches yet."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches = []
@@ -133,11 +135,11 @@ class ProducerStateEntry:
         self.last_timestamp = timestamp
 
     def begin_transaction(self, offset: int) -> None:
-        """The first batch of a transaction was appended at `offset`."""
+        """Record that the first batch of a transaction was appended at `offset`."""
         self.transaction_first_offset = offset
 
     def end_transaction(self, epoch: int, coordinator_epoch: int, timestamp: int) -> int:
-        """Record a marker; return the first offset of its transaction, -1 if none was open."""
+        """Record a marker. Return the first offset of its transaction; -1 if none was open."""
         self.set_epoch(epoch)
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp
@@ -166,7 +168,7 @@ class CompletedTransaction(NamedTuple):
 
 
 class Verification:
-    """The first batch of a transaction waits until the coordinator confirms it (KIP-890)."""
+    """A pending verification. The coordinator is asked to confirm a transaction (KIP-890)."""
 
     __slots__ = ("created_ms", "epoch", "guard", "lowest_sequence", "supports_epoch_bump")
 
@@ -180,7 +182,7 @@ class Verification:
         self.supports_epoch_bump = supports_epoch_bump
 
     def saw(self, sequence: int, epoch: int) -> None:
-        """Record another batch of the producer that arrived in the meantime."""
+        """Record another batch of the producer that arrived during the verification."""
         if epoch == self.epoch:
             self.lowest_sequence = min(self.lowest_sequence, sequence)
         elif epoch > self.epoch:
@@ -189,10 +191,10 @@ class Verification:
 
 
 class ProducerAppendInfo:
-    """The changes that one batch makes to its producer, applied after the batch was written.
+    """The changes that one batch makes to the state of its producer.
 
-    `known` is the producer's entry, or None; `verification` is the pending verification of its
-    transaction.
+    `known` is the producer's entry, or None. `verification` is the pending verification of its
+    transaction, or None.
     """
 
     __slots__ = (
@@ -217,19 +219,20 @@ class ProducerAppendInfo:
         self.started_at = NONE
         """First offset of the transaction that the batch begins; -1 if it begins none."""
         self.is_verified = False
-        """Whether the batch ends the wait for the coordinator."""
+        """Whether the batch ends the pending verification."""
         self._verification = verification
         self._origin = origin
         self._transaction_version = transaction_version
 
     def add(self, batch: RecordBatch, first_offset: int) -> CompletedTransaction | None:
-        """Check a batch that will begin at `first_offset`; return the transaction that it ends, if
-        any.
+        """Check a batch that will begin at `first_offset`.
+
+        Return the transaction that the batch ends; None if it ends none.
 
         Raises:
             RecordsRefused: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
                 INVALID_TXN_STATE or TRANSACTION_COORDINATOR_FENCED.
-            InvalidRecords: a control batch contains something other than a marker.
+            InvalidRecords: a control batch has a record that is not a marker.
         """
         entry = self.entry
         if batch.is_transactional:
@@ -299,7 +302,7 @@ class ProducerAppendInfo:
         ):
             expected = 0
         elif batch.producer_epoch != entry.epoch:
-            # Without a known epoch the state is new, lost or expired: accept any sequence number.
+            # If the epoch is unknown, the state is new, lost or expired. Then any number is valid.
             if first != 0 and entry.epoch != NONE:
                 expected = "0 in a new epoch"
         elif first != add_to_sequence(
@@ -335,7 +338,7 @@ class ProducerAppendInfo:
 
 
 def fenced(producer_id: int, epoch: int, current: int) -> RecordsRefused:
-    """The error for a producer whose epoch is no longer the current one."""
+    """Return the error for a producer whose epoch is older than the current epoch."""
     return RecordsRefused(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"producer {producer_id} has epoch {epoch}; {current} was seen",
@@ -359,10 +362,10 @@ class ProducerState:
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction -> producer id."""
         self.unreplicated: dict[int, int] = {}
-        """First offset of each ended, unreplicated transaction -> offset of its marker."""
+        """First offset of each unreplicated transaction -> offset of its marker."""
         self.verifications: dict[int, Verification] = {}
         self.first_unstable_offset = NONE
-        """Lowest first offset of all transactions that are open or not replicated; -1 if none."""
+        """Lowest first offset of the transactions in both groups; -1 if there is none."""
         self._last_guard = 0
 
     def clear(self) -> None:
@@ -378,11 +381,15 @@ class ProducerState:
     def continued(
         self, producer_id: int, epoch: int, sequence: int, is_transactional: int, guard: int
     ) -> ProducerStateEntry | None:
-        """Return the producer if the batch certainly continues it; otherwise `prepare` must check
-        the batch.
+        """Return the entry of the producer if the batch is certainly valid, else None.
 
-        The batch must have the next sequence number, and be part of the open transaction if there
-        is one, or the first of a transaction with its verification guard.
+        If the result is None, `prepare` must check the batch. A batch is certainly valid if it has
+        the next sequence number and one of these conditions is true:
+
+        - A transaction is open, and the batch is transactional.
+        - No transaction is open, and the batch is not transactional.
+        - The batch is the first batch of a transaction, and has the verification guard. Such a
+          batch may also begin a new epoch with sequence number 0.
         """
         entry = self.entries.get(producer_id)
         if entry is None or sequence < 0:
@@ -404,10 +411,10 @@ class ProducerState:
     def plain_entry(
         self, producer_id: int, epoch: int, sequence: int, attributes: int
     ) -> ProducerStateEntry | None:
-        """Return the known producer of a replicated batch that neither begins nor ends a
-        transaction.
+        """Return the producer's entry if a replicated batch neither begins nor ends a transaction.
 
-        Such a batch is only added to the producer (`ProducerStateEntry.add_batch`).
+        Return None otherwise, or if the producer is unknown. To apply such a batch, call only
+        `ProducerStateEntry.add_batch`.
         """
         entry = self.entries.get(producer_id)
         if (
@@ -423,7 +430,7 @@ class ProducerState:
     def prepare(
         self, producer_id: int, origin: AppendOrigin, transaction_version: int = 0
     ) -> ProducerAppendInfo:
-        """Return the changes that a batch makes; pass them to `update` after the write."""
+        """Return the object that collects the changes. Pass it to `update` after the write."""
         return ProducerAppendInfo(
             producer_id,
             self.entries.get(producer_id),
@@ -433,7 +440,7 @@ class ProducerState:
         )
 
     def update(self, info: ProducerAppendInfo, completed: CompletedTransaction | None) -> None:
-        """Apply the changes of a written batch and the transaction that it completed, if any."""
+        """Apply the changes of a written batch. `completed` is the transaction that it ended."""
         producer_id = info.entry.producer_id
         self.entries[producer_id] = info.entry
         if info.is_verified:
@@ -460,7 +467,7 @@ class ProducerState:
         self.unreplicated[completed.first_offset] = completed.last_offset
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Forget ended transactions whose marker is below the high watermark."""
+        """Remove `unreplicated` transactions whose marker is below the high watermark."""
         replicated = [
             first for first, marker in self.unreplicated.items() if marker < high_watermark
         ]
@@ -473,7 +480,7 @@ class ProducerState:
         self.first_unstable_offset = min((*self.ongoing, *self.unreplicated), default=NONE)
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """Return the last stable offset after the end of this transaction."""
+        """Return the last stable offset of the log after the end of this transaction."""
         others = (
             first
             for first, producer_id in self.ongoing.items()
@@ -482,14 +489,16 @@ class ProducerState:
         return min(others, default=completed.last_offset + 1)
 
     def has_ongoing(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has an open transaction here in that epoch."""
+        """Return whether the producer has an open transaction in this log in this epoch."""
         entry = self.entries.get(producer_id)
         return entry is not None and entry.epoch == epoch and entry.transaction_first_offset >= 0
 
     def start_verification(
         self, now_ms: int, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
     ) -> int:
-        """Return the guard for the first batch of a transaction (KIP-890); 0 if it needs none.
+        """Return the guard for the first batch of a transaction (KIP-890).
+
+        Return 0 if the transaction is open in this log already.
 
         Raises:
             RecordsRefused: INVALID_PRODUCER_EPOCH.
@@ -512,7 +521,7 @@ class ProducerState:
     # -- entries ------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Remove producers without an open transaction that have been idle for this long."""
+        """Remove producers that have been idle for `expiration_ms` and have no open transaction."""
         idle = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -529,7 +538,7 @@ class ProducerState:
             del self.verifications[producer_id]
 
     def active_producers(self) -> list[ProducerDescription]:
-        """The producers for a DescribeProducers response."""
+        """Return the producers for a DescribeProducers response."""
         return [
             ProducerDescription(
                 entry.producer_id,
@@ -550,12 +559,13 @@ class ProducerState:
             self._find_first_unstable_offset()
 
     def replay(self, batch: RecordBatch) -> tuple[CompletedTransaction, int] | None:
-        """Apply the next batch of the log, which was checked when it was appended.
+        """Apply the next batch of the log. The batch was checked when it was appended.
 
-        If it ends a transaction, return the transaction and the last stable offset after it.
+        If the batch ends a transaction, return the transaction and the last stable offset after it.
 
         Raises:
-            InvalidRecords: a control batch contains something other than a marker.
+            InvalidRecords: a control batch has a record that is not a marker.
+            RecordsRefused: INVALID_TXN_STATE. This means that the log is damaged.
         """
         info = self.prepare(batch.producer_id, AppendOrigin.REPLICATION)
         completed = info.add(batch, batch.base_offset)

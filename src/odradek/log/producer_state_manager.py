@@ -1,8 +1,8 @@
 """The producers of one log, and their snapshots on disk (`ProducerStateManager` in Apache Kafka).
 
-The state is written to a `.snapshot` file when the log rolls and when it is closed. When the log is
-loaded or truncated, the state is rebuilt from the newest snapshot that is not above the log end
-offset and the batches after it.
+The state is written to a `.snapshot` file when the log rolls and when the log is closed. When the
+log is loaded or truncated, the state is rebuilt. This uses the newest snapshot that is not above
+the log end offset, and the batches after this snapshot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("odradek.log")
 
 
 class ProducerStateManager(ProducerState):
-    """See the module. `snapshots` are the offsets of the snapshots on disk, ascending."""
+    """The producers of one log. `snapshots` are the offsets of the snapshots on disk, ascending."""
 
     __slots__ = ("_directory", "snapshot_offset", "snapshots")
 
@@ -34,18 +34,18 @@ class ProducerStateManager(ProducerState):
         self._directory = directory
         self.snapshots = snapshots
         self.snapshot_offset = offset
-        """The state at this offset is on disk, or is empty."""
+        """The highest offset at which the state is on disk or empty."""
 
     # -- snapshots ------------------------------------------------------------------------------
 
     def snapshot_path(self, offset: int) -> str:
-        """The path of the snapshot at an offset."""
+        """Return the path of the snapshot at an offset."""
         return self._directory.file(names.file_name(offset, names.PRODUCER_SNAPSHOT))
 
     def take_snapshot(self, offset: int) -> None:
-        """Write a snapshot of the producers at `offset`, unless there is one.
+        """Write a snapshot of the producers at `offset`, unless there is a snapshot already.
 
-        The file is synced when the log is flushed.
+        The next flush of the log flushes the file.
 
         Raises:
             OSError: the device failed.
@@ -65,7 +65,7 @@ class ProducerStateManager(ProducerState):
         self._directory.on_names_changed()
 
     def remove_snapshots(self, offsets: Iterable[int], delay_ms: int) -> None:
-        """Remove the snapshots at these offsets after `file.delete.delay.ms`.
+        """Remove the snapshots at these offsets after `delay_ms`.
 
         Raises:
             OSError: the device failed.
@@ -96,15 +96,15 @@ class ProducerStateManager(ProducerState):
     # -- loading --------------------------------------------------------------------------------
 
     def restart_at(self, offset: int) -> None:
-        """Remove all producers; the state is empty at an offset."""
+        """Remove all producers. The state at `offset` is empty."""
         self.clear()
         self.snapshot_offset = offset
 
     def load_newest_snapshot(self, floor: int) -> int:
         """Load the newest readable snapshot and return its offset.
 
-        Damaged snapshots are removed. Without a snapshot the state is empty at `floor`, the log
-        start offset.
+        Damaged snapshots are removed. If there is no snapshot, the state is empty at `floor`, which
+        is the log start offset.
 
         Raises:
             OSError: the device failed.

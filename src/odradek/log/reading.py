@@ -1,7 +1,7 @@
 """Reads that search the indexes.
 
-Reads of the last batches do not: `PartitionLog.read` serves them. Each function takes the file
-system to read with as its last argument; see `segment`.
+Reads of the newest batches need no search; `PartitionLog.read` serves them. The last argument of
+each function is the file system to read with (see `segment`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def read(
     with_aborted: bool,
     files: FileSystem,
 ) -> FetchData | None:
-    """See `PartitionLog.read`; `end_offset` is the log end offset.
+    """See `PartitionLog.read`. `end_offset` is the log end offset.
 
     Raises:
-        ReadWouldBlock: `files` would have had to wait for the device.
-        DamagedFile: the file contains something other than batches.
+        ReadWouldBlock: `files` would have to wait for the device.
+        DamagedFile: the file does not consist of valid batches.
         OSError: the device failed.
     """
     for number in range(max(0, segments.floor(offset)), len(segments)):
@@ -56,7 +56,7 @@ def read(
 def _end_position(
     segments: LogSegments, number: int, limit: int, end_offset: int, files: FileSystem
 ) -> int:
-    """Position of the offset `limit` in the segment, or the segment's end."""
+    """Return the position of the offset `limit` in the segment, or the end of the segment."""
     segment = segments[number]
     following = segments.base_after(number)
     if limit >= (end_offset if following is None else following):
@@ -87,14 +87,15 @@ def _upper_offset(
 def collect_aborted(
     segments: LogSegments, number: int, offset: int, upper: int, files: FileSystem
 ) -> list[AbortedTransaction]:
-    """Return aborted transactions with records at or above `offset`, which is in segment `number`.
+    """Return aborted transactions with records at or above `offset` that begin below `upper`.
 
-    A marker comes after the records that it aborts, so only the transaction indexes of that segment
-    and later ones matter. The search ends at an entry whose last stable offset has reached `upper`:
-    no later marker can abort a transaction below `upper`.
+    `number` is the number of the segment that contains `offset`. A marker comes after the records
+    that it aborts. So only the transaction indexes of this segment and of later segments matter.
+    The search ends at an entry whose last stable offset is at or above `upper`, because no later
+    marker can abort a transaction that begins below `upper`.
 
     Raises:
-        ReadWouldBlock: `files` would have had to wait for the device.
+        ReadWouldBlock: `files` would have to wait for the device.
         DamagedFile: an index is damaged.
         OSError: the device failed.
     """

@@ -1,4 +1,4 @@
-"""Recovers a segment after a crash: truncates an incomplete end and rebuilds the indexes."""
+"""Recovers a segment after a crash. Truncates an invalid end and rebuilds the indexes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from odradek.records.errors import RecordsError
 from odradek.records.legacy import LegacyMessage
 
 _PIECE = 1 << 20
-"""Bytes per read; a larger batch is read by itself."""
+"""Number of bytes per read. A larger batch is read alone."""
 _MARKED = TRANSACTIONAL_FLAG | CONTROL_FLAG
 _unpack_header = RECORD_BATCH_HEADER.unpack_from
 
@@ -43,16 +43,16 @@ logger = logging.getLogger("odradek.log")
 
 
 class Recovered(NamedTuple):
-    """The result of recovering a segment."""
+    """The log end offset after a segment, and the number of bytes that were cut off."""
 
     next_offset: int
     cut_bytes: int
 
 
 _Valid = tuple[int, int, int, int, int, int, int, int, int]
-"""Size, base offset, last offset, leader epoch, max timestamp, attributes, producer's id and epoch,
-first sequence of a batch. A plain tuple, because there are millions and a named tuple takes three
-times as long to create."""
+"""A valid batch: size, base offset, last offset, leader epoch, max timestamp, attributes, producer
+id, producer epoch, first sequence number. A plain tuple is used because there may be millions of
+batches, and a named tuple takes three times as long to create."""
 
 
 def recover_segment(
@@ -63,10 +63,11 @@ def recover_segment(
     index_interval_bytes: int,
     before_cut: Callable[[], None],
 ) -> Recovered:
-    """Read all batches, and truncate at the first one that is incomplete or invalid.
+    """Read all batches, and truncate the file at the first incomplete or invalid batch.
 
-    `producers` is the state at the segment's start and is advanced to its end; unknown epochs are
-    added to `leader_epochs`. `before_cut` is called before the file is truncated.
+    `producers` has the state at the start of the segment, and is updated to the state at its end.
+    Unknown epochs are added to `leader_epochs`. `before_cut` is called before the file is
+    truncated.
 
     Raises:
         OSError: the device failed.
@@ -92,17 +93,17 @@ def recover_segment(
         )
         before_cut()
         file_system.truncate(file.descriptor, walker.position)
-        # Otherwise another crash could combine the next appends with the truncated bytes.
+        # Otherwise, after another crash, truncated bytes could follow newly appended batches.
         file_system.fdatasync(file.descriptor)
     segment.end_recovery(walker.position, walker.max_timestamp, walker.max_timestamp_offset)
     return Recovered(walker.next_offset, cut)
 
 
 def _out_of_order(walker: _Walker, batch: _Valid, leader_epoch: int) -> DamagedFile:
-    """Return the error for a batch that cannot follow the previous one, or an empty string.
+    """Return the error for a batch that cannot follow the previous one.
 
     After a truncation and further appends, a crash may restore truncated batches of the same sizes
-    with valid checksums; they are recognised by their older leader epoch.
+    with valid checksums. Such batches are recognised by their older leader epoch.
     """
     _, base, last, epoch, *_ = batch
     position, next_offset = walker.position, walker.next_offset
@@ -166,14 +167,14 @@ class _Walker:
         self._data = memoryview(b"")
         self._start = 0  # file position of `_data`
         self.position = 0
-        """Position of the next batch, or of the last one if it was read and not replayed."""
+        """Position of the first batch that was not replayed yet."""
         self.next_offset = segment.base_offset
         """The offset after the last replayed batch."""
 
     def replay_all(
         self, producers: ProducerStateManager, leader_epochs: LeaderEpochs, index_interval: int
     ) -> None:
-        """Replay one batch after the other; afterwards `position` is the end of the valid ones.
+        """Replay the batches in order. Afterwards, `position` is the end of the valid batches.
 
         Raises:
             DamagedFile, RecordsError: a batch is damaged, or cannot follow the previous one.
@@ -200,7 +201,7 @@ class _Walker:
                     and entry.transaction_first_offset < 0
                     and not attributes & _MARKED
                     and first >= 0
-                ):  # the same as `ProducerStateManager.replay`
+                ):  # this has the same result as `ProducerStateManager.replay`
                     last_sequence = (first + last - base) & SEQUENCE_MAX
                     entry.add_batch(producer_epoch, last_sequence, last, last - base, timestamp)
                 else:
@@ -220,7 +221,7 @@ class _Walker:
             self.position += size
 
     def batches(self) -> Iterator[_Valid]:
-        """Yield the batches from `position` on, up to the first incomplete one.
+        """Yield the batches from `position` on, up to the first incomplete batch.
 
         Raises:
             DamagedFile: there is no batch, or its checksum is wrong.
@@ -266,11 +267,11 @@ class _Walker:
         return size, last, last, -1, message.max_timestamp, 0, -1, -1, -1
 
     def batch(self) -> RecordBatch:
-        """The batch that was yielded last."""
+        """Return the batch that was yielded last."""
         return RecordBatch(self._data[self.position - self._start :])
 
     def _have(self, size: int) -> int:
-        """Ensure that `_data` has this many bytes from `position` on; return their index."""
+        """Read at least `size` bytes from `position` on into `_data`. Return their index, 0."""
         length = min(max(_PIECE, size), self._end - self.position)
         self._data = self._reader.read(self.position, length)
         self._start = self.position

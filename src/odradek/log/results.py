@@ -10,7 +10,7 @@ from odradek.log.transaction_index import AbortedTransaction
 
 
 class AppendInfo:
-    """The offsets of a payload; if `is_duplicate`, the offsets of its first append."""
+    """The offsets of the appended records. For a duplicate, the offsets of its first append."""
 
     __slots__ = (
         "base_offset",
@@ -32,7 +32,7 @@ class AppendInfo:
         self.last_offset = last_offset
         self.log_start_offset = log_start_offset
         self.log_append_time_ms = log_append_time_ms
-        """-1 if records keep their own timestamps (CreateTime)."""
+        """-1 if the records keep the timestamps of the producer (CreateTime)."""
         self.is_duplicate = is_duplicate
 
     def __repr__(self) -> str:
@@ -40,19 +40,19 @@ class AppendInfo:
 
 
 class FetchData(NamedTuple):
-    """The result of a read: a file range, and the aborted transactions in it."""
+    """The result of a read: a range of a file, and the aborted transactions in this range."""
 
     records: FileRange
     aborted_transactions: Sequence[AbortedTransaction] = ()
 
 
-# Creates a `FetchData` in half the time of a call of the class; every fetch needs one.
+# Creates a `FetchData` in half the time of a call of the class. Every read needs a `FetchData`.
 new_fetch_data: Callable[[type[FetchData], tuple[FileRange, tuple[()]]], FetchData]
 new_fetch_data = tuple.__new__
 
 
 class TimestampOffset(NamedTuple):
-    """A result of ListOffsets; -1 for unknown fields."""
+    """A result for ListOffsets. Unknown fields are -1."""
 
     timestamp: int
     offset: int
@@ -60,7 +60,7 @@ class TimestampOffset(NamedTuple):
 
 
 class ProducerDescription(NamedTuple):
-    """One producer in a DescribeProducers response."""
+    """A producer in a DescribeProducers response."""
 
     producer_id: int
     producer_epoch: int

@@ -1,9 +1,11 @@
-"""Decides which segments retention deletes, oldest first.
+"""Decides which segments retention deletes. The oldest segments are deleted first.
 
-These are segments below the log start offset, segments that make the log larger than
-`retention.bytes`, and segments whose newest record is older than `retention.ms`. Segments at or
-above the high watermark are never deleted. The last segment is deleted only after a new one was
-created.
+- Segments below the log start offset are deleted.
+- The oldest segments are deleted if the log has at least `retention.bytes` without them.
+- Segments whose newest record is older than `retention.ms` are deleted.
+
+A segment that ends above the high watermark is never deleted. If the active segment will be
+deleted, the log rolls first.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from odradek.log.segment import Segment
 def below_log_start(
     segments: LogSegments, log_start_offset: int, high_watermark: int, end_offset: int
 ) -> list[Segment]:
-    """Segments that end at or below the log start offset; never the last one."""
+    """Return segments that end at or below the log start offset, but not the active segment."""
     found = _oldest_while(
         segments, high_watermark, end_offset, lambda _, end: end <= log_start_offset
     )
@@ -27,7 +29,10 @@ def below_log_start(
 def above_size(
     segments: LogSegments, retention_bytes: int, high_watermark: int, end_offset: int
 ) -> list[Segment]:
-    """The oldest segments that exceed `retention_bytes`; none if it is negative."""
+    """Return the oldest segments without which the log still has at least `retention_bytes`.
+
+    Return none if `retention_bytes` is negative.
+    """
     if retention_bytes < 0:
         return []
     surplus = segments.size - retention_bytes
@@ -43,7 +48,9 @@ def above_size(
 def above_age(
     segments: LogSegments, retention_ms: int, now_ms: int, high_watermark: int, end_offset: int
 ) -> list[Segment]:
-    """Segments whose newest record is older than `retention_ms`; none if it is negative.
+    """Return segments whose newest record is older than `retention_ms`.
+
+    Return none if `retention_ms` is negative.
 
     Raises:
         OSError: the device failed.
@@ -64,7 +71,7 @@ def _oldest_while(
     end_offset: int,
     goes: Callable[[Segment, int], bool],
 ) -> list[Segment]:
-    """The oldest consecutive segments for which `goes(segment, offset after it)` is true."""
+    """Return the oldest segments until `goes(segment, end offset of the segment)` is false."""
     found = []
     ends = [*segments.bases[1:], end_offset]
     for segment, end in zip(segments, ends, strict=True):

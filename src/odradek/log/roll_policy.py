@@ -3,7 +3,8 @@
 A log rolls before a batch is appended if:
 - the batch would make the active segment larger than `segment.bytes`;
 - the batch is newer than the segment's first batch by more than `segment.ms` minus a random part of
-  `segment.jitter.ms` (by the records' timestamps, or by the clock if they have none);
+  `segment.jitter.ms`. The times are the timestamps of the records. If they have no timestamps, the
+  clock is used instead;
 - an index is full (`segment.index.bytes`);
 - the batch's last offset is too far from the segment's base offset for an index entry.
 """
@@ -16,7 +17,7 @@ from odradek.records.checksum import crc32c
 
 
 class RollPolicy:
-    """The limits of a segment, from the topic's settings. Immutable."""
+    """The limits of a segment according to the topic's settings. Immutable."""
 
     __slots__ = (
         "_jitter_max_ms",
@@ -38,9 +39,10 @@ class RollPolicy:
         self.preallocated_bytes = config.segment_bytes if config.preallocate else 0
 
     def age_max_ms(self, name: str) -> int:
-        """Maximum time from the first batch of the segment with this name to its last.
+        """Return the maximum time between the first and the last batch of a segment, in ms.
 
-        The jitter depends only on the name, so every call returns the same value.
+        `name` is the segment's name. The jitter depends only on the name, so that every call
+        returns the same value.
         """
         if self._jitter_max_ms <= 0:
             return self.segment_age_max_ms

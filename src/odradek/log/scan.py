@@ -1,4 +1,4 @@
-"""Iterates over the batch headers in a `.log` file, reading the file in pieces."""
+"""Reads the batch headers in a `.log` file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from odradek.records.errors import CorruptBatch
 from odradek.records.legacy import LegacyMessage
 
 _PIECE = 16_384
-"""Bytes per read; a larger batch is skipped without reading all of it."""
+"""Number of bytes per read. Of a larger batch, not all bytes are read."""
 _HEADER = Struct(">qiibIhiqq")
 _MIN = 17
 
@@ -53,7 +53,7 @@ class BatchAt:
 def scan_batches(
     file_system: FileSystem, file: OpenFile, position: int, end: int
 ) -> Iterator[BatchAt]:
-    """Yield the batches from `position` to `end`, which is the end of the last one.
+    """Yield the batches from `position` to `end`. A batch must end at `end`.
 
     Raises:
         DamagedFile: a batch is incomplete, or has an invalid length or format.
@@ -81,7 +81,7 @@ def read_header(file_system: FileSystem, file: OpenFile, position: int, end: int
     """Return the batch at `position`.
 
     Raises:
-        DamagedFile: a batch is incomplete, or has an invalid length or format.
+        DamagedFile: the batch is incomplete, or has an invalid length or format.
         OSError: the device failed.
     """
     data = file_system.pread(file.descriptor, min(HEADER_SIZE, end - position), position)
@@ -119,7 +119,7 @@ def _legacy_at(data: bytes, inner: int, position: int, end: int) -> BatchAt:
 def read_batch(
     file_system: FileSystem, file: OpenFile, place: BatchAt
 ) -> RecordBatch | LegacyMessage:
-    """Return the complete batch.
+    """Read a whole batch and check its checksum.
 
     Raises:
         DamagedFile: there is no such batch, or its checksum is wrong.

@@ -1,15 +1,15 @@
-"""One segment of a log: a `.log` file of batches and its indexes.
+"""One segment of a log, which consists of a `.log` file of batches and its indexes.
 
-A segment opens its file when it is first used; the pool may close it again. Only the active
-(newest) segment grows, by `append` and `append_batches`. Its indexes have an entry about every
-`index.interval.bytes`. A search starts at the index entry below the offset or timestamp and reads
-batch headers from there on.
+A segment opens its `.log` file at the first use. The pool of descriptors may close the file again.
+Only the active (newest) segment grows, by `append` and `append_batches`. Its indexes have an entry
+about every `index.interval.bytes`. A search starts at the last index entry that is not above the
+offset or timestamp, and reads batch headers from there on.
 
-`positions` and `older_positions` have the positions of the last batches of the active segment, so
-that reads at the tail of the log need no search.
+`positions` and `older_positions` have the positions of the newest batches of the active segment. So
+reads of these batches need no search.
 
-Searches take the file system to read with as their last argument: a non-blocking one raises
-`ReadWouldBlock` instead of waiting for the device.
+The last argument of search methods is the file system to read with. A non-blocking file system
+raises `ReadWouldBlock` instead of waiting for the device.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ logger = logging.getLogger("odradek.log")
 
 OFFSET_DELTA_MAX: Final = 2**31 - 1
 UNKNOWN: Final = -2
-"""The value was not yet read from the files."""
+"""The value was not read from the files yet."""
 _POSITIONS_MAX: Final = 32
-"""The positions of at least this many, and at most twice as many, last batches are kept."""
+"""Maximum number of entries in `positions`, and also in `older_positions`."""
 _NO_POSITIONS: Final[dict[int, int]] = {}
-"""Positions of a segment that is not active. Never modified."""
+"""The positions of a segment that is not active. This dict is never modified."""
 
 
 class AppendedBatch(NamedTuple):
-    """What `Segment.append_batches` needs to know about each batch."""
+    """The fields of a batch that `Segment.append_batches` needs."""
 
     size: int
     base_offset: int
@@ -56,14 +56,14 @@ class AppendedBatch(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """An open file, and the length to truncate it to."""
+    """An open file, and the length to which it will be truncated."""
 
     file: OpenFile
     length: int
 
 
 class Segment:
-    """See the module. Only this class writes its fields."""
+    """A segment. No other code writes its fields."""
 
     __slots__ = (
         "_index_interval_bytes",
@@ -107,33 +107,33 @@ class Segment:
         self.size = size
         """Bytes of the `.log` file that hold batches."""
         self.created_ms = storage.clock.now_ms() if created_ms is None else created_ms
-        """When it became the active segment; used if records have no timestamps."""
+        """The time at which the segment became active. It is used if records have no timestamps."""
         self.suffix = suffix
-        """`.deleted` if it will be removed, otherwise empty."""
+        """The suffix of the files, such as `.deleted` if they will be removed. Usually empty."""
         self.file: OpenFile | None = None
-        """The open `.log` file; the pool may drop it (`hold_file`)."""
+        """The open `.log` file. The pool may drop the file (`hold_file`)."""
         self.is_file_used = False
         """Whether the file was used since the pool last checked."""
         self.offset_index: OffsetIndex | None = None
         self.time_index: TimeIndex | None = None
         self.aborted: list[AbortedTransaction] | None = None if has_aborted else []
-        """The content of the transaction index; None if it was not read yet."""
+        """The content of the transaction index; None if the index was not read yet."""
         self.bytes_since_index = 0
         self.first_timestamp = UNKNOWN
-        """The max timestamp of the first batch: the segment's age is measured from it."""
+        """The max timestamp of the first batch. The segment's age is measured from this time."""
         self.max_timestamp = UNKNOWN
         self.max_timestamp_offset = base_offset
         """The last offset of the first batch with the max timestamp."""
         self.positions = self.older_positions = _NO_POSITIONS
-        """Base offset -> position, for the batches that were appended last."""
+        """Base offset -> position, for the newest batches."""
         self._pwrite = storage.file_system.pwrite
         self._policy: RollPolicy | None = None
         self._index_interval_bytes = 0
         self.roll_timestamp = UNKNOWN
-        """A batch with a later timestamp may belong to a new segment: `should_roll` decides."""
+        """A batch with a later timestamp may need a new segment. `should_roll` decides this."""
         self.last_offset_max = UNKNOWN
-        """A batch that ends at a higher offset belongs to a new segment; with `UNKNOWN` every batch
-        does, because an index is full."""
+        """A batch that ends at a higher offset needs a new segment. If an index is full, this field
+        is `UNKNOWN`, which is lower than all offsets."""
 
     @classmethod
     def create(
@@ -169,7 +169,7 @@ class Segment:
             self.roll_timestamp = self.first_timestamp + policy.age_max_ms(self.path(names.LOG))
 
     def should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
-        """Whether a batch belongs to a new segment.
+        """Return whether a batch needs a new segment.
 
         Raises:
             OSError: the device failed.
@@ -180,7 +180,7 @@ class Segment:
             self.load_max_timestamp()
             try:
                 self.load_first_timestamp()
-            except DamagedFile as damage:  # a damaged segment is no reason to reject appends
+            except DamagedFile as damage:  # appends are possible even if the segment is damaged
                 logger.error("%s", damage)
                 self.first_timestamp = -1  # the segment's age is measured from its creation
             self.set_roll_policy(policy)
@@ -201,7 +201,7 @@ class Segment:
         """Append one batch, which has its final offsets.
 
         Raises:
-            OSError: the device is full, and nothing has changed; or it failed.
+            OSError: the device is full, and nothing has changed. Or the device failed.
         """
         position = self.size
         file = self.file or self.open_file()
@@ -229,7 +229,7 @@ class Segment:
         """Append several batches, which are consecutive in `records`, in one write.
 
         Raises:
-            OSError: the device is full, and nothing has changed; or it failed.
+            OSError: the device is full, and nothing has changed. Or the device failed.
         """
         position = self.size
         file = self.opened()
@@ -252,7 +252,7 @@ class Segment:
         self._note_positions(batches)
 
     def _note_positions(self, batches: Sequence[AppendedBatch]) -> None:
-        """Keep the positions of the last appended batches."""
+        """Store the positions of the newest batches."""
         last = batches[-_POSITIONS_MAX:]
         position = self.size - sum(batch.size for batch in last)
         found = {}
@@ -266,16 +266,16 @@ class Segment:
             self.positions.update(found)
 
     def _on_first_batch(self, max_timestamp: int) -> None:
-        """Record the time from which the segment's age is measured."""
+        """Set the time from which the segment's age is measured."""
         self.first_timestamp = max_timestamp
         assert self._policy is not None
         self.set_roll_policy(self._policy)
 
     def _write_rest(self, file: OpenFile, records: Buffer, position: int) -> None:
-        """Complete a short write: write everything again, or undo the write.
+        """Handle a write of too few bytes. Write all bytes again; if this fails, undo the write.
 
         Raises:
-            OSError: the device is full and nothing was written, or the device failed.
+            OSError: the device is full, and the write was undone. Or the device failed.
         """
         file_system = self.storage.file_system
         try:
@@ -291,8 +291,8 @@ class Segment:
         """Add index entries for the batch at `position`.
 
         Raises:
-            OSError: the device failed. If it is only full, the entries stay in memory and are
-                written with the next ones.
+            OSError: the device failed. If the device is only full, no error is raised. The entries
+                stay in memory and are written together with the next entries.
         """
         offsets, _ = self.indexes()
         offsets.append(last_offset - self.base_offset, position)
@@ -314,16 +314,16 @@ class Segment:
             self.last_offset_max = UNKNOWN
 
     def forget_positions(self) -> None:
-        """Forget the positions of the last batches: reads of them use the index."""
+        """Remove the positions of the newest batches. Reads of them then use the index."""
         self.positions = {}
         self.older_positions = _NO_POSITIONS
 
     def on_successor(self) -> None:
-        """A newer segment is active now."""
+        """Remove the positions, because a newer segment is active now."""
         self.positions = self.older_positions = _NO_POSITIONS
 
     def seal(self) -> None:
-        """The log has rolled: write the index entries that are only in memory.
+        """Write the index entries that are only in memory, because the log rolls.
 
         Raises:
             OSError: the device failed.
@@ -335,13 +335,14 @@ class Segment:
     # -- truncation --------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> list[Cut]:
-        """Forget the batch that contains `offset`, all later batches, and their index entries.
+        """Remove the batch that contains `offset`, all later batches, and their index entries.
 
-        Returns the files to truncate; nothing may be appended before that is done.
+        The files are not changed. Return the files to truncate. Nothing may be appended before they
+        are truncated.
 
         Raises:
             OSError: the device failed.
-            DamagedFile: the file contains something other than batches.
+            DamagedFile: the file does not consist of valid batches.
         """
         file_system = self.storage.file_system
         at_offset = self.locate(offset)
@@ -392,7 +393,7 @@ class Segment:
     # -- recovery -------------------------------------------------------------------------------
 
     def begin_recovery(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Clear the indexes, also on disk, so that recovery can rebuild them.
+        """Clear the indexes, in memory and on disk, so that recovery can rebuild them.
 
         Raises:
             OSError: the device failed.
@@ -422,7 +423,7 @@ class Segment:
     # -- aborted transactions -------------------------------------------------------------------
 
     def note_aborted(self, entry: AbortedTransaction) -> None:
-        """Write an aborted transaction, whose marker is appended next, to the transaction index.
+        """Write an aborted transaction to the transaction index. Its marker is appended next.
 
         Raises:
             OSError: the device failed or is full.
@@ -432,13 +433,13 @@ class Segment:
             self.aborted.append(entry)
 
     def note_missing_aborted(self) -> None:
-        """Check whether there is a transaction index, so that reads need not check again."""
+        """Check whether the file of the transaction index exists, so that reads need not check."""
         path = self.path(names.TRANSACTION_INDEX)
         if self.storage.file_system.status(path) is None:
             self.aborted = []
 
     def take_back_aborted(self, entry: AbortedTransaction) -> None:
-        """Remove the last entry of the transaction index: its marker could not be appended.
+        """Remove the last entry of the transaction index, because its marker was not appended.
 
         Raises:
             OSError: the device failed.
@@ -451,22 +452,22 @@ class Segment:
     # -- files --------------------------------------------------------------------------------
 
     def path(self, kind: str) -> str:
-        """The path of one of its files, `names.LOG` and so on."""
+        """Return the path of the file of a kind, such as `names.LOG`."""
         return f"{self.directory}/{self.base_offset:020d}{kind}{self.suffix}"
 
     def open_file(self) -> OpenFile:
-        """Its `.log` file.
+        """Open the `.log` file.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         return self.storage.descriptors.open(self, self.path(names.LOG), CREATE)
 
     def opened(self) -> OpenFile:
-        """Its `.log` file, which stays open until the pool drops it.
+        """Return the `.log` file; open the file if it is closed.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         self.is_file_used = True
         return self.file or self.open_file()
@@ -486,7 +487,7 @@ class Segment:
         return was_used
 
     def write_indexes(self) -> None:
-        """Write the index entries that are only in memory; the index files exist afterwards.
+        """Write the index entries that are only in memory. Create the index files if necessary.
 
         Raises:
             OSError: the device failed.
@@ -507,7 +508,7 @@ class Segment:
         self.write_indexes()
 
     def trim(self) -> None:
-        """Free the preallocated, unused space of the `.log` file.
+        """Free the preallocated space of the `.log` file that is not used.
 
         Raises:
             OSError: the device failed.
@@ -529,13 +530,13 @@ class Segment:
         self.suffix = suffix
 
     def status(self) -> FileStatus | None:
-        """The status of the `.log` file."""
+        """Return the status of the `.log` file; None if it does not exist."""
         return self.storage.file_system.status(self.path(names.LOG))
 
     # -- indexes ------------------------------------------------------------------------------
 
     def indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Both sparse indexes."""
+        """Return the offset index and the time index."""
         if self.offset_index is None or self.time_index is None:
             self.offset_index = OffsetIndex(self._stored(names.OFFSET_INDEX, OffsetIndex))
             self.time_index = TimeIndex(self._stored(names.TIME_INDEX, TimeIndex))
@@ -546,18 +547,18 @@ class Segment:
         return 0 if status is None else status.size // index.ENTRY.size
 
     def forget_indexes(self) -> None:
-        """Drop the cached state of the indexes, which are complete in their files."""
+        """Remove the indexes from memory. All entries must be in the files."""
         self.offset_index = self.time_index = None
 
     def add_time_entry(self) -> None:
-        """Add the largest timestamp so far to the time index, unless it is there."""
+        """Add the largest timestamp so far to the time index, unless the index has it."""
         _, times = self.indexes()
         last = times.last(self.storage.file_system, self.path(names.TIME_INDEX))
         if self.max_timestamp > (-1 if last is None else last[0]):
             times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def load_max_timestamp(self, files: FileSystem | None = None) -> int:
-        """The largest timestamp of the segment; -1 if no record has one."""
+        """Return the largest timestamp of the segment; -1 if no record has a timestamp."""
         if self.max_timestamp == UNKNOWN:
             _, times = self.indexes()
             last = times.last(files or self.storage.file_system, self.path(names.TIME_INDEX))
@@ -567,21 +568,21 @@ class Segment:
         return self.max_timestamp
 
     def largest_timestamp(self, files: FileSystem | None = None) -> int:
-        """The largest timestamp; the file's modification time if no record has a timestamp."""
+        """Return the largest timestamp, or the file's modification time if there is none."""
         if self.load_max_timestamp(files) >= 0:
             return self.max_timestamp
         status = self.status()
         return self.created_ms if status is None else status.modified_ms
 
     def load_first_timestamp(self, files: FileSystem | None = None) -> int:
-        """The max timestamp of the first batch; -1 if it has none or there is no batch."""
+        """Return the max timestamp of the first batch; -1 if there is no timestamp or no batch."""
         if self.first_timestamp == UNKNOWN and self.size:
             first = next(self.batches(0, files), None)
             self.first_timestamp = -1 if first is None else first.max_timestamp
         return self.first_timestamp if self.size else -1
 
     def read_aborted(self, files: FileSystem | None = None) -> list[AbortedTransaction]:
-        """The aborted transactions whose marker is in this segment, in the order of the markers.
+        """Return aborted transactions whose marker is in this segment, in the order of the markers.
 
         Raises:
             DamagedFile: the index does not belong to this segment.
@@ -594,10 +595,12 @@ class Segment:
     # -- searching ----------------------------------------------------------------------------
 
     def batches(self, position: int, files: FileSystem | None = None) -> Iterator[BatchAt]:
-        """Yield the headers of the batches from a batch's position to the end of the segment.
+        """Yield the headers of the batches from `position` to the end of the segment.
+
+        `position` is the position of a batch.
 
         Raises:
-            DamagedFile: the file contains something other than batches.
+            DamagedFile: the file does not consist of valid batches.
         """
         file = self.opened()
         try:
@@ -606,19 +609,19 @@ class Segment:
             raise DamagedFile(f"{self.path(names.LOG)}: {error}") from error
 
     def position_before(self, offset: int, files: FileSystem | None = None) -> int:
-        """The position of the batch that contains `offset`, or of an earlier one."""
+        """Return the position of the batch that contains `offset`, or of an earlier batch."""
         offsets, _ = self.indexes()
         files = files or self.storage.file_system
         found = offsets.floor(files, self.path(names.OFFSET_INDEX), offset - self.base_offset)
         return 0 if found is None or found[1] >= self.size else found[1]
 
     def position_of(self, base_offset: int) -> int | None:
-        """The position of a batch, if it is one of the last batches; otherwise None."""
+        """Return the position of a batch if it is one of the newest batches, else None."""
         position = self.positions.get(base_offset)
         return self.older_positions.get(base_offset) if position is None else position
 
     def locate(self, offset: int, files: FileSystem | None = None) -> BatchAt | None:
-        """Return the first batch whose last offset is at or above `offset`."""
+        """Return the first batch whose last offset is not below `offset`; None if there is none."""
         files = files or self.storage.file_system
         batch = self._indexed(offset, files)
         if batch is not None:
@@ -629,9 +632,9 @@ class Segment:
         return None
 
     def _indexed(self, offset: int, files: FileSystem) -> BatchAt | None:
-        """Return the batch that contains `offset`, if the index has an entry for this batch.
+        """Return the batch that contains `offset` if the index has an entry for this batch.
 
-        The index has an entry for each batch if batches are larger than `index.interval.bytes`.
+        If batches are larger than `index.interval.bytes`, almost every batch has an entry.
         """
         path = self.path(names.OFFSET_INDEX)
         offsets, _ = self.indexes()
@@ -645,11 +648,11 @@ class Segment:
         try:
             batch = read_header(files, file, position, self.size)
         except DamagedFile:
-            return None  # the index or the log is damaged: the scan finds out
+            return None  # the index or the log is damaged; the scan finds out which
         return batch if batch.base_offset <= offset <= batch.last_offset else None
 
     def offset_at(self, position: int, files: FileSystem | None = None) -> int | None:
-        """The offset of the first index entry at or after `position`."""
+        """Return the offset of the first index entry at or after `position`, or None."""
         files = files or self.storage.file_system
         path = self.path(names.OFFSET_INDEX)
         offsets, _ = self.indexes()
@@ -661,7 +664,7 @@ class Segment:
     def locate_timestamp(
         self, timestamp: int, start_offset: int, files: FileSystem | None = None
     ) -> Iterator[BatchAt]:
-        """Yield batches that may have the first record at or after a timestamp and an offset."""
+        """Yield the batches that may have a record at or after `timestamp` and `start_offset`."""
         files = files or self.storage.file_system
         _, times = self.indexes()
         found = times.floor(files, self.path(names.TIME_INDEX), timestamp)
@@ -671,9 +674,9 @@ class Segment:
                 yield batch
 
     def next_offset(self) -> int:
-        """The offset after the last batch, found by reading from the last index entry on."""
+        """Return the offset after the last batch. Reads batch headers from the last index entry."""
         offsets = self.offset_index
-        if offsets is None:  # loads no time index: runs at startup for each log
+        if offsets is None:  # do not load the time index: this runs at startup for each log
             offsets = OffsetIndex(self._stored(names.OFFSET_INDEX, OffsetIndex))
         last = offsets.last(self.storage.file_system, self.path(names.OFFSET_INDEX))
         position = 0 if last is None or last[1] >= self.size else last[1]
@@ -687,7 +690,7 @@ class Segment:
 
 
 def create_segment_file(file_system: FileSystem, path: str, preallocated_bytes: int = 0) -> None:
-    """Create an empty `.log` file, with its final length if it is preallocated."""
+    """Create an empty `.log` file of the length `preallocated_bytes`."""
     descriptor = file_system.open(path, CREATE)
     try:
         if preallocated_bytes:

@@ -1,8 +1,8 @@
-"""Reads a file from its beginning to its end in pieces; recovery uses it.
+"""Reads a file from its beginning to its end in pieces, for recovery.
 
-Data that is not in the page cache is read with direct I/O into one buffer. Through the page cache,
-tens of gigabytes that are read once would evict everything else, and allocating a page for each
-4 KB would take the kernel longer than the checksum takes.
+Data that is not in the page cache is read with direct I/O into one buffer. There are two reasons.
+Recovery may read tens of gigabytes once, which would evict everything else from the page cache. And
+the kernel would take longer to allocate a page for each 4 KB than the checksums take.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ WORTHWHILE_BYTES = 1 << 20
 
 
 class SequentialReader:
-    """See the module. For one thread; call `close` at the end."""
+    """A reader for one file and one thread. Call `close` at the end."""
 
     __slots__ = ("_buffer", "_descriptor", "_direct", "_file_system")
 
     def __init__(self, file_system: FileSystem, path: str, descriptor: int, size: int) -> None:
-        """`descriptor` is that of the open file; the caller closes it."""
+        """`descriptor` is a descriptor of the file. The caller closes this descriptor."""
         self._file_system = file_system
         self._descriptor = descriptor
         self._buffer = memoryview(b"")
@@ -36,8 +36,9 @@ class SequentialReader:
             self._direct = None
 
     def read(self, position: int, length: int) -> memoryview:
-        """Return at least `length` bytes from `position` on, if the file has them. The result is
-        valid until the next call.
+        """Return at least `length` bytes from `position` on, or all bytes to the end of the file.
+
+        The result is valid until the next call.
 
         Raises:
             OSError: the device failed.

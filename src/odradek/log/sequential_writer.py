@@ -1,9 +1,9 @@
-"""Writes a new file from its beginning to its end in large pieces; the cleaner uses it.
+"""Writes a new file from its beginning to its end in large pieces, for the cleaner.
 
-The pieces are written with direct I/O from one buffer. Through the page cache, data that may never
-be read would evict what consumers at the tail of the logs read. Allocating a page for each 4 KB can
-also hold a processor for milliseconds, most of all in a virtual machine whose host must provide the
-memory.
+The pieces are written with direct I/O from one buffer. There are two reasons. In the page cache,
+data that may never be read would evict the newest records, which consumers read. And the kernel can
+take milliseconds to allocate a page for each 4 KB, most of all in a virtual machine whose host must
+provide the memory.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ PIECE_BYTES = 256 * DIRECT_STEP
 
 
 class SequentialWriter:
-    """See the module. Call `finish` and then sync the descriptor. Always call `close`."""
+    """A writer for one file. Call `finish`, then fsync the descriptor. Always call `close`."""
 
     __slots__ = ("_buffer", "_descriptor", "_direct", "_file_system", "_filled", "_written")
 
     def __init__(self, file_system: FileSystem, path: str, descriptor: int) -> None:
-        """`descriptor` is that of the empty file; the caller closes it.
+        """`descriptor` is a descriptor of the empty file. The caller closes this descriptor.
 
         Raises:
             OSError: the device failed.
         """
         self._file_system = file_system
         self._descriptor = descriptor
-        # Aligned to a page, as direct I/O requires.
+        # Direct I/O requires memory that is aligned to a page.
         self._buffer = aligned_memory(PIECE_BYTES)
         self._direct = file_system.open_direct(path, READ_WRITE)
         self._filled = 0
@@ -47,10 +47,10 @@ class SequentialWriter:
         return self._written + self._filled
 
     def add(self, data: Buffer) -> int:
-        """Append data; return how many bytes this call wrote to the file.
+        """Append data. Return the number of bytes that this call wrote to the file.
 
         Raises:
-            OSError: the device failed; the file cannot be used.
+            OSError: the device failed. The file cannot be used.
         """
         before = self._written
         rest = memoryview(data)
@@ -64,7 +64,7 @@ class SequentialWriter:
         return self._written - before
 
     def finish(self) -> int:
-        """Write the rest; return its size in bytes.
+        """Write the bytes that are only in the buffer. Return their number.
 
         Raises:
             OSError: the device failed.

@@ -1,8 +1,8 @@
 """Opens the log directories of a node and loads the logs in them.
 
-Partitions are independent, so after an unclean shutdown the partitions of a directory are recovered
-by `num.recovery.threads.per.data.dir` threads. After a clean shutdown there is little to do per
-partition, and one thread does it.
+After an unclean shutdown, `num.recovery.threads.per.data.dir` threads recover the partitions of a
+directory, because partitions are independent. After a clean shutdown there is little to do for each
+partition, and one thread does this.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ _PROGRESS_STEP = 1000
 
 
 def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
-    """Create the directory if necessary, lock it, and read its id; offline if its disk has failed.
+    """Create a log directory if necessary, lock it, and read its id.
+
+    If the disk fails, the returned directory is offline.
 
     Raises:
-        DirectoryInUse: another process has locked it.
+        DirectoryInUse: another process has locked the directory.
     """
     directory = LogDirectory(path)
     try:
@@ -92,7 +94,7 @@ class Contents(NamedTuple):
     """Paths of partition directories whose deletion had begun."""
     was_clean: bool
     broker_epoch: int
-    """Broker epoch of the clean shutdown; -1 if there was none, or its marker has no epoch."""
+    """Broker epoch of the last clean shutdown; -1 if the shutdown was not clean or had no epoch."""
 
 
 def load_directory(
@@ -107,7 +109,7 @@ def load_directory(
     marker = directory.file(names.CLEAN_SHUTDOWN)
     epoch = read_clean_shutdown(file_system, marker)
     if epoch is not None:
-        # Remove the marker: a crash from now on must not count as a clean shutdown.
+        # Remove the marker, so that a crash from now on does not count as a clean shutdown.
         file_system.remove(marker)
         file_system.sync_directory(directory.path)
     found: list[tuple[TopicPartition, str]] = []
@@ -160,7 +162,7 @@ def _with_progress(
 
 
 class _Loading:
-    """Loads the logs of one directory, in one thread or several."""
+    """Loads the logs of one directory. Several threads may call `load`."""
 
     def __init__(
         self,
@@ -219,14 +221,14 @@ def open_log(
     was_clean: bool = False,
     name: str | None = None,
 ) -> PartitionLog:
-    """Load one log from its directory, or create it.
+    """Load one log from its directory, or create a log.
 
-    The topic id of an existing log is in its `partition.metadata`; without this file, and for a new
-    log, it is `topic_id`. A new log that cannot be created leaves no files. `name` is the name of
-    an existing directory.
+    The topic id of an existing log is in the file `partition.metadata`. If there is no such file,
+    or if the log is new, the topic id is `topic_id`. If a new log cannot be created, no files
+    remain. `name` is the name of an existing directory.
 
     Raises:
-        DamagedFile: the end of the log cannot be determined, although the log was closed.
+        DamagedFile: the shutdown was clean, but the end of the log cannot be determined.
         OSError: the device failed.
     """
     file_system = storage.file_system
@@ -262,7 +264,7 @@ def open_log(
 
 
 def assign_topic_id(log: PartitionLog, topic_id: bytes) -> None:
-    """Write the topic id of a log that has none; the next flush syncs it.
+    """Write the topic id of a log that has none. The next flush of the log flushes the file.
 
     Raises:
         OSError: the device failed.

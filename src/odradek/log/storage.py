@@ -1,12 +1,13 @@
-"""What all logs of a node share: injected dependencies, open files, and background work.
+"""The objects that all logs of a node share: file system, clock, executor, open files.
 
-Logs are changed only on the loop's thread. Two kinds of work are done elsewhere:
+Logs are changed only on the event loop's thread. Two functions run work on other threads:
 
-- `background(work, done)`: the executor's `submit`. `work()` uses only its own data (descriptors,
-  paths, bytes); then `done(error)` is called on the loop's thread.
-- `remove_later(paths, delay_ms)`: removes files after a delay.
+- `background(work, done)` is `submit` of the executor. It runs `work()` on another thread, and then
+  `done(error)` on the event loop's thread. `work` must not use the log; it has its own descriptors,
+  paths and bytes.
+- `remove_later(paths, delay_ms)` removes files after a delay.
 
-Without a loop (tests, tools) both run immediately.
+In tests and tools without an event loop, both functions do the work immediately.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
 
 
 class Storage:
-    """See the module."""
+    """The shared objects. Some functions are set later, with `connect`."""
 
     __slots__ = (
         "background",
@@ -57,7 +58,8 @@ class Storage:
     ) -> None:
         self.file_system = file_system
         self.non_blocking = file_system.non_blocking()
-        """For searches that must not wait for the device: reads raise `ReadWouldBlock` instead."""
+        """The same files for searches that must not wait for the device. Its `pread` raises
+        `ReadWouldBlock` instead of waiting."""
         self.clock = clock
         self.random_bytes = random_bytes
         self.executor = executor or InlineExecutor()
@@ -65,14 +67,14 @@ class Storage:
         self.descriptors = DescriptorPool(file_system, open_files_max)
         self.producer_expiration_ms = producer_expiration_ms
         self.verify_transactions = verify_transactions
-        """`transaction.partition.verification.enable`"""
+        """The setting `transaction.partition.verification.enable`."""
         self.remove_later: RemoveLater = self.remove_now
         self.write_recovery_points: Callable[[LogDirectory], None] = lambda _: None
-        """Write the checkpoint of a directory, on this thread; raises `OSError`."""
+        """Writes the recovery point checkpoint of a directory on this thread. Raises `OSError`."""
         self.lower_recovery_points: Callable[[LogDirectory, Done], None] = lambda _, done: done(
             None
         )
-        """Write it in the background, then call `done`."""
+        """Does the same in the background, then calls `done`."""
 
     def connect(
         self,
@@ -80,7 +82,7 @@ class Storage:
         write_recovery_points: Callable[[LogDirectory], None],
         lower_recovery_points: Callable[[LogDirectory, Done], None],
     ) -> None:
-        """Set the functions of the `LogManager` that run background work."""
+        """Set the functions for background work, which the `LogManager` has."""
         self.remove_later = remove_later
         self.write_recovery_points = write_recovery_points
         self.lower_recovery_points = lower_recovery_points
@@ -91,7 +93,7 @@ class Storage:
         self.verify_transactions = verify_transactions
 
     def remove_now(self, paths: Sequence[str], _delay_ms: int) -> None:
-        """Remove files without delay; missing files are ignored."""
+        """Remove files without delay. Ignore missing files."""
         for path in paths:
             try:
                 self.file_system.remove(path)

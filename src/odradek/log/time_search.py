@@ -1,4 +1,4 @@
-"""Finds offsets by time, for ListOffsets."""
+"""Finds offsets by timestamp for ListOffsets."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ EARLIEST_PENDING_UPLOAD = -6
 def find_by_time(
     segments: LogSegments, timestamp: int, start_offset: int, files: FileSystem
 ) -> TimestampOffset | None:
-    """Find the first record with this timestamp or a later one; for `MAX_TIMESTAMP`, the first
-    record with the largest timestamp.
+    """Find the first record whose timestamp is at or after `timestamp`.
+
+    For `MAX_TIMESTAMP`, find the first record with the largest timestamp.
 
     Raises:
-        ReadWouldBlock: `files` would have had to wait for the device.
+        ReadWouldBlock: `files` would have to wait for the device.
         DamagedFile: a batch that must be read is damaged.
         OSError: the device failed.
     """

@@ -1,10 +1,10 @@
-"""The `.txnindex` of a segment: the aborted transactions whose marker is in the segment.
+"""The `.txnindex` file of a segment, with the aborted transactions whose marker is in the segment.
 
     version int16 (0) | producer id int64 | first offset int64 | last offset int64
-    | last stable offset after it int64
+    | last stable offset after the marker int64
 
-The file exists only if a transaction was aborted. Entries are written immediately; recovery
-rebuilds them.
+The file exists only if a transaction was aborted. Entries are written immediately. Recovery
+rebuilds the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """Consumers skip all records of the producer in this range, which includes the marker."""
+    """An aborted transaction. The range of offsets includes the marker.
+
+    Consumers skip all records of the producer in this range.
+    """
 
     producer_id: int
     first_offset: int
@@ -30,7 +33,7 @@ class AbortedTransaction(NamedTuple):
 
 
 def read_aborted(file_system: FileSystem, path: str, base_offset: int) -> list[AbortedTransaction]:
-    """Read the whole index; empty if there is no file.
+    """Read all entries of the index. Return an empty list if there is no file.
 
     Raises:
         DamagedFile: the file has entries that do not belong to this segment.
@@ -51,7 +54,7 @@ def read_aborted(file_system: FileSystem, path: str, base_offset: int) -> list[A
 
 
 def append_aborted(file_system: FileSystem, path: str, entry: AbortedTransaction) -> None:
-    """Append an entry to the file, which is created if necessary.
+    """Append an entry to the file. Create the file if necessary.
 
     Raises:
         OSError: the device failed.
@@ -66,7 +69,9 @@ def append_aborted(file_system: FileSystem, path: str, entry: AbortedTransaction
 
 
 def length_to(file_system: FileSystem, path: str, offset: int) -> int | None:
-    """Size in bytes of the entries whose marker is below `offset`; None if there is no file.
+    """Return the size in bytes of the entries whose marker is below `offset`.
+
+    Return None if there is no file.
 
     Raises:
         OSError: the device failed.

@@ -1,18 +1,29 @@
 """Validates a producer's batch on the leader, and converts it if necessary (`LogValidator`).
 
-Checks of every batch: one batch per payload, format 2, at most `max.message.bytes`, a correct
-checksum.
+Every payload must have these properties:
 
-Additional checks of a client's batch: a base offset of 0, a record count that matches the offsets,
-no control records, a sequence number if there is a producer id, and a max timestamp within
-`message.timestamp.after.max.ms`. Checks of every record of a client: it is well-formed, has a key
-if the topic is compacted, and has a timestamp within `message.timestamp.before.max.ms` and
-`message.timestamp.after.max.ms`. Most batches pass the fast check of `odradek.records.structure`.
-All others are read record by record, so that the response can name the invalid records. See
+- It consists of one batch of format 2.
+- The batch has at most `max.message.bytes`.
+- The checksum is correct.
+
+The batch of a client must also have these properties:
+
+- The base offset is 0, and the record count matches the offsets.
+- It has no control records.
+- It has a sequence number if it has a producer id.
+- Each record is well-formed. It has a key if the topic is compacted.
+- The timestamp of each record is within `message.timestamp.before.max.ms` and
+  `message.timestamp.after.max.ms`, unless the topic uses append time.
+
+Most batches pass the fast check of `odradek.records.structure`. All others are read record by
+record, so that the response can name the invalid records. See
 docs/decisions/log-record-validation.md.
 
-A batch is changed, and gets a new checksum, if the topic uses append time or another codec, or if
-the records contradict the max timestamp or the offsets in the batch header.
+A batch is changed and gets a new checksum in these cases:
+
+- The topic uses append time or another codec.
+- The header of the batch has the wrong timestamp type or the wrong max timestamp.
+- The offset deltas of the records are not 0, 1, 2 and so on.
 """
 
 from __future__ import annotations
@@ -51,14 +62,15 @@ from odradek.records.skim import skim_records
 from odradek.records.structure import has_plain_records
 
 DECOMPRESSED_MAX = 16 << 20
-"""The maximum decompressed bytes of a batch, unless `DECOMPRESSED_RATIO` times its size is more."""
+"""The decompressed records of a batch may have this many bytes, or `DECOMPRESSED_RATIO` times the
+size of the batch if that is more."""
 DECOMPRESSED_RATIO = 100
 _NEVER = 2**62
 _ERRORS_SHOWN = 3
 
 
 class Accepted(NamedTuple):
-    """A batch that may be appended; its `RecordBatch` matches its bytes."""
+    """A batch that may be appended. `log_append_time_ms` is -1 if the topic uses CreateTime."""
 
     batch: RecordBatch
     log_append_time_ms: int
@@ -89,10 +101,10 @@ def validate(
     partition: TopicPartition,
     now_ms: int,
 ) -> Accepted:
-    """Check a payload, and convert it to the form that the topic stores.
+    """Check a payload, and convert it to the form that the topic's settings require.
 
     Raises:
-        RecordsRefused: the payload is invalid; it has Kafka's error code.
+        RecordsRefused: the payload is invalid. The error has the same error code as in Kafka.
     """
     try:
         topic = _Topic(config, partition, now_ms)
@@ -125,7 +137,7 @@ def _only_batch(topic: _Topic, records: Buffer, origin: AppendOrigin) -> RecordB
 
 
 def _next_batch_size(records: Buffer) -> int | None:
-    """The size of the first batch; None if it is incomplete."""
+    """Return the size of the first batch; None if it is incomplete."""
     if len(records) < LOG_OVERHEAD:
         return None
     size: int = SIZE.unpack_from(records, LENGTH_POSITION)[0] + LOG_OVERHEAD
@@ -190,13 +202,13 @@ def _accept(topic: _Topic, batch: RecordBatch, origin: AppendOrigin) -> Accepted
 
 
 def attributes_in_place(compression_type: str) -> frozenset[int]:
-    """Attributes of the batches that the topic stores unchanged, transactional or not."""
+    """Return the attributes of batches that need no conversion to this compression type."""
     codecs = Codec if compression_type == "producer" else (codec_named(compression_type),)
     return frozenset(codec | flag for codec in codecs for flag in (0, TRANSACTIONAL_FLAG))
 
 
 def _target_codec(compression_type: str, batch: RecordBatch) -> int:
-    """The codec that the topic stores; control records stay as they are."""
+    """Return the codec in which the batch is stored. Plain control records stay uncompressed."""
     if compression_type == "producer" or (batch.is_control and batch.codec == Codec.NONE):
         return batch.codec
     return codec_named(compression_type)
@@ -230,7 +242,7 @@ def _passes_fast_check(topic: _Topic, batch: RecordBatch) -> bool:
 
 
 def _walk(topic: _Topic, batch: RecordBatch) -> tuple[bool, int]:
-    """Check each record; return whether the offsets have no gaps, and the largest timestamp."""
+    """Check each record. Return whether the offsets are in order, and the largest timestamp."""
     config = topic.config
     earliest, latest = topic.earliest, topic.latest
     keyless: list[int] = []
@@ -285,12 +297,12 @@ def _late(
 
 
 def decompressed_max(batch: RecordBatch) -> int:
-    """The maximum size of a batch's decompressed records, in bytes."""
+    """Return the maximum size of a batch's decompressed records, in bytes."""
     return max(DECOMPRESSED_MAX, batch.size * DECOMPRESSED_RATIO)
 
 
 def _rebuilt(topic: _Topic, batch: RecordBatch, target: int, in_order: bool) -> RecordBatch:
-    """Return the records in another codec, with offsets without gaps."""
+    """Return a batch of the same records in another codec, with the offsets 0, 1, 2 and so on."""
     config = topic.config
     codec = Codec(target)
     level = {
@@ -325,7 +337,7 @@ def _renumbered(batch: RecordBatch, codec: Codec, level: int | None) -> RecordBa
 
 
 def _restamped(batch: RecordBatch, attributes: int, max_timestamp: int) -> RecordBatch:
-    """Return the batch with other attributes and max timestamp; in place if it is writable."""
+    """Return the batch with other attributes and max timestamp. Change it in place if possible."""
     data = memoryview(bytearray(batch.data)) if batch.data.readonly else batch.data
     ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, attributes)
     TIMESTAMP.pack_into(data, MAX_TIMESTAMP_POSITION, max_timestamp)

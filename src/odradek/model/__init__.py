@@ -1,1 +1,1 @@
-"""Identifiers, codes and value types that all packages share."""
+"""Identifiers, error codes and value types that all packages use."""

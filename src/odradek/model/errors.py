@@ -1,8 +1,12 @@
 """The protocol's error codes, and the exception that carries one.
 
-There are three kinds of errors. An error that a client caused or has to know about is an
-`ErrorCode` in the response; `ApiError` carries it there. An operating failure, such as a failed
-disk, is an exception of the package that it occurs in. A broken invariant is an `assert`.
+The project has three kinds of errors:
+
+- Errors that a client causes or must know about. The response has an `ErrorCode`. Code raises
+  `ApiError` to put the code into the response.
+- Failures during operation, such as a failed disk. The package in which the failure occurs has an
+  exception for it.
+- Violated invariants. An `assert` checks the invariant.
 """
 
 from __future__ import annotations
@@ -14,14 +18,15 @@ from typing import Self
 class ErrorCode(IntEnum):
     """An error code of the protocol (`org.apache.kafka.common.protocol.Errors`).
 
-    `retriable`: the same request may succeed later. `message`: a description in one sentence.
+    `retriable` says whether the same request may succeed later. `message` is a description in one
+    sentence.
     """
 
     retriable: bool
     message: str
 
     def __new__(cls, value: int, retriable: bool, message: str) -> Self:
-        """Make a member: its value, with the attributes `retriable` and `message`."""
+        """Make a member of the enumeration with the attributes `retriable` and `message`."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.retriable = retriable
@@ -285,7 +290,7 @@ class ErrorCode(IntEnum):
 
 
 class ApiError(Exception):
-    """An error that becomes part of a response: a code, and a message that may give details."""
+    """An error that is sent in a response, with an error code and a message."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)

@@ -1,7 +1,8 @@
-"""Operations that a client may perform on a resource, as bits (`authorized_operations` fields).
+"""The operations that a client may perform on a resource.
 
-The number of a bit is the number of the operation in Kafka's AclOperation. There are no ACLs yet:
-every client may perform every operation that a type of resource has.
+Fields such as `topic_authorized_operations` are sets of operations, with one bit per operation. The
+number of the bit is the number of the operation in Kafka's AclOperation. There are no ACLs yet.
+Every client may perform all operations that a type of resource has.
 """
 
 from __future__ import annotations

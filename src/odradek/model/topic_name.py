@@ -1,4 +1,4 @@
-"""Topic names: which are valid, which are internal, and which collide."""
+"""Checks whether topic names are valid or internal, and whether they collide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VALID = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def name_problem(name: str) -> str | None:
-    """Return why the topic name is invalid; None if it is valid."""
+    """Return a message that says why the topic name is invalid; None if it is valid."""
     if not name:
         return "a topic name must not be empty"
     if name in (".", ".."):
@@ -31,10 +31,13 @@ def name_problem(name: str) -> str | None:
 
 
 def is_internal(name: str) -> bool:
-    """Return whether the topic is internal: clients should not write to it."""
+    """Return whether the topic is internal. Clients should not write to internal topics."""
     return name in INTERNAL_TOPICS
 
 
 def collision_key(name: str) -> str:
-    """Return the name with '.' as '_': metric names do not distinguish the two."""
+    """Return the name with '_' in place of '.'.
+
+    Topics with the same key collide, because names of Kafka's metrics have '_' in place of '.'.
+    """
     return name.replace(".", "_")

@@ -1,4 +1,4 @@
-"""A partition of a topic, by the topic's name."""
+"""The identifier of a partition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A topic name and a partition index; as text `topic-partition`, the name of its directory."""
+    """A topic name and a partition index.
+
+    The text form, such as `orders-0`, is also the name of the partition's directory.
+    """
 
     topic: str
     partition: int

@@ -1,6 +1,7 @@
-"""Kafka's UUIDs: 16 bytes, written as 22 characters of URL-safe base64.
+"""Kafka's UUIDs, which have 16 bytes and are written as 22 characters of URL-safe base64.
 
-The code handles them as plain `bytes`: the form of the protocol, and the cheapest dictionary key.
+In the code, a UUID is a `bytes` object. This is also its form in the protocol, and the fastest key
+of a dictionary.
 """
 
 from __future__ import annotations
@@ -9,27 +10,27 @@ import base64
 import binascii
 
 ZERO = bytes(16)
-"""No id."""
+"""This value means that there is no id."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The topic id of `__cluster_metadata`."""
 DIRECTORY_MIGRATING = ZERO
-"""Used as a directory id: the replica is older than JBOD support (KIP-858)."""
+"""A directory id. It means that the replica is older than JBOD support (KIP-858)."""
 DIRECTORY_UNASSIGNED = bytes(15) + b"\x01"
-"""Used as a directory id: the broker chooses the directory."""
+"""A directory id. It means that the broker chooses the directory."""
 DIRECTORY_LOST = bytes(15) + b"\x02"
-"""Used as a directory id: the directory is offline."""
+"""A directory id. It means that the directory is offline."""
 
 
 def to_text(value: bytes) -> str:
-    """`bytes(16)` -> `AAAAAAAAAAAAAAAAAAAAAA`."""
+    """Return the text form of a UUID, such as `AAAAAAAAAAAAAAAAAAAAAA` for `bytes(16)`."""
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 
 def from_text(text: str) -> bytes:
-    """The inverse of `to_text`.
+    """Return the UUID with this text form.
 
     Raises:
-        ValueError: not 22 characters of URL-safe base64.
+        ValueError: the text is not 22 characters of URL-safe base64.
     """
     try:
         value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
@@ -41,7 +42,7 @@ def from_text(text: str) -> bytes:
 
 
 def is_reserved(value: bytes) -> bool:
-    """Return whether the id is one of the first hundred, which Kafka reserves."""
+    """Return whether the id is one of the first hundred ids, which Kafka reserves."""
     return value[:15] == bytes(15) and value[15] < 100
 
 

@@ -1,1 +1,1 @@
-"""Sockets: listeners, connections, back-pressure."""
+"""Listeners and connections: receive requests, send responses, and limit the memory for both."""

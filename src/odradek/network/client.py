@@ -1,12 +1,12 @@
-"""A connection from this node to another one: requests out, responses in, in order.
+"""A connection from this node to another node: sends requests and receives responses in order.
 
-`ClientMachine` decides; this module performs its decisions: it connects, sends and receives with
-`env.Network` on the event loop. Requests and responses are bytes: the caller encodes and decodes
-them. A response is passed to the caller as a view of the receive buffer, so that fetched records
-are not copied before they are appended to the log.
+The state machine `ClientMachine` decides when to connect, send and retry. This module connects,
+sends and receives with `env.Network` on the event loop. Requests and responses are bytes; the
+caller encodes and decodes them. The caller gets a response as a view of the receive buffer, so that
+fetched records are not copied before they are appended to the log.
 
 `handshake` runs on every new connection before the first request, for example for ApiVersions and
-SASL. It is a generator that yields requests and receives their responses.
+SASL. It is a generator that yields requests and gets their responses.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ OnDone = Callable[[memoryview | None, RequestError | None], None]
 
 
 class HandshakeError(Exception):
-    """Raised by a handshake: the connection cannot be used."""
+    """The handshake failed, so that the connection cannot be used."""
 
 
 class NodeClient:
-    """See the module. All methods run on the loop's thread."""
+    """A client of one other node. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class NodeClient:
         options: StreamOptions = DEFAULT_OPTIONS,
         buffers: ReceiveBuffers | None = None,
     ) -> None:
-        """`buffers` may be shared by the clients and servers of one loop."""
+        """The clients and servers of one event loop may share `buffers`."""
         self._network = network
         self._host = host
         self._port = port
@@ -100,8 +100,9 @@ class NodeClient:
     ) -> None:
         """Send a request; `parts` are the bytes after the correlation id.
 
-        `on_done` is called once, never from inside this method: with the bytes after the response's
-        correlation id, valid until `on_done` returns, or with an error.
+        `on_done` is called once, after this method has returned. Its arguments are the bytes after
+        the response's correlation id and None, or None and an error. The bytes are valid until
+        `on_done` returns.
         """
         now_ms = self._now_ms()
         request = Request(api_key, api_version, parts, now_ms + timeout_ms, on_done)
@@ -110,11 +111,11 @@ class NodeClient:
     def call(
         self, api_key: int, api_version: int, parts: list[Buffer], timeout_ms: int
     ) -> asyncio.Future[bytes]:
-        """Send a request as `send` does; return a future with a copy of the response, or the error."""
+        """Send a request as `send` does; return a future of a copy of the response."""
         future: asyncio.Future[bytes] = self._loop.create_future()
 
         def on_done(response: memoryview | None, error: RequestError | None) -> None:
-            if future.done():  # cancelled
+            if future.done():  # the caller has cancelled it
                 return
             if error is not None:
                 future.set_exception(error)
@@ -217,9 +218,9 @@ class NodeClient:
             self._link = None
 
     def on_lost(self, reason: str) -> None:
-        """The connection has ended or cannot be used any more."""
+        """Close the connection, which has ended or cannot be used, and report the loss."""
         if self._connecting is not None and self._link is not None:
-            self._link.fail_handshake(reason)  # `_connect` reports it
+            self._link.fail_handshake(reason)  # then `_connect` reports the loss
             return
         self._drop()
         self._perform(self._machine.lost(self._now_ms(), reason))
@@ -237,7 +238,7 @@ class NodeClient:
         return self.is_open
 
     def on_responses(self) -> None:
-        """Responses were delivered, so further requests may be sent."""
+        """Send further requests, because responses have arrived."""
         self._perform(self._machine.tick(self._now_ms()))
 
 
@@ -257,12 +258,12 @@ class _Link:
         self._is_writing = False
         self._is_closed = False
         self._is_handing_over = False
-        """Whether a caller further up the stack still uses the view of a response."""
+        """Whether `_hand_over` is running: a callback may still use the view of a response."""
         self._handshake: asyncio.Future[bytes] | None = None
         transport.watch_readable(self._on_readable)
 
     def expect_handshake(self) -> asyncio.Future[bytes]:
-        """The next response belongs to the handshake.
+        """Return a future of the next response, which belongs to the handshake.
 
         Raises:
             HandshakeError: the connection has ended.
@@ -277,7 +278,7 @@ class _Link:
             raise HandshakeError("the connection ended during the handshake")
 
     def fail_handshake(self, reason: str) -> None:
-        """The connection ended during the handshake."""
+        """Close the connection, and fail the handshake that is running."""
         self.close()
         if self._handshake is not None and not self._handshake.done():
             self._handshake.set_exception(HandshakeError(reason))
@@ -291,7 +292,7 @@ class _Link:
         self._output.queue([head, *parts], length + LENGTH_BYTES)
 
     def flush(self) -> None:
-        """Send what the transport accepts now; the rest is sent when it accepts more."""
+        """Send as many bytes as the transport accepts. The rest is sent when it is writable."""
         if self._is_writing or self._is_closed or not self._output.parts:
             return
         try:
@@ -338,7 +339,7 @@ class _Link:
             self._client.on_responses()
 
     def _hand_over(self, view: memoryview, start: int, end: int) -> int:
-        """Deliver the complete responses; return the position after them."""
+        """Pass the complete responses to their callers; return the position after them."""
         while end - start >= LENGTH_BYTES:
             (size,) = _length(view, start)
             if not LENGTH_BYTES <= size <= RESPONSE_BYTES_MAX:

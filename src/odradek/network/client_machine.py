@@ -1,16 +1,18 @@
-"""Decides when a client connects, sends, retries and times out. Performs no IO.
+"""The state machine of a client: decides when the client connects, sends, retries and times out.
 
-The owner reports events with the current time and performs the effects that are returned, in their
-order. Requests wait until the connection is open, are sent in the order of their submission with at
-most `in_flight_max` in flight, and get their responses in that order.
+The state machine performs no IO. Its owner (`client`) reports events with the current time. Each
+event returns effects, which the owner performs in their order.
+
+Requests wait until the connection is open. Then they are sent in the order of their submission.
+At most `in_flight_max` requests are in flight. The responses arrive in the order of the requests.
 
 - The client connects when a request waits. After a failed attempt or a lost connection, the next
-  attempt waits for an exponential back-off with jitter. An opened connection resets the back-off.
-- When a connection is lost, the requests in flight fail: it is unknown whether the node has
+  attempt is delayed by an exponential back-off with jitter. An open connection resets the back-off.
+- If a connection is lost, the requests in flight fail, because the node may or may not have
   processed them. Requests that were not sent wait for the next connection.
-- When a request in flight times out, its connection is closed: responses come in order, so later
-  responses would not arrive either. When a request that was not sent times out, only this request
-  fails.
+- If a request in flight times out, the connection is closed. Responses arrive in order, so the
+  responses to later requests would not arrive either. If a request that was not sent times out,
+  only this request fails.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ JITTER = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Timeouts and limits of a client; the settings are those of Apache Kafka's clients."""
+    """Timeouts and limits of a client, with the names and defaults of Apache Kafka's clients."""
 
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
     connection_setup_timeout_ms: int = 10_000
-    """socket.connection.setup.timeout.ms: for connecting and the handshake."""
+    """socket.connection.setup.timeout.ms, the time limit for connecting and the handshake."""
     connection_setup_timeout_max_ms: int = 30_000
     in_flight_max: int = 5
     """max.in.flight.requests.per.connection"""
@@ -43,12 +45,17 @@ class RequestError(Exception):
 
 
 class ConnectionLost(RequestError):
-    """The connection ended while the request was in flight: the node may or may not have processed
-    it."""
+    """The connection ended while the request was in flight.
+
+    The node may or may not have processed the request.
+    """
 
 
 class RequestTimedOut(RequestError):
-    """The response did not come in time: the node may or may not have processed the request."""
+    """The response did not arrive in time, or the request could not be sent in time.
+
+    If the request was sent, the node may or may not have processed it.
+    """
 
 
 class ClientClosed(RequestError):
@@ -74,20 +81,20 @@ class Request:
         """The bytes after the correlation id: the rest of the header, and the message."""
         self.deadline_ms = deadline_ms
         self.on_done = on_done
-        """Called with the bytes after the response's correlation id, valid until it returns, or an
-        error."""
+        """Called with the bytes after the response's correlation id, or with an error. The bytes
+        are valid until `on_done` returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Connect and perform the handshake within the time, then report `opened` or `lost`."""
+    """Connect and perform the handshake within `timeout_ms`. Then report `opened` or `lost`."""
 
     timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
-    """Close the connection, or stop connecting. The owner reports nothing."""
+    """Close the connection, or stop connecting. The owner does not report `lost` after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,7 @@ class State(Enum):
 
 
 class ClientMachine:
-    """See the module. Times are milliseconds of one monotonic clock."""
+    """The state of one client. Times are milliseconds of a monotonic clock."""
 
     def __init__(self, settings: ClientSettings, random_bytes: RandomBytes) -> None:
         self._settings = settings
@@ -130,41 +137,45 @@ class ClientMachine:
         self._connect_not_before_ms = 0
         self._waiting: deque[Request] = deque()
         self._in_flight: dict[int, Request] = {}
-        """By correlation id, oldest first."""
+        """The requests in flight by correlation id, oldest first."""
         self._last_correlation_id = 0
 
     # -- events -----------------------------------------------------------------------------
 
     def submit(self, now_ms: int, request: Request) -> list[Effect]:
-        """Add a request, to be sent when possible."""
+        """Add a request. It is sent when the connection is open and has room in flight."""
         if self.state is State.CLOSED:
             return [Fail(request, ClientClosed("the client is closed"))]
         self._waiting.append(request)
         return self._go_on(now_ms)
 
     def opened(self, now_ms: int) -> list[Effect]:
-        """The connection can carry requests."""
+        """Process the event that the connection is open."""
         assert self.state is State.CONNECTING
         self.state = State.OPEN
         self._attempts = 0
         return self._go_on(now_ms)
 
     def lost(self, now_ms: int, reason: str) -> list[Effect]:
-        """Connecting failed, or the connection has ended; it is closed already."""
+        """Process the event that connecting failed or that the connection has ended.
+
+        The owner has closed the connection.
+        """
         if self.state not in (State.CONNECTING, State.OPEN):
             return []
         return [*self._fail_in_flight(now_ms, reason), *self._go_on(now_ms)]
 
     def responded(self, correlation_id: int) -> Request | None:
-        """Return the request of a response; None if it is not the oldest. `tick` sends the next
-        one.
+        """Remove and return the request of a response; None if it is not the oldest request.
+
+        Call `tick` after that to send the next request.
         """
         if next(iter(self._in_flight), None) != correlation_id:
             return None
         return self._in_flight.pop(correlation_id)
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Decide what to do after time has passed or a response has come."""
+        """Fail requests that have timed out, and connect or send if that is possible now."""
         effects: list[Effect] = []
         late = [each for each, request in self._in_flight.items() if request.deadline_ms <= now_ms]
         if late:
@@ -180,7 +191,7 @@ class ClientMachine:
         return effects + self._go_on(now_ms)
 
     def close(self) -> list[Effect]:
-        """Fail all requests and accept no more."""
+        """Fail all requests. Later requests fail too."""
         if self.state is State.CLOSED:
             return []
         was_connected = self.state is not State.DISCONNECTED
@@ -193,7 +204,7 @@ class ClientMachine:
         return effects
 
     def next_deadline_ms(self) -> int | None:
-        """When `tick` must be called next; None if there is nothing to do before another event."""
+        """Return the time when `tick` must be called; None if it need not be called."""
         times = [request.deadline_ms for request in (*self._in_flight.values(), *self._waiting)]
         if self.state is State.DISCONNECTED and self._waiting:
             times.append(self._connect_not_before_ms)
@@ -238,7 +249,7 @@ class ClientMachine:
         return effects
 
     def _exponential(self, least_ms: int, most_ms: int, after: int = 0) -> int:
-        """A time that doubles with each attempt, with a jitter of 20 %."""
+        """Return a time that doubles with each attempt, with a jitter of 20 %."""
         doublings = min(max(0, self._attempts - after), 30)
         middle = min(least_ms << doublings, most_ms)
         chance = int.from_bytes(self._random_bytes(4), "big") / 2**32

@@ -1,15 +1,20 @@
-"""One client's connection: receives frames, sends responses in order, with bounded memory.
+"""One client's connection: receives requests and sends responses in order, with limited memory.
 
-`on_readable` receives into the buffer that all connections of the server share, cuts frames out of
-it, and hands each to the dispatcher as a memoryview that is valid until the dispatcher returns. The
-dispatcher responds immediately (`respond`), or later (`defer`, then `Slot.complete`).
+A frame is a length and a request of this length. `on_readable` receives bytes into a buffer that
+all connections of the server share, splits them into frames, and passes each frame to the
+dispatcher. The dispatcher gets the request as a memoryview, which is valid until the dispatcher
+returns. The dispatcher responds immediately (`respond`) or later (`defer`, then `Slot.complete`).
 
-Each part of a connection's state has one owner: `Input` has the bytes that were received and not
-processed, `ResponseOrder` the responses that wait for an earlier one, `Output` the bytes to send.
-The connection decides when frames are processed. It processes none while a deferred response is
-outstanding (but see `responses.py`), while output cannot be sent, and while the client is muted.
-Then it reads a little ahead, and leaves the rest of the client's bytes in the network:
-back-pressure.
+A connection has three parts:
+
+- `Input` holds the bytes that were received and are not processed yet.
+- `ResponseOrder` holds the responses that must wait for an earlier response.
+- `Output` holds the bytes that are not sent yet.
+
+The connection decides when it processes frames. It processes no frame while a response is deferred,
+while the transport accepts no output, and while the client is muted. (`responses.py` describes an
+exception for Produce requests.) During this time the connection reads only a small number of bytes
+and then stops reading, so that TCP flow control slows the client down.
 """
 
 from __future__ import annotations
@@ -28,50 +33,51 @@ from odradek.network.responses import ResponseOrder, Slot
 from odradek.network.traffic import Traffic
 
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
-"""Responses of pipelined requests are collected up to this limit, then sent."""
+"""The responses to pipelined requests are collected up to this size, and then sent."""
 FRAME_BYTES_MIN: Final = 8
-"""The fixed part of request header version 0."""
+"""Size of the shortest request: the fixed part of request header version 0."""
 
 _length: Final = struct.Struct(">i").unpack_from
 
 
 class Owner(Protocol):
-    """What a connection needs from its server; implemented by `Server`."""
+    """The interface of the server to its connections. `Server` implements it."""
 
     request_bytes_max: int
-    """The connection is closed when a longer frame is announced."""
+    """The connection is closed if the client announces a longer request."""
 
     @property
     def dispatch(self) -> Callable[[Connection, memoryview], None]:
-        """Process one frame."""
+        """The function that processes one request."""
         ...
 
     @property
     def end_turn(self) -> Callable[[], None]:
-        """Called after the requests of one wake-up were dispatched and responses were sent."""
+        """A function that is called after the received requests were dispatched and the ready
+        responses were sent."""
         ...
 
     @property
     def buffers(self) -> ReceiveBuffers:
-        """Shared by the server's connections."""
+        """The buffers that the server's connections share."""
         ...
 
     @property
     def traffic(self) -> Traffic:
-        """Counts the bytes of the server's connections."""
+        """The counter of the bytes of the server's connections."""
         ...
 
     def refuse_size(self, connection: Connection, size: int) -> None:
-        """Close the connection: it announced a frame of an impossible size."""
+        """Close a connection whose client announced a request of an invalid size."""
         ...
 
     def forget(self, connection: Connection) -> None:
-        """The connection has closed itself."""
+        """Remove a connection that has closed itself."""
         ...
 
 
 class Connection:
-    """See the module. All methods run on the loop's thread."""
+    """The connection of one client. Use it only on the event loop's thread."""
 
     __slots__ = (
         "_end_turn",
@@ -110,19 +116,19 @@ class Connection:
         self.peer = Peer(*transport.peer_address, listener, *transport.local_address, self)
         self.closed = False
         self._sweeps = 0
-        """Number of the server's sweeps for idle connections since this one was last active."""
+        """Number of the server's checks for idle connections since this connection was active."""
         self._input: Input | None = None
-        """Created when bytes have to be held for the first time: most connections never need it."""
+        """None until bytes must be held for the first time. Most connections never hold bytes."""
         self._order = ResponseOrder()
         self._output = Output(transport, self._traffic, self._order)
         self.respond = self._output.respond
-        """The response to the frame being dispatched: its parts, and their length in bytes."""
+        """Add the response to the current request: its parts, and their total length in bytes."""
         self._is_processing = False
-        """Whether frames are being dispatched further up the stack."""
+        """Whether `_process` is running. The dispatcher may call back into this connection."""
         self._is_stopped = False
         """Whether no frame may be processed now."""
         self._is_writing = False
-        """Whether the transport did not accept all output and is watched."""
+        """Whether unsent output waits until the transport is writable."""
         self._is_muted = False
         self._muted_until = 0.0
         self._unmute_timer: asyncio.TimerHandle | None = None
@@ -132,7 +138,7 @@ class Connection:
     # -- input ------------------------------------------------------------------------------
 
     def on_readable(self) -> None:
-        """The transport has bytes, or the end of the stream."""
+        """Receive and process bytes; close the connection at the end of the stream."""
         held = self._input
         try:
             if self._is_stopped:
@@ -201,7 +207,10 @@ class Connection:
         return self._input
 
     def _read_ahead(self) -> None:
-        """Read a few bytes while none may be processed, to notice the end of the stream."""
+        """Read a small number of bytes while no frame may be processed.
+
+        So the end of the stream is noticed. Stop reading when enough bytes are held.
+        """
         received = self._holder().read_ahead()
         if received is None:
             self._is_reading = False
@@ -213,7 +222,7 @@ class Connection:
             self._sweeps = 0
 
     def _continue(self) -> None:
-        """If frames may be processed again, process the bytes that are held, then receive more."""
+        """If frames may be processed again, process the held bytes and continue to read."""
         if self.closed or self._is_muted or self._is_writing or self._order.blocks:
             return
         self._is_stopped = False
@@ -229,16 +238,16 @@ class Connection:
     # -- output -----------------------------------------------------------------------------
 
     def defer(self, overlap: bool = False) -> Slot:
-        """Return a slot for the response to the frame being dispatched, to be completed later.
+        """Return a slot for the response to the current request. Complete the slot later.
 
-        With `overlap`, further Produce requests may be processed before that.
+        With `overlap`, further Produce requests may be processed before the slot is completed.
         """
         if not overlap:
             self._is_stopped = True
         return self._order.open(overlap, self._on_slot_completed)
 
     def _on_slot_completed(self) -> None:
-        """Send the responses that wait for no earlier one."""
+        """Send the responses that need not wait for an earlier response."""
         if self.closed:
             return
         self._output.queue_ready()
@@ -252,7 +261,7 @@ class Connection:
             self._continue()
 
     def flush(self) -> None:
-        """Send what the transport accepts now; the rest is sent when it accepts more."""
+        """Send as many bytes as the transport accepts. The rest is sent when it is writable."""
         if self._is_writing or self.closed:
             return
         try:
@@ -280,10 +289,10 @@ class Connection:
     # -- throttling -------------------------------------------------------------------------
 
     def mute(self, delay_ms: int) -> None:
-        """Stop processing this client's requests for a while (KIP-219).
+        """Stop processing this client's requests for `delay_ms` (KIP-219).
 
-        Responses are still sent, among them the one with the throttle time. Of several delays, the
-        one that ends last applies.
+        Responses are still sent, for example the response with the throttle time. If the client is
+        muted several times, the delay that ends last applies.
         """
         until = self._loop.time() + delay_ms / 1000
         if self.closed or delay_ms <= 0 or (self._is_muted and until <= self._muted_until):
@@ -309,21 +318,21 @@ class Connection:
         return not (self._output.parts or self._order.slots or held)
 
     def count_sweep(self) -> int:
-        """Count a sweep for idle connections; return the number since the last activity.
+        """Count a check for idle connections; return the number of checks since the last activity.
 
-        A client that waits for a response, or is muted, is not idle. A client that sent part of a
-        request, or does not read its response, is idle.
+        A client that waits for a response or is muted is not idle. A client that sent a part of a
+        request, or that does not read its response, is idle.
         """
         self._sweeps = 0 if self._order.slots or self._is_muted else self._sweeps + 1
         return self._sweeps
 
     def refuse(self) -> None:
-        """Send the ready responses as far as the transport accepts them, and close."""
+        """Send the ready responses as far as the transport accepts them, then close."""
         self.flush()
         self.close()
 
     def close(self) -> None:
-        """Close the transport and drop what was not sent."""
+        """Close the transport and drop all unsent responses."""
         if self.closed:
             return
         self.closed = self._is_stopped = True

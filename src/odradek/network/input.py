@@ -1,10 +1,13 @@
-"""The bytes that a connection has received and not processed.
+"""The bytes that a connection has received and not processed yet.
 
-Usually there are none: frames are dispatched from the shared buffer that they were received into.
-Bytes are held here in two situations. (1) The rest of a frame has not arrived: `receive` receives
-it behind its beginning, up to the end of the frame; a short beginning is copied to the shared
-buffer first. (2) The connection may not process anything now: `read_ahead` receives a little more,
-so that the end of the stream is noticed, and holds at most `READ_AHEAD_BYTES_MAX`.
+Usually there are no such bytes, because frames are dispatched from the shared buffer into which
+they were received. Bytes are held here in two cases:
+
+- Only the beginning of a frame has arrived. `receive` receives more bytes after the beginning, up
+  to the end of the frame. If the beginning is short, `receive` first copies it to the shared buffer
+  and then receives as many bytes as fit there.
+- The connection may not process frames now. `read_ahead` receives a small number of bytes, so that
+  the end of the stream is noticed. It holds at most `READ_AHEAD_BYTES_MAX`.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from odradek.network.receive_buffers import (
 )
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024
-"""While a client's requests may not be processed, no more than this is received and held."""
+"""Maximum number of bytes that are held while a client's requests may not be processed."""
 LENGTH_BYTES: Final = 4
-"""A frame begins with the length of its rest, a big-endian integer of this many bytes."""
+"""Size of the length field at the beginning of a frame, a big-endian integer. The length does not
+include the field itself."""
 _READ_AHEAD_BYTES_MIN: Final = 1024
 
 _length: Final = struct.Struct(">i").unpack_from
@@ -32,7 +36,7 @@ Receive = Callable[[memoryview], int]
 
 
 class Input:
-    """See the module. The bytes are `memory[start:end]`, if there is memory."""
+    """The held bytes of one connection. They are `memory[start:end]`; `memory` may be None."""
 
     __slots__ = ("_buffers", "_receive", "end", "memory", "start", "stop")
 
@@ -44,13 +48,14 @@ class Input:
         self.start = 0
         self.end = 0
         self.stop = 0
-        """Where the first frame ends in memory, possibly behind the memory's end; 0 if unknown."""
+        """The position in `memory` where the first frame ends. It may be greater than the length of
+        `memory`. It is 0 if the length field has not arrived completely."""
 
     def __len__(self) -> int:
         return self.end - self.start
 
     def keep(self, view: memoryview, start: int, end: int) -> None:
-        """Hold only `view[start:end]`, which may be a part of the bytes that are held already."""
+        """Hold exactly `view[start:end]`, which may be a part of the held bytes."""
         count = end - start
         size = LENGTH_BYTES + _length(view, start)[0] if count >= LENGTH_BYTES else 0
         if view is self.memory and len(view) <= max(LENT_BYTES_MIN, GROWTH * count):
@@ -69,11 +74,11 @@ class Input:
     def receive(self) -> tuple[memoryview, int, int, int]:
         """Receive more of the frame whose beginning is held.
 
-        Returns (view, start, end, received): `view[start:end]` are all unprocessed bytes, valid
-        until `keep` or `clear`; `received` is the number of new bytes.
+        Return (view, start, end, received). `view[start:end]` are all unprocessed bytes; they are
+        valid until `keep` or `clear`. `received` is the number of new bytes.
 
         Raises:
-            BlockingIOError, OSError: as the transport; the held bytes are kept.
+            BlockingIOError, OSError: the transport raised the error. The held bytes are kept.
         """
         memory = self.memory
         assert memory is not None
@@ -95,10 +100,12 @@ class Input:
         return memory, self.start, end, received
 
     def read_ahead(self) -> int | None:
-        """Receive a few bytes for later; return how many, or None if enough are held.
+        """Receive and hold a small number of bytes.
+
+        Return the number of received bytes; None if enough bytes are held.
 
         Raises:
-            BlockingIOError, OSError: as the transport.
+            BlockingIOError, OSError: the transport raised the error.
         """
         count = len(self)
         room = READ_AHEAD_BYTES_MAX - count
@@ -122,7 +129,7 @@ class Input:
     def _move(
         self, view: memoryview, start: int, end: int, memory: memoryview, size: int
     ) -> memoryview:
-        """Copy the bytes, whose first frame has `size` bytes, into `memory`, and return it."""
+        """Copy `view[start:end]`, whose first frame has `size` bytes, into `memory`; return it."""
         count = end - start
         memory[:count] = view[start:end]
         self.clear()

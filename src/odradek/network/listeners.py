@@ -1,4 +1,4 @@
-"""Listeners: their names and addresses, how they are bound, and errors that say what to do."""
+"""Binds the addresses of listeners, with error messages that tell the user what to do."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from odradek.env.network import (
 
 _HINTS = {
     errno.EADDRINUSE: "; another process uses the port: stop it, or choose another with {option}",
-    errno.EADDRNOTAVAIL: "; it is no address of this machine",
-    errno.EACCES: "; ports below 1024 are for the administrator: choose another with {option}",
+    errno.EADDRNOTAVAIL: "; this machine does not have this address",
+    errno.EACCES: "; only the administrator may use ports below 1024: choose another with {option}",
 }
+"""Error number -> the end of the error message."""
 
 
 class ListenError(Exception):
-    """A listener cannot be opened; the message says which one, why, and what to do."""
+    """A listener cannot be opened. The message contains the listener, the cause and the remedy."""
 
 
 @dataclass(slots=True)
@@ -30,9 +31,9 @@ class Endpoint:
 
     name: str
     host: str
-    """As it was configured; empty for all addresses of the machine."""
+    """The configured host; an empty string means all addresses of the machine."""
     port: int
-    """The port; if 0 was configured, the one that the system chose."""
+    """The bound port. If port 0 is configured, the system chooses a free port."""
     listener: Listener
 
 
@@ -46,11 +47,11 @@ def bind(
 ) -> Endpoint:
     """Bind the address of a listener.
 
-    Port 0 chooses a free port; an empty host means all addresses. Clients can connect after the
-    server of the listener has called `listen`.
+    Port 0 chooses a free port. An empty host means all addresses. Clients can connect after
+    `listen` was called.
 
     Raises:
-        ListenError: the address cannot be bound; the message names `option` as the setting to
+        ListenError: the address cannot be bound. The message names `option` as the setting to
             change.
     """
     try:
@@ -65,10 +66,10 @@ def bind(
 
 
 def listen(endpoint: Endpoint, backlog: int, option: str = "--port") -> None:
-    """Accept connections in the system's backlog.
+    """Let clients connect; the system queues up to `backlog` connections.
 
     Raises:
-        ListenError: another process bound the same address at the same time and listens first.
+        ListenError: another process listens on the same address.
     """
     try:
         endpoint.listener.listen(backlog)

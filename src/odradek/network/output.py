@@ -1,8 +1,8 @@
-"""The bytes that one connection has to send: responses, or a client's requests.
+"""The bytes that one connection must send: a server's responses, or a client's requests.
 
-A ready response waits until the responses to earlier requests are queued (`ResponseOrder`); then it
-is queued. `send` passes to the transport as much as it accepts. Adjacent bytes are sent in one
-call; file ranges are sent without a copy into this process where the transport supports it.
+A response is queued when all responses to earlier requests are queued (`ResponseOrder`). `send`
+passes as many bytes to the transport as it accepts. Adjacent byte strings are sent in one call. If
+the transport supports it, a range of a file is sent without a copy into this process.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from odradek.network.responses import Part, ResponseOrder
 from odradek.network.traffic import Traffic
 
 COPIED_BYTES_PER_TURN: Final = 256 * 1024
-"""Bytes of in-memory ranges sent before other connections get their turn. Copying a megabyte takes
-half a millisecond, and a consumer on the same machine reads as fast as it is sent. Bytes that the
-kernel sends from a file are not limited, because they are not copied."""
+"""Maximum number of bytes that are sent from memory buffers before other connections are served.
+Sending a megabyte takes half a millisecond, because the bytes are copied. A consumer on the same
+machine can accept many megabytes without a pause. There is no such limit for bytes that the kernel
+sends from a file, because they are not copied."""
 
 
 class Output:
-    """See the module."""
+    """The output queue of one connection."""
 
     __slots__ = ("_order", "_send", "_traffic", "_transport", "parts", "queued_bytes")
 
     def __init__(
         self, transport: Transport, traffic: Traffic, order: ResponseOrder | None = None
     ) -> None:
-        """`order` is needed for `respond` only."""
+        """Only `respond` needs `order`."""
         self._order = order or ResponseOrder()
         self._traffic = traffic
         self._transport = transport
@@ -39,7 +40,7 @@ class Output:
         """Bytes that were added since the queue was last empty."""
 
     def respond(self, parts: list[Part], length: int) -> None:
-        """Add the response to the latest request: `length` bytes in `parts`."""
+        """Add the response to the newest request: `length` bytes in `parts`."""
         if self._order.slots is not None:
             self._order.add(parts)
         else:
@@ -52,17 +53,17 @@ class Output:
         self.queued_bytes += length
 
     def queue_ready(self) -> None:
-        """Queue the responses that wait for no earlier one."""
+        """Queue the responses that need not wait for an earlier response."""
         ready = self._order.take_ready()
         self.queue(ready, sum(map(len, ready)))
 
     def clear(self) -> None:
-        """Drop everything that was not sent."""
+        """Drop all unsent bytes."""
         self.parts.clear()
         self.queued_bytes = 0
 
     def send(self) -> bool:
-        """Send as much as the transport accepts; return whether everything was sent.
+        """Send as many bytes as the transport accepts; return whether all were sent.
 
         Raises:
             OSError: the connection is lost, or a file cannot be read.
@@ -85,13 +86,13 @@ class Output:
                     self._send_file(part)
                 del parts[0]
         except BlockingIOError:
-            if parts:  # or only empty parts were left
+            if parts:  # parts is empty if the transport rejected only an empty part
                 return False
         self.queued_bytes = 0
         return True
 
     def _send_bytes(self, parts: list[Part]) -> bool:
-        """Send the bytes before the next range; return whether all were accepted."""
+        """Send the bytes before the next file range; return whether all were sent."""
         count = len(parts)
         stop = 1
         while stop < count and not isinstance(parts[stop], FileRange):

@@ -1,4 +1,4 @@
-"""The other end of a connection, as handlers see it."""
+"""The client of a connection, as handlers see it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NULL_CLIENT_ID: Final = b"\xff\xff"
 
 
 class Closable(Protocol):
-    """What a peer needs of its connection."""
+    """The interface of a connection to its peer."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -16,13 +16,12 @@ class Closable(Protocol):
 
 
 class Peer:
-    """Addresses, listener and identity of a client; one per connection.
+    """The addresses, the listener and the identity of a client. Each connection has one peer.
 
-    Handlers get it in the context of a request, fast paths get it directly. Decisions that are made
-    once per connection (access to a topic, a quota) can be stored with it.
+    Handlers get the peer in the `RequestContext`. Fast paths get it as an argument.
 
-    `software_name` and `software_version` come with ApiVersions (KIP-511); `principal` is
-    `User:ANONYMOUS` until authentication exists.
+    `software_name` and `software_version` are from the client's ApiVersions request (KIP-511).
+    `principal` is `User:ANONYMOUS`, because there is no authentication yet.
     """
 
     __slots__ = (
@@ -57,9 +56,9 @@ class Peer:
         self.local_port = local_port
         self.principal = "User:ANONYMOUS"
         self.client_id: str | None = None
-        """The client id of the request being dispatched; most clients never change it."""
+        """The client id of the current request. Most clients never change it."""
         self.client_id_on_wire = NULL_CLIENT_ID
-        """The client id as encoded in the request header: a length of two bytes, and the bytes."""
+        """The client id as in the request header: a length of two bytes, then the bytes."""
         self.software_name = ""
         self.software_version = ""
         self._connection = connection
@@ -70,16 +69,16 @@ class Peer:
         self.software_version = version
 
     def close(self) -> None:
-        """Close the connection, for requests to which Kafka reacts in this way."""
+        """Close the connection. Kafka reacts to some requests in this way."""
         if self._connection is not None:
             self._connection.close()
 
     def on_closed(self) -> None:
-        """The connection is closed: `close` does nothing any more."""
+        """Note that the connection is closed. `close` has no effect after that."""
         self._connection = None
 
     def use_client_id(self, on_wire: bytes) -> None:
-        """Set the client id of the current request; `on_wire` is `client_id_on_wire`."""
+        """Set the client id of the current request; `on_wire` is the encoded client id."""
         self.client_id_on_wire = on_wire
         is_null = on_wire[0] > 0x7F
         self.client_id = None if is_null else str(on_wire[2:], "utf-8", "replace")

@@ -1,13 +1,13 @@
-"""Reusable memory that connections receive into.
+"""Reusable buffers that connections receive into.
 
-Receiving into new memory is expensive: it is cleared first, and the kernel maps every page of it
-when it is touched. So most bytes are received into one buffer that all connections of a server
-share. It is in use only from a receive until the frames in it have been dispatched.
+New memory is expensive: it is cleared first, and the kernel maps each page on its first use. So
+most bytes are received into one buffer that all connections of a server share. A connection uses
+the shared buffer only until the received frames have been dispatched.
 
-An incomplete frame needs memory of its own until the rest has arrived. The connection borrows it
-(`lend`) and returns it (`give_back`) when the frame has been dispatched; a few spare buffers of
-each size are kept. The size depends on the bytes that have arrived, not on the length that the
-client claims.
+An incomplete frame needs its own buffer until the rest of the frame has arrived. The connection
+borrows a buffer (`lend`) and returns it (`give_back`) when the frame has been dispatched. Some
+returned buffers of each size are kept for reuse. The size of a buffer is limited by the number of
+bytes that have arrived, because the length that a client announces may be wrong.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from __future__ import annotations
 from typing import Final
 
 SHARED_BYTES: Final = 256 * 1024
-"""Large enough for several requests, small enough to stay in the processor's cache until written.
-"""
+"""Size of the shared buffer. It is large enough for several requests. It is small enough that the
+records stay in the processor's cache until they are written."""
 MARGIN_BYTES: Final = 4096
-"""Batches are often a power of two long; a request has this much more around them."""
+"""The size of a batch is often a power of two. This is the space for the rest of the request."""
 SIZES: Final = tuple((1 << exponent) + MARGIN_BYTES for exponent in range(14, 21))
 """Sizes of the buffers that are kept, from 16 KB to 1 MB. Larger buffers are not kept."""
 SPARE_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Number of spare buffers of each size."""
+"""Maximum total size of the spare buffers of each size."""
 SMALL_BYTES_MAX: Final = 2048
-"""An incomplete frame of at most this many bytes is copied into memory of exactly its size."""
+"""If at most this many bytes of a frame have arrived, the buffer has exactly their size."""
 LENT_BYTES_MIN: Final = SIZES[2]
-"""A longer one gets a buffer for the whole frame, if the frame is not longer than this;"""
+"""If more bytes have arrived, a buffer may always be this large."""
 GROWTH: Final = 4
-"""otherwise the buffer has at most this many times the bytes that have arrived."""
+"""A larger buffer has at most this many times the size of the bytes that have arrived."""
 
 
 class ReceiveBuffers:
-    """See the module. Belongs to one event loop's thread."""
+    """The shared buffer and the spare buffers. Use them only on the event loop's thread."""
 
     __slots__ = ("_spare", "shared")
 
@@ -42,13 +42,14 @@ class ReceiveBuffers:
 
     @property
     def spare_bytes(self) -> int:
-        """Bytes of spare buffers that nobody has borrowed."""
+        """Total size of the spare buffers, which are not lent."""
         return sum(size * len(buffers) for size, buffers in self._spare.items())
 
     def lend(self, count: int, size: int) -> memoryview:
         """Return memory for a frame of `size` bytes of which `count` have arrived.
 
-        It holds the whole frame, or more than `count` bytes, or `count` is small.
+        The memory has room for the whole frame, or at least for more than `count` bytes. If `count`
+        is small, the memory has exactly `count` bytes.
         """
         if count <= SMALL_BYTES_MAX:
             return memoryview(bytearray(count))
@@ -62,7 +63,7 @@ class ReceiveBuffers:
         return spare.pop() if spare else memoryview(bytearray(length))
 
     def give_back(self, memory: memoryview) -> None:
-        """Return a buffer from `lend` that is not used any more."""
+        """Take back a buffer from `lend`. The caller must not use the buffer after that."""
         spare = self._spare.get(len(memory))
         if spare is not None and (len(spare) + 1) * len(memory) <= SPARE_BYTES_MAX:
             spare.append(memory)

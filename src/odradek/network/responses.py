@@ -1,9 +1,12 @@
 """The order of the responses of one connection.
 
-Responses are sent in the order of the requests. A request whose response is not ready opens a
-`Slot`; responses to later requests wait behind it. While there are slots, no further request is
-dispatched, as in Apache Kafka, except Produce requests behind deferred Produce requests: their
-order is fixed when they are appended, and only the response comes later.
+Responses are sent in the order of the requests. A `Slot` is the place of a response that is not
+ready. Responses to later requests wait until the slot is completed.
+
+While there are slots, no further request is dispatched, as in Apache Kafka. There is one exception:
+if all slots belong to Produce requests, further Produce requests are dispatched. Their order is
+correct, because the records are appended when the request is dispatched. Only the response is sent
+later.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Callable
 from odradek.env.file_range import FileRange
 
 Part = bytes | bytearray | memoryview | FileRange
-"""Part of a response: bytes, or a range of a file that is sent without a copy."""
+"""A part of a response: bytes, or a range of a file."""
 
 
 class Slot:
@@ -30,7 +33,7 @@ class Slot:
         """None until the slot is completed."""
 
     def complete(self, parts: list[Part]) -> None:
-        """Set the response; empty for a request that gets none."""
+        """Set the response. `parts` is empty if the request gets no response."""
         assert self.parts is None, "a request is answered once"
         self.parts = parts
         if self._on_completed is not None:
@@ -38,25 +41,25 @@ class Slot:
 
 
 class ResponseOrder:
-    """See the module."""
+    """The slots of one connection, and the responses that wait for them."""
 
     __slots__ = ("overlaps", "slots")
 
     def __init__(self) -> None:
         self.slots: deque[Slot] | None = None
-        """None if no response waits."""
+        """The slots in the order of the requests; None if there is no slot."""
         self.overlaps = False
-        """Whether there are slots and all belong to Produce requests."""
+        """Whether there are slots, and all of them belong to Produce requests."""
 
     @property
     def blocks(self) -> bool:
-        """Whether no request may be dispatched, not even Produce."""
+        """Whether no request may be dispatched, not even a Produce request."""
         return self.slots is not None and not self.overlaps
 
     def open(self, overlap: bool, on_completed: Callable[[], None]) -> Slot:
-        """Return a new last slot. With `overlap`, Produce requests may follow.
+        """Add a slot after all other slots. With `overlap`, Produce requests may follow.
 
-        `on_completed` is called when it is completed.
+        `on_completed` is called when the slot is completed.
         """
         slot = Slot(on_completed)
         if self.slots is None:
@@ -68,12 +71,12 @@ class ResponseOrder:
         return slot
 
     def add(self, parts: list[Part]) -> None:
-        """Add a ready response behind the open slots."""
+        """Add a ready response after the open slots."""
         assert self.slots is not None
         self.slots.append(Slot(parts=parts))
 
     def take_ready(self) -> list[Part]:
-        """Remove and return the parts of the responses that wait for no earlier one."""
+        """Remove and return the parts of all responses that need not wait for an earlier one."""
         ready: list[Part] = []
         slots = self.slots
         while slots and (parts := slots[0].parts) is not None:
@@ -84,6 +87,6 @@ class ResponseOrder:
         return ready
 
     def clear(self) -> None:
-        """Forget all slots; completing them has no effect here."""
+        """Remove all slots. Their completion has no effect on this object."""
         self.slots = None
         self.overlaps = False

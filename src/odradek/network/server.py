@@ -1,7 +1,7 @@
-"""Accepts the connections of listeners and owns them.
+"""Accepts connections on listeners, and closes connections that exceed a limit.
 
-This module enforces the limits: frame size, number of connections (total and per address) and idle
-time. It counts each refusal and logs its reason.
+The limits are the size of a request, the number of connections (in total and per address) and the
+idle time. Rejected connections and requests are counted and logged.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from odradek.network.traffic import Traffic
 log = logging.getLogger("odradek.network")
 
 IDLE_SWEEPS = 8
-"""An idle connection is closed after the idle time, at most an eighth of it later."""
+"""Number of checks for idle connections during the idle time. So an idle connection is closed at
+most an eighth of the idle time late."""
 ACCEPTS_PER_TURN = 64
+"""Maximum number of connections that are accepted in one iteration of the event loop."""
 ACCEPT_RETRY_SECONDS = 1.0
 DRAIN_QUICK_TURNS = 20
-"""Turns of the loop in which most responses are sent; after them the check is less frequent."""
+"""Number of iterations in which `drain` checks the connections without a pause. Most responses are
+sent in these iterations."""
 
 
 @dataclass(slots=True)
 class Limits:
-    """What one server allows; the names of the settings are Apache Kafka's."""
+    """The limits of one server, with the names of Apache Kafka's settings."""
 
     request_bytes_max: int = 100 * 1024 * 1024
     """socket.request.max.bytes"""
@@ -41,7 +44,7 @@ class Limits:
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     """max.connections.per.ip.overrides"""
     idle_ms: int = 600_000
-    """connections.max.idle.ms; negative: never"""
+    """connections.max.idle.ms; 0 or a negative value means that there is no limit."""
     listen_backlog: int = 50
     """socket.listen.backlog.size"""
 
@@ -50,9 +53,9 @@ Dispatch = Callable[[Connection, memoryview], None]
 
 
 class Server:
-    """The connections of a node, for its bound listeners.
+    """The listeners of one kind and their connections. Use it only on the event loop's thread.
 
-    Runs on one asyncio loop; `dispatch` gets every frame.
+    `dispatch` is called with each request.
     """
 
     def __init__(
@@ -64,14 +67,15 @@ class Server:
     ) -> None:
         self.dispatch = dispatch
         self.end_turn = end_turn
-        """Called after the requests of one wake-up were dispatched and responses were sent."""
+        """A function that is called after the received requests were dispatched and the ready
+        responses were sent."""
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
         self.buffers = ReceiveBuffers()
         self.traffic = Traffic()
         self.endpoints = list(endpoints)
         self.connections: dict[Connection, None] = {}
-        """Oldest first."""
+        """The open connections, oldest first."""
         self.on_close: Callable[[Connection], None] = lambda connection: None
         self.connections_accepted = 0
         self.connections_refused = 0
@@ -106,7 +110,7 @@ class Server:
             except BlockingIOError:
                 return
             except OSError as error:
-                # Out of descriptors: the connection stays in the backlog; try again later.
+                # No file descriptor is left. The connection stays in the backlog; retry later.
                 log.warning("cannot accept a connection on %s: %s", endpoint.name, error.strerror)
                 endpoint.listener.unwatch()
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._watch, endpoint)
@@ -127,14 +131,14 @@ class Server:
         self.connections[Connection(transport, listener, self, self._loop)] = None
 
     def use_limits(self, limits: Limits) -> None:
-        """Apply other limits to new connections; open connections stay open."""
+        """Replace the limits. Open connections stay open."""
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
 
     # -- connections ------------------------------------------------------------------------
 
     def refuse_size(self, connection: Connection, size: int) -> None:
-        """Close a connection that announced a frame of an impossible size."""
+        """Close a connection whose client announced a request of an invalid size."""
         self.frames_refused += 1
         log.warning(
             "closed the connection of %s:%d: it announced a request of %d bytes (allowed: up to "
@@ -144,7 +148,7 @@ class Server:
         connection.refuse()
 
     def forget(self, connection: Connection) -> None:
-        """A connection has closed itself."""
+        """Remove a connection that has closed itself."""
         self.connections.pop(connection, None)
         host = connection.peer.host
         self._by_ip[host] -= 1
@@ -158,7 +162,7 @@ class Server:
 
     def _sweep_idle(self) -> None:
         for connection in list(self.connections):
-            # One more sweep, because the first may come right after the last activity.
+            # One more check is needed: the first one may follow directly after the activity.
             if connection.count_sweep() > IDLE_SWEEPS:
                 connection.close()
         self._schedule_sweep()
@@ -166,7 +170,7 @@ class Server:
     # -- the end ----------------------------------------------------------------------------
 
     async def drain(self, timeout_ms: int) -> None:
-        """Stop accepting, send the outstanding responses, then close all connections."""
+        """Stop accepting, wait at most `timeout_ms` for open responses, close all connections."""
         self._closing = True
         if self._sweep is not None:
             self._sweep.cancel()
@@ -176,7 +180,7 @@ class Server:
         turns = 0
         while self.connections and self._loop.time() < deadline:
             for connection in list(self.connections):
-                if connection.is_idle:  # before its client asks for more
+                if connection.is_idle:  # close it before the client sends the next request
                     connection.close()
             turns += 1
             await asyncio.sleep(0 if turns < DRAIN_QUICK_TURNS else 0.01)

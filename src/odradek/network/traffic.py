@@ -1,10 +1,10 @@
-"""How many bytes the connections of a server have carried."""
+"""Counts the bytes that the connections of a server have received and sent."""
 
 from __future__ import annotations
 
 
 class Traffic:
-    """Counted by the connections, read by metrics."""
+    """The number of received and sent bytes. Connections count them, and metrics read them."""
 
     __slots__ = ("bytes_in", "bytes_out")
 

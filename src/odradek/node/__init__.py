@@ -1,1 +1,4 @@
-"""The composition root: the only place that wires the real parts of a node together."""
+"""Creates the parts of a node, connects them, and starts and stops them.
+
+Only this package creates the real parts (the composition root of the program).
+"""

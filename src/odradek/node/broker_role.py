@@ -1,4 +1,4 @@
-"""The broker of a node: it serves clients, from its registration to its controlled shutdown."""
+"""Creates the broker of a node, registers it, serves its listeners, and shuts it down."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ log = logging.getLogger("odradek.node")
 
 
 class BrokerRole:
-    """See the module. Lives on the loop's thread."""
+    """The broker and its listeners. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class BrokerRole:
         on_loaded: Callable[[int], None],
         inject: Inject | None,
     ) -> None:
-        """Requires loaded partition logs and metadata, and empty `replicas`.
+        """Create the broker. The partition logs and the metadata must be loaded.
 
-        `on_loaded` and `inject` are those of `Node`.
+        `replicas` must be empty. `on_loaded` and `inject` are the arguments of `Node`.
         """
         loop = asyncio.get_running_loop()
         self._metadata = metadata
@@ -110,7 +110,7 @@ class BrokerRole:
         coordinators.startup()
 
     def _install_publishers(self) -> None:
-        """Subscribe to metadata changes. The coordinators get each change before the replicas."""
+        """Install the publishers. The coordinators get each metadata change before the replicas."""
         broker = self.broker
         self._storage.listen(broker.replicas.go_offline)
         loader = self._metadata.loader
@@ -138,11 +138,11 @@ class BrokerRole:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the registration; -1 before it."""
+        """The broker epoch; -1 until the broker is registered."""
         return self._lifecycle.epoch
 
     async def drain(self) -> None:
-        """Respond to waiting requests, stop accepting, and stop the coordinators."""
+        """Respond to waiting requests, stop accepting connections, and stop the coordinators."""
         self.broker.replicas.expire_all()
         await self.service.drain()
         await self.stop_coordinators()
@@ -156,7 +156,7 @@ class BrokerRole:
         await broker.topic_creation.close()
 
     async def shut_down(self) -> None:
-        """Notify the controller that this broker shuts down."""
+        """Request a controlled shutdown from the controller."""
         try:
             await self._lifecycle.shut_down(self._metadata.loader.image.offset)
         except ApiError as error:

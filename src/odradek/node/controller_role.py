@@ -1,4 +1,4 @@
-"""The controller of a node, and its listeners."""
+"""Creates the controller of a node, and serves its listeners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from odradek.node.serving import controller_table
 
 
 class ControllerRole:
-    """See the module. Lives on the loop's thread."""
+    """The controller and its listeners. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ControllerRole:
         random_bytes: RandomBytes,
         metadata: NodeMetadata,
     ) -> None:
-        """Register the controller as a listener of the metadata, which is not started yet."""
+        """Create the controller and register it with `metadata`, which must not be started yet."""
         self._config = config
         self._clock = clock
         self._service: Service | None = None
@@ -50,7 +50,7 @@ class ControllerRole:
         """Accept connections on the controller's listeners, if there are any.
 
         Raises:
-            ListenError: another process listens on an address already.
+            ListenError: another process listens on one of the addresses.
         """
         if endpoints:
             dispatcher = Dispatcher(controller_table(broker), self._clock)
@@ -63,6 +63,6 @@ class ControllerRole:
             self._service.update_config(config)
 
     async def drain(self) -> None:
-        """Stop accepting, and wait until the responses to open requests are sent."""
+        """Stop accepting connections, and wait until the responses to open requests are sent."""
         if self._service is not None:
             await self._service.drain()

@@ -1,4 +1,4 @@
-"""The coordinators of a broker: which other parts each of them needs."""
+"""Creates the coordinators of a broker and connects them with the parts that they need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 
 class Coordinators(NamedTuple):
-    """The coordinators, under the names that `Broker` uses."""
+    """The coordinators and their helpers. The names are the names of `Broker`'s fields."""
 
     groups: GroupCoordinator
     producer_ids: ProducerIds
@@ -31,12 +31,12 @@ class Coordinators(NamedTuple):
     verification: Verification
 
     def listen(self, replicas: ReplicaManager) -> None:
-        """Follow the leader elections of this broker's partitions."""
+        """Register the coordinators as listeners of leader elections."""
         replicas.leadership_listeners[OFFSETS_TOPIC] = self.groups
         replicas.leadership_listeners[TRANSACTION_TOPIC] = self.transactions
 
     def startup(self) -> None:
-        """Start to serve requests."""
+        """Begin to accept requests."""
         self.groups.startup()
         self.transactions.startup()
 

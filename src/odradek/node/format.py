@@ -1,13 +1,17 @@
 """Formats the data directories of a node, and checks which cluster and node they belong to.
 
-Each log directory gets `meta.properties` (cluster, node, id of the directory) and
-`bootstrap.checkpoint` (the first records of the metadata log). The metadata directory also gets the
-snapshot that names the voters, unless controller.quorum.voters names them (kraft.version 0).
-`meta.properties` is written last: a directory without it is not formatted, even if a crash left
-other files there. The files have Apache Kafka's formats.
+Formatting writes these files, which have Apache Kafka's formats:
 
-A node formats empty directories when it starts. It does not start if a directory is formatted for
-another cluster or node, or holds partitions but no `meta.properties`.
+- `meta.properties` in each log directory: the ids of the cluster, the node and the directory.
+- `bootstrap.checkpoint` in each log directory: the first records of the metadata log.
+- A snapshot with the voters in the metadata directory. It is not written if
+  controller.quorum.voters contains the voters (kraft.version 0).
+
+`meta.properties` is written last. So a directory without this file is not formatted, even if a
+crash left other files there.
+
+A node formats empty directories when it starts. The start fails if a directory is formatted for
+another cluster or node, or if a directory contains partitions but no `meta.properties`.
 """
 
 from __future__ import annotations
@@ -55,19 +59,19 @@ DEFAULT_LEVELS: Mapping[str, int] = {
     GROUP_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
-"""Feature levels of a new cluster: those of Apache Kafka 4.3 without share and streams groups."""
+"""Feature levels of a new cluster, as in Apache Kafka 4.3 without share and streams groups."""
 
 FALLBACK_ENDPOINT = VoterEndpoint("CONTROLLER", "localhost", 9093)
-"""Name of this node's controller endpoint in the voters record while no listener serves it."""
+"""The controller endpoint in the voters record of a node that has no controller listener."""
 
 
 class FormatError(Exception):
-    """The directories cannot be used. The message says what to do."""
+    """The directories cannot be used. The message tells the user what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The cluster and node that the directories belong to."""
+    """The cluster and the node that the directories belong to."""
 
     cluster_id: str
     node_id: int
@@ -100,7 +104,7 @@ class Formatter:
         self._paths = list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
 
     def local_voter(self, directory_id: bytes) -> Voter:
-        """This node as the voters record describes it."""
+        """Return this node's entry in the voters record."""
         return local_voter(self._config, directory_id)
 
     # -- reading --------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ class Formatter:
         """Return the identity of the directories; None if none of them is formatted.
 
         Raises:
-            FormatError: they contradict each other or the configuration.
+            FormatError: the directories contradict each other or the configuration.
         """
         found = {path: self._read_properties(path) for path in self._paths}
         known = {path: each for path, each in found.items() if each is not None}
@@ -169,17 +173,17 @@ class Formatter:
             values = read_snapshot(self._file_system, path).values
             return [decode_record(value) for value in values]
         except FileNotFoundError:
-            return self._bootstrap_records()  # only needed while the log is empty
+            return self._bootstrap_records()  # the records are needed only while the log is empty
         except (DamagedFile, MetadataFormatError, OSError) as error:
             raise FormatError(f"cannot read {path}: {error}") from error
 
     # -- writing --------------------------------------------------------------------------------
 
     def ensure(self, cluster_id: str | None = None) -> Identity:
-        """Format the empty directories; return the identity of all.
+        """Format the empty directories; return the identity of all directories.
 
         Raises:
-            FormatError: they cannot be used, or belong to another cluster than `cluster_id`.
+            FormatError: the directories cannot be used, or do not belong to `cluster_id`.
         """
         identity = self.read()
         if identity is None:
@@ -199,12 +203,12 @@ class Formatter:
         )
 
     def format(self, cluster_id: str | None = None, standalone: bool = True) -> Identity:
-        """Format all directories; without `cluster_id`, choose a random one.
+        """Format all directories. Without `cluster_id`, choose a random cluster id.
 
-        `standalone`: this node is the only voter, unless controller.quorum.voters names them.
+        `standalone` means that this node is the only voter, unless controller.quorum.voters is set.
 
         Raises:
-            FormatError: a directory is formatted already, or cannot be used.
+            FormatError: a directory is already formatted, or cannot be used.
         """
         identity = self.read()
         if identity is not None:
@@ -240,10 +244,10 @@ class Formatter:
         return ids
 
     def _check_empty(self, path: str) -> None:
-        """Raise FormatError if a directory contains directories:
+        """Raise FormatError if a directory is used for something else.
 
-        it is in use, even without meta.properties. It may contain plain files (a configuration, a
-        log of the process), as with Apache Kafka.
+        A directory that contains other directories is in use, even without meta.properties. Plain
+        files (a configuration, a log file) are allowed, as in Apache Kafka.
         """
         try:
             entries = self._file_system.scan(path)
@@ -256,8 +260,8 @@ class Formatter:
                 continue
             if parse_directory(entry.name) is not None:
                 raise FormatError(
-                    f"{path} holds {entry.name} but no {META_PROPERTIES}, so nobody knows whose "
-                    f"it is; restore {META_PROPERTIES}, or choose another directory"
+                    f"{path} holds {entry.name} but no {META_PROPERTIES}, so its cluster and node "
+                    f"are unknown; restore {META_PROPERTIES}, or choose another directory"
                 )
             raise FormatError(
                 f"{path} holds {entry.name}, so it is no node's: choose an empty directory "
@@ -265,8 +269,10 @@ class Formatter:
             )
 
     def _is_harmless(self, path: str, name: str) -> bool:
-        """Whether a directory may exist before formatting: the system or an interrupted start made
-        it."""
+        """Whether a directory may exist before formatting.
+
+        The operating system or an interrupted formatting may have created it.
+        """
         if name != str(METADATA_PARTITION):
             return name == "lost+found" or name.startswith(".")
         return not any(each.name.endswith(LOG) for each in self._file_system.scan(f"{path}/{name}"))
@@ -278,7 +284,7 @@ class Formatter:
         replace_file(self._file_system, f"{path}/{BOOTSTRAP}", b"".join(batches))
 
     def _bootstrap_records(self) -> list[Message]:
-        """Return the bootstrap records: metadata.version first, then by name; none for level 0."""
+        """Return a record for each feature whose level is not 0; metadata.version is the first."""
         others = sorted(name for name in self._levels if name != METADATA_VERSION)
         return [
             FeatureLevelRecord(name=name, feature_level=self._levels[name])
@@ -316,7 +322,7 @@ class Formatter:
 
 
 def local_voter(config: BrokerConfig, directory_id: bytes) -> Voter:
-    """This node as the voters record describes it."""
+    """Return this node's entry in the voters record."""
     endpoints = tuple(
         VoterEndpoint(each.name, each.host or FALLBACK_ENDPOINT.host, each.port)
         for each in config.advertised_controller_listeners
@@ -333,16 +339,20 @@ def _directory_id(path: str, content: Mapping[str, str]) -> bytes:
     except ValueError:
         raise FormatError(
             f"{path}/{META_PROPERTIES} has no usable directory.id ({text or 'none'}); "
-            "start it once with Apache Kafka 3.7 or newer, or add one of 22 characters"
+            "start Apache Kafka 3.7 or newer with it once, or add an id of 22 characters"
         ) from None
 
 
 def _checked(cluster_id: str) -> str:
-    """Return the cluster id if Apache Kafka accepts it too."""
+    """Return the cluster id.
+
+    Raises:
+        FormatError: Apache Kafka would not accept the cluster id.
+    """
     try:
         uuids.from_text(cluster_id)
     except ValueError:
         raise FormatError(
-            f"{cluster_id!r} is not a cluster id: it takes 22 characters of URL-safe base64"
+            f"{cluster_id!r} is not a cluster id: a cluster id has 22 characters of URL-safe base64"
         ) from None
     return cluster_id

@@ -1,5 +1,8 @@
-"""The listeners of a node: the addresses are bound first, and connections are accepted when the
-node is ready."""
+"""The listeners of a node.
+
+The addresses are bound at the beginning of the start. Connections are accepted when the node is
+ready.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,13 @@ def limits_of(config: BrokerConfig) -> Limits:
 
 
 class BoundListeners:
-    """The bound addresses of a node, grouped by the server that serves them."""
+    """The bound addresses of a node's broker listeners and controller listeners."""
 
     def __init__(self, config: BrokerConfig, network: Network) -> None:
         """Bind all addresses.
 
         Raises:
-            ListenError: one cannot be bound; then none stays bound.
+            ListenError: an address cannot be bound. All addresses are closed again.
         """
         self.broker: list[Endpoint] = []
         self.controller: list[Endpoint] = []
@@ -54,7 +57,7 @@ class BoundListeners:
             raise
 
     def advertised(self, config: BrokerConfig) -> Sequence[AdvertisedEndpoint]:
-        """The broker's advertised addresses; a port of 0 is replaced by the bound one."""
+        """Return the broker's advertised addresses. Port 0 is replaced by the bound port."""
         bound: Mapping[str, int] = {endpoint.name: endpoint.port for endpoint in self.broker}
         return [
             AdvertisedEndpoint(
@@ -70,7 +73,7 @@ class BoundListeners:
 
 
 class Service:
-    """A server with its dispatcher, for the endpoints of one role."""
+    """A server and its dispatcher, for the listeners of one role."""
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class Service:
         endpoints: Iterable[Endpoint],
         end_turn: Callable[[], None] = lambda: None,
     ) -> None:
-        """`end_turn` is called after the requests of one wake-up were dispatched."""
+        """`end_turn` is called after the received requests were dispatched."""
         self._config = config
         self.dispatcher = dispatcher
         self.server = Server(dispatcher, limits_of(config), endpoints, end_turn)
@@ -88,7 +91,7 @@ class Service:
         """Accept connections.
 
         Raises:
-            ListenError: another process listens on an address already.
+            ListenError: another process listens on one of the addresses.
         """
         self.server.start()
 
@@ -97,6 +100,6 @@ class Service:
         self.server.use_limits(limits_of(config))
 
     async def drain(self) -> None:
-        """Stop accepting, and wait until the responses to open requests are sent."""
+        """Stop accepting connections, and wait until the responses to open requests are sent."""
         await self.server.drain(self._config.odradek_shutdown_timeout_ms)
         await self.dispatcher.drain()

@@ -1,7 +1,7 @@
 """The metadata of a node: the raft client, and the loader that publishes committed records.
 
 Every node has this part, whatever its roles. A controller registers as a listener of the raft
-client before `start`; a broker installs its publishers when the metadata is loaded.
+client before `start`. A broker installs its publishers when the metadata is loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger("odradek.node")
 
 
 class NodeMetadata:
-    """See the module. Lives on the loop's thread."""
+    """The raft client, the loader and the publishers. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class NodeMetadata:
         executor: Executor,
         on_failure: Callable[[], None],
     ) -> None:
-        """`local` describes this node as a voter. This object owns the metadata log from now on.
+        """`local` describes this node as a voter. This object closes the metadata log.
 
         Raises:
             QuorumError: this node cannot be part of the quorum of its log.
@@ -65,7 +65,7 @@ class NodeMetadata:
         self.raft.start()
 
     async def close(self) -> None:
-        """Commit the appended records, then resign and close the metadata log."""
+        """Stop the publishers and the snapshots, flush the metadata log, resign and close it."""
         self.publishers.close()
         await self._snapshots.close()
         try:
@@ -75,7 +75,7 @@ class NodeMetadata:
 
 
 def _static_voters(config: BrokerConfig) -> list[Voter]:
-    """Return the configured voters, for a quorum of kraft.version 0."""
+    """Return the voters from controller.quorum.voters, which a quorum of kraft.version 0 uses."""
     name = next(iter(config.controller_listener_names), "CONTROLLER")
     return [
         Voter(ReplicaKey(node_id, uuids.ZERO), (VoterEndpoint(name, host, port),))

@@ -1,10 +1,13 @@
 """The node's metrics for Prometheus.
 
-Nothing is computed before a scrape: each family of metrics is a function that reads the parts of
-the node and yields samples. Names are those that dashboards for Apache Kafka expect (its JMX names
-as converted by the usual exporter rules), and `odradek_...` for metrics that Apache Kafka does not
-have. `metrics_server` calls these functions on another thread, so they copy changing collections
-first.
+Metrics are computed only during a scrape. Each section of metrics is a function that reads the
+parts of the node and yields families with their samples.
+
+Most metrics have the names that dashboards for Apache Kafka expect: the JMX names, converted by the
+usual rules of the JMX exporter. Metrics that Apache Kafka does not have begin with `odradek_`.
+
+`metrics_server` calls these functions on another thread. So they copy collections that may change
+before they iterate over them.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from odradek.network.server import Server
 from odradek.telemetry.request_metrics import RequestMetrics
 
 WALKS_MAX = 10
+"""Maximum number of attempts to read a section."""
 
 
 class MetricSources(NamedTuple):
@@ -43,8 +47,7 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A metric: its name, its type (`counter`, `gauge` or `summary`), its help text and its
-    samples.
+    """A metric: its name, its type (`counter`, `gauge` or `summary`), its help text, its samples.
 
     The exposed name of a counter ends with `_total`.
     """
@@ -73,10 +76,10 @@ def families(node: MetricSources) -> Iterator[Family]:
 def _walk(
     section: Callable[[MetricSources], Iterator[Family]], node: MetricSources
 ) -> list[Family]:
-    """Return what a section yields, read on another thread than the one that changes the data.
+    """Return the families of a section.
 
-    If a dictionary grows during the iteration, a RuntimeError is raised: then the section is read
-    again.
+    Another thread may change the data at the same time. If a dictionary grows during the iteration,
+    Python raises a RuntimeError. Then the section is read again.
     """
     for _ in range(WALKS_MAX - 1):
         try:
@@ -136,14 +139,17 @@ def _replicas(node: MetricSources) -> Iterator[Family]:
         ("kafka_server_replicamanager_underminisrpartitioncount",
          "Partitions with fewer in-sync replicas than min.insync.replicas.", under_min),
         ("kafka_server_replicamanager_offlinereplicacount",
-         "Replicas in log directories that have failed.", node.broker.replicas.offline_count),
+         "Replicas whose log directory has failed or is full.", node.broker.replicas.offline_count),
         ("kafka_controller_kafkacontroller_activecontrollercount",
-         "1 on the active controller.", int(node.controller.is_active)),
-        ("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", len(image.topics.by_id)),
-        ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions.", len(partitions)),
+         "1 if this node is the active controller, otherwise 0.", int(node.controller.is_active)),
+        ("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.",
+         len(image.topics.by_id)),
+        ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.",
+         len(partitions)),
         ("kafka_controller_kafkacontroller_offlinepartitionscount",
          "Partitions without a leader.", sum(p.leader < 0 for p in partitions)),
-        ("kafka_controller_kafkacontroller_activebrokercount", "Brokers alive.", alive),
+        ("kafka_controller_kafkacontroller_activebrokercount",
+         "Registered brokers that are not fenced.", alive),
         ("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.",
          len(node.broker.fetch_sessions)),
         ("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
@@ -153,11 +159,12 @@ def _replicas(node: MetricSources) -> Iterator[Family]:
         yield Family(name, "gauge", text, _one(value))
     yield Family(
         "kafka_server_fetchsessioncache_incrementalfetchsessionevictions", "counter",
-        "Fetch sessions dropped to make room for others.", _one(node.broker.fetch_sessions.evictions),
+        "Fetch sessions that were removed to make room for others.",
+        _one(node.broker.fetch_sessions.evictions),
     )  # fmt: skip
     yield Family(
         "kafka_server_broker_metadata_metrics_metadata_apply_error_count", "gauge",
-        "Changes of the metadata that a part of the broker failed to apply.",
+        "How often a part of the node failed to apply a metadata change.",
         _one(node.publishers.failures),
     )  # fmt: skip
 
@@ -197,7 +204,10 @@ def _requests(node: MetricSources) -> Iterator[Family]:
             times.append(Sample({**labels, "quantile": str(quantile)}, value))
         times.append(Sample(labels, metrics.count, "_count"))
         times.append(Sample(labels, metrics.sum_us / 1000, "_sum"))
-    text = "Milliseconds from a request to its answer (quantiles: upper bounds, to a factor of 2)."
+    text = (
+        "Milliseconds from the dispatch of a request to its response. "
+        "Quantiles are upper bounds, exact to a factor of 2."
+    )
     yield Family(f"{prefix}_totaltimems", "summary", text, times)
 
 
@@ -214,14 +224,17 @@ def _network(node: MetricSources) -> Iterator[Family]:
         ("odradek_network_bytes_in", "Bytes received.", server.traffic.bytes_in),
         ("odradek_network_bytes_out", "Bytes sent.", server.traffic.bytes_out),
         ("odradek_network_connections_accepted", "Connections accepted.", server.connections_accepted),
-        ("odradek_network_connections_refused", "Connections refused for a limit.",
+        ("odradek_network_connections_refused", "Connections rejected because of a limit.",
          server.connections_refused),
-        ("odradek_network_frames_refused", "Connections closed for a frame of impossible size.",
-         server.frames_refused),
-        ("odradek_requests_refused", "Connections closed for a request that cannot be served.",
+        ("odradek_network_frames_refused",
+         "Connections closed because of a request of an invalid size.", server.frames_refused),
+        ("odradek_requests_refused",
+         "Connections closed because of a request that is malformed or not served.",
          node.dispatcher.requests_refused),
-        ("odradek_cold_reads", "Fetches that waited for the disk.", node.broker.cold_reads.answers),
-        ("odradek_cold_read_bytes", "Bytes they waited for.", node.broker.cold_reads.bytes),
+        ("odradek_cold_reads", "Fetch responses that waited for the disk.",
+         node.broker.cold_reads.answers),
+        ("odradek_cold_read_bytes", "Bytes that these responses had to read from the disk.",
+         node.broker.cold_reads.bytes),
     )  # fmt: skip
     for name, text, value in counters:
         yield Family(name, "counter", text, _one(value))
@@ -230,11 +243,11 @@ def _network(node: MetricSources) -> Iterator[Family]:
 
 
 def _event_loop(selector: MeasuredSelector) -> Iterator[Family]:
-    text = "Turns of the event loop."
+    text = "Iterations of the event loop."
     yield Family("odradek_loop_turns", "counter", text, _one(selector.turns))
     yield Family(
         "odradek_loop_pause_seconds_max", "gauge",
-        "The longest time that the event loop was busy at a stretch since the last scrape.",
+        "Duration of the longest iteration of the event loop since the last scrape.",
         _one(selector.take_pause_max()),
     )  # fmt: skip
 
@@ -252,7 +265,7 @@ def _groups(node: MetricSources) -> Iterator[Family]:
         ],
     )  # fmt: skip
     yield Family(
-        "odradek_group_rebalances", "counter", "How often groups were assigned anew.",
+        "odradek_group_rebalances", "counter", "Rebalances of groups.",
         [Sample({"type": k.value}, count) for k, count in groups.count_rebalances().items()],
     )  # fmt: skip
     lags, offsets = [], []
@@ -264,7 +277,8 @@ def _groups(node: MetricSources) -> Iterator[Family]:
         if partition is not None:
             lags.append(Sample(labels, max(0, partition.log.high_watermark - offset)))
     yield Family("kafka_consumergroup_current_offset", "gauge", "Committed offsets.", offsets)
-    yield Family("kafka_consumergroup_lag", "gauge", "Records a group has not committed.", lags)
+    text = "High watermark of a partition minus the committed offset of a group."
+    yield Family("kafka_consumergroup_lag", "gauge", text, lags)
 
 
 def _cleaner(node: MetricSources) -> Iterator[Family]:
@@ -274,17 +288,21 @@ def _cleaner(node: MetricSources) -> Iterator[Family]:
     last = cleaner.statistics
     waited_ms = max(0, node.broker.clock.now_ms() - last.last_look_ms)
     gauges = (
-        ("logcleaner_max_clean_time_secs", "Duration of the last compaction.", last.elapsed_ms / 1000),
+        ("logcleaner_max_clean_time_secs",
+         "Seconds that the last compaction took.", last.elapsed_ms / 1000),
         ("logcleaner_cleaner_recopy_percent",
-         "Share of the bytes that the last compaction kept.", 100 * last.recopy_ratio),
+         "Percentage of the bytes that the last compaction kept.", 100 * last.recopy_ratio),
         ("logcleaner_max_buffer_utilization_percent",
-         "How full the table of keys was, then.", 100 * last.map_utilization),
+         "Percentage of the table of keys that the last compaction used.",
+         100 * last.map_utilization),
         ("logcleaner_max_compaction_delay_secs",
-         "By how much it was later than max.compaction.lag.ms.", last.max_compaction_delay_ms / 1000),
+         "Seconds between max.compaction.lag.ms and the last compaction, if it was later.",
+         last.max_compaction_delay_ms / 1000),
         ("logcleanermanager_max_dirty_percent",
-         "Share of uncompacted bytes in the dirtiest log.", 100 * last.max_dirty_ratio),
+         "Percentage of uncompacted bytes in the log in which it is highest.",
+         100 * last.max_dirty_ratio),
         ("logcleanermanager_time_since_last_run_ms",
-         "Milliseconds since all logs were last looked at.", waited_ms),
+         "Milliseconds since the cleaner last checked all logs.", waited_ms),
     )  # fmt: skip
     for name, text, value in gauges:
         yield Family(f"kafka_log_{name}", "gauge", text, _one(value))
@@ -295,7 +313,10 @@ def _cleaner(node: MetricSources) -> Iterator[Family]:
     )  # fmt: skip
     yield Family("odradek_log_cleaner_rounds", "counter", "Compactions.", _one(last.rounds))
     yield Family(
-        "odradek_log_cleaner_deaths", "counter", "Workers that died over one.", _one(last.deaths)
+        "odradek_log_cleaner_deaths",
+        "counter",
+        "Workers that died during a compaction.",
+        _one(last.deaths),
     )
 
 
@@ -303,11 +324,11 @@ def _transactions(node: MetricSources) -> Iterator[Family]:
     transactions = node.broker.transactions
     phases = transactions.count_by_phase()
     yield Family(
-        "odradek_transactional_ids", "gauge", "Transactional ids by the state they are in.",
+        "odradek_transactional_ids", "gauge", "Transactional ids by state.",
         [Sample({"state": phase}, count) for phase, count in phases.items()],
     )  # fmt: skip
     yield Family(
-        "odradek_transactions_ending", "gauge", "Transactions whose markers are on their way.",
+        "odradek_transactions_ending", "gauge", "Transactions whose markers are being written.",
         _one(transactions.ending_count),
     )  # fmt: skip
     offsets = [
@@ -316,7 +337,7 @@ def _transactions(node: MetricSources) -> Iterator[Family]:
     ]
     yield Family(
         "odradek_partition_undecided_records", "gauge",
-        "Records from the first open transaction on, which consumers of committed ones wait for.",
+        "Records from the first open transaction on. Consumers with read_committed wait for them.",
         [Sample({"topic": p.topic, "partition": str(p.index)}, n) for p, n in offsets if n],
     )  # fmt: skip
 
@@ -330,7 +351,7 @@ def _client_telemetry(node: MetricSources) -> Iterator[Family]:
             labels["client_instance_id"] = client["client_instance_id"]
             by_name.setdefault(_name(name), []).append(Sample(labels, value))
     for name, samples in by_name.items():
-        yield Family(f"kafka_client_{name}", "gauge", "Pushed by clients (KIP-714).", samples)
+        yield Family(f"kafka_client_{name}", "gauge", "Metric of clients (KIP-714).", samples)
 
 
 def _name(text: str) -> str:

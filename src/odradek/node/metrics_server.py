@@ -1,8 +1,9 @@
 """Serves the node's metrics to Prometheus over HTTP.
 
-Connections are accepted on the event loop, one request each. The executor collects and formats the
-metrics: with thousands of partitions this would block the loop for too long. The executor also
-imports `prometheus_client`, which formats them, so that it does not delay the start of the node.
+Each connection serves one request. Connections are served on the event loop. A thread of the
+executor collects and formats the metrics, because with thousands of partitions this would block the
+event loop for too long. The thread also imports `prometheus_client`, which formats the metrics, so
+that the import does not delay the start of the node.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = logging.getLogger("odradek.node")
 
 REQUEST_BYTES_MAX = 16 * 1024
 CONNECTIONS_MAX = 16
-"""Maximum number of open connections; others wait to be accepted."""
+"""Maximum number of open connections. More connections wait until one is closed."""
 TIMEOUT_SECONDS = 30.0
 """Maximum duration of a connection."""
 _BACKLOG = 16
@@ -37,13 +38,16 @@ Collect = Callable[[], Iterable[Family]]
 
 
 class MetricsServer:
-    """Serves the metrics, at every path, from `start` to `close`. Lives on the loop's thread."""
+    """Serves the metrics, at every path, from `start` to `close`.
+
+    Use it only on the event loop's thread.
+    """
 
     def __init__(self, network: Network, host: str, port: int) -> None:
-        """Bind the port; 0 chooses a free one.
+        """Bind the port. Port 0 chooses a free port.
 
         Raises:
-            ListenError: it cannot be bound.
+            ListenError: the port cannot be bound.
         """
         self._endpoint = bind(network, "metrics", host, port, _OPTION)
         self.port = self._endpoint.port
@@ -52,10 +56,10 @@ class MetricsServer:
         self._exchanges: set[_Exchange] = set()
 
     def start(self, executor: Executor, collect: Collect) -> None:
-        """Serve requests; `executor` calls `collect` for each.
+        """Begin to serve requests. A thread of `executor` calls `collect` for each request.
 
         Raises:
-            ListenError: another process listens on the port already.
+            ListenError: another process listens on the port.
         """
         self._executor = executor
         self._collect = collect
@@ -72,7 +76,7 @@ class MetricsServer:
                 log.warning("cannot accept a connection for metrics: %s", error.strerror)
                 break
             self._exchanges.add(_Exchange(transport, self))
-        # The next connection is accepted when one of these has ended.
+        # The next connection is accepted when an open connection is closed.
         self._endpoint.listener.unwatch()
         if not self._exchanges:
             asyncio.get_running_loop().call_later(1.0, self._accept_again)
@@ -82,12 +86,12 @@ class MetricsServer:
             self._endpoint.listener.watch(self._accept)
 
     def forget(self, exchange: _Exchange) -> None:
-        """A connection has ended."""
+        """Remove a closed connection, and accept the next one."""
         self._exchanges.discard(exchange)
         self._accept_again()
 
     def scrape(self, target: str, headers: dict[str, str]) -> asyncio.Future[bytes]:
-        """Return the response to a request."""
+        """Return a future of the response to a request."""
         assert self._executor is not None
         return call(self._executor, lambda: self._scrape(target, headers), Pool.GENERAL)
 
@@ -117,7 +121,7 @@ class MetricsServer:
 
 
 class _Exchange:
-    """One connection: receives a request, sends its response and closes."""
+    """One connection: receives a request, sends the response and closes the connection."""
 
     def __init__(self, transport: Transport, server: MetricsServer) -> None:
         self._transport = transport
@@ -199,10 +203,10 @@ def _response(status: str, body: bytes, *headers: str) -> bytes:
 
 
 class _Collector:
-    """The collector that `prometheus_client` calls on a scrape."""
+    """The collector that `prometheus_client` calls during a scrape."""
 
     def __init__(self, collect: Collect, names: Container[str] | None) -> None:
-        """`names`: the names of the requested samples; None for all."""
+        """`names` are the names of the requested samples; None requests all samples."""
         self._collect = collect
         self._names = names
 

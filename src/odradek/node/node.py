@@ -1,16 +1,26 @@
-"""A node: creates the parts of the process, starts and stops them in order.
+"""A node: creates the parts of the process, and starts and stops them in order.
 
-The steps of a start, in an order that exposes no part before it is ready:
+The steps of a start:
 
-1. lock the log directories, and bind the addresses of the listeners: if this fails, nothing has
-   been changed;
-2. format the directories if they are empty;
-3. open the metadata log and become its leader; all committed metadata is loaded then;
-4. load the partition logs, and recover them after a crash;
-5. register the broker with its addresses, unfence it, and accept connections.
+1. Lock the log directories, and bind the addresses of the listeners. If this step fails, nothing
+   has been changed.
+2. Format the log directories that are empty.
+3. Open the metadata log, become its leader, and load all committed metadata.
+4. Load the partition logs. After a crash, recover them.
+5. Register the broker with its addresses, unfence it, and accept connections.
 
-A stop has the opposite order: wait for open requests, shut the broker down, resign, close the logs
-and mark them as cleanly shut down.
+So clients reach the node only when all parts are ready.
+
+The steps of a stop:
+
+1. Close the metrics server, and stop the periodic work on the logs.
+2. Stop accepting connections of clients, wait until the responses to open requests are sent, and
+   stop the coordinators.
+3. Stop accepting connections on the controller's listeners, and wait for their open requests.
+4. If the controller is active, notify it that this broker shuts down.
+5. Commit the appended records of the metadata log, resign, and close the metadata log.
+6. Stop the threads of the executor.
+7. Close the partition logs, mark the log directories as cleanly shut down, and unlock them.
 """
 
 from __future__ import annotations
@@ -48,7 +58,7 @@ log = logging.getLogger("odradek.node")
 class Node:
     """A broker and a controller in one process (`process.roles=broker,controller`).
 
-    `start` and `stop` run on the event loop.
+    Call `start` and `stop` on the event loop's thread.
     """
 
     broker: Broker
@@ -71,10 +81,14 @@ class Node:
         on_loaded: Callable[[int], None] = lambda records: None,
         inject: Inject | None = None,
     ) -> None:
-        """`selector` is that of the event loop, if it measures pauses.
+        """Create a node. By default the node uses the operating system's clock, disk and network.
 
-        `on_loaded` is called with the number of records of each partition that a coordinator has
-        loaded. `inject` adds faults to requests (see `Dispatcher`).
+        `selector` is the selector of the event loop. It measures the duration of the loop's
+        iterations; if it is None, the node has no metrics of the event loop. `cluster_id` is the
+        expected cluster id, with which empty directories are formatted; by default the id of
+        formatted directories or a random id is used. `on_loaded` is called with the number of
+        records when a coordinator has loaded a partition. `inject` injects faults into requests
+        for tests (see `Inject` in `odradek.handlers.dispatch`).
         """
         self.config = config
         self.selector = selector
@@ -87,7 +101,7 @@ class Node:
         self._on_loaded = on_loaded
         self._inject = inject
         self.failed: asyncio.Event = asyncio.Event()
-        """Set when the node must stop: its metadata log or all its log directories failed."""
+        """Set when the node must stop because its metadata log or all log directories failed."""
         self._listeners: BoundListeners | None = None
         self._metadata: NodeMetadata | None = None
         self._broker: BrokerRole | None = None
@@ -97,12 +111,12 @@ class Node:
     # -- start ------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start all parts; the node serves clients when this returns.
+        """Start all parts. The node serves clients when this method returns.
 
         Raises:
-            DirectoryInUse, FormatError, ListenError: the message says what to do.
-            LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk failed, or its
-                files are damaged or inconsistent.
+            DirectoryInUse, FormatError, ListenError: the message tells the user what to do.
+            LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk has failed, or
+                its files are corrupt or inconsistent.
         """
         executor = self._executor = self._executor or ThreadExecutor(asyncio.get_running_loop())
         try:
@@ -216,11 +230,11 @@ class Node:
     # -- running ----------------------------------------------------------------------------
 
     def metrics_port(self) -> int:
-        """The port of the metrics server; -1 if there is none."""
+        """Return the port of the metrics server; -1 if there is no metrics server."""
         return -1 if self._metrics is None else self._metrics.port
 
     def metric_sources(self) -> MetricSources:
-        """The parts that metrics are read from."""
+        """Return the parts of the node that metrics are read from."""
         assert self._metadata is not None
         return MetricSources(
             self.broker,
@@ -238,7 +252,7 @@ class Node:
     # -- stop -------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Stop the parts in order."""
+        """Stop all parts: send open responses, shut the broker down, resign, and close the logs."""
         if self._metrics is not None:
             self._metrics.close()
         if self._tick is not None:

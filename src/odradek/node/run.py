@@ -30,25 +30,25 @@ FAILURES = (
     DamagedFile, DirectoryInUse, DiskFull, FormatError, ListenError, LogDirectoryOffline,
     MetadataError, QuorumError,
 )  # fmt: skip
-"""Expected errors of a start; any other exception is a defect of Odradek."""
+"""Expected errors of a start. Any other exception is a bug in Odradek."""
 
 FREEZE_RECORDS = 10_000
-"""After a coordinator has loaded this many records, they are excluded from garbage collection,
-which blocked the loop for 100 ms to scan a million offsets and found no garbage."""
+"""If a coordinator loads at least this many records, they are excluded from garbage collection. A
+collection that scans a million offsets blocks the event loop for 100 ms and finds no garbage."""
 
 
 def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     """Run a node until a signal stops it; return the exit code of the process.
 
-    `on_ready` is called when the node serves clients. The first SIGINT or SIGTERM shuts the node
-    down cleanly, the second one ends it immediately.
+    `on_ready` is called when the node serves clients. The first SIGINT or SIGTERM stops the node
+    cleanly. The second signal ends the process immediately.
 
     Raises:
         StartError: the node cannot start.
     """
     raise_descriptor_limit()
     loop, selector = new_event_loop()
-    # Cancels the tasks that a failed or interrupted start has left, and waits for them.
+    # The runner cancels the tasks that a failed or interrupted start has left, and waits for them.
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         node = Node(config, selector, on_loaded=_keep_from_collector)
         return runner.run(_run(node, selector, on_ready))
@@ -63,7 +63,7 @@ def _what_to_do(error: Exception) -> str:
 async def _run(node: Node, selector: MeasuredSelector, on_ready: Callable[[Node], None]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    # Almost nothing that a start creates is garbage: collections would take 20 % of its time.
+    # A start creates almost no garbage. Collections would take 20 % of the start's time.
     gc.disable()
     try:
         await node.start()
@@ -79,7 +79,7 @@ async def _run(node: Node, selector: MeasuredSelector, on_ready: Callable[[Node]
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    # All existing objects live as long as the node: exclude them from garbage collection.
+    # The existing objects live as long as the node. Exclude them from garbage collection.
     gc.collect()
     gc.freeze()
     on_ready(node)
@@ -94,9 +94,10 @@ async def _run(node: Node, selector: MeasuredSelector, on_ready: Callable[[Node]
 
 
 def _keep_from_collector(records: int) -> None:
-    """Exclude the records that a coordinator has loaded, which live as long as it does.
+    """Exclude the records that a coordinator has loaded from garbage collection.
 
-    While the node starts, the collector is off; then everything is excluded.
+    While the node starts, garbage collection is off. At the end of the start all objects are
+    excluded.
     """
     if records >= FREEZE_RECORDS and gc.isenabled():
         gc.freeze()

@@ -1,4 +1,4 @@
-"""The tables of the handlers that a node serves, bound to the parts of the node."""
+"""The handlers that a node serves, bound to the node's broker."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from odradek.network.peer import Peer
 Bound = Callable[[RequestContext, Any], Any]
 Quick = Callable[[Peer, memoryview, int, int, int], bytes | None]
 Table = dict[int, tuple[Handler, Bound, Quick | None]]
-"""By API key: the handler, its function of (context, request), and its fast path if it has one."""
+"""API key -> the handler, its function of (context, request), and its fast path or None."""
 
 
 def handlers() -> Iterator[Handler]:
-    """All handlers, by key."""
+    """Yield all handlers, ordered by API key."""
     for module in sorted(pkgutil.iter_modules(odradek.handlers.__path__), key=lambda m: m.name):
         if module.name[:1] == "k" and module.name[1:3].isdigit():
             yield importlib.import_module(f"odradek.handlers.{module.name}").HANDLER
@@ -42,7 +42,7 @@ def broker_table(broker: Broker) -> Table:
 
 
 def _broker_handlers(config: BrokerConfig) -> Iterator[Handler]:
-    """Return the handlers of broker listeners, with the versions that the configuration enables."""
+    """Yield the handlers of broker listeners, with the versions that the configuration enables."""
     for handler in handlers():
         if handler.handle is None and not handler.forwarded:
             continue

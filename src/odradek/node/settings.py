@@ -1,4 +1,8 @@
-"""Applies settings that change while the node runs."""
+"""Applies settings that change while the node runs.
+
+The classes are publishers: the node calls them with each metadata change (see
+`odradek.broker.metadata.publisher`).
+"""
 
 from __future__ import annotations
 
@@ -21,18 +25,18 @@ log = logging.getLogger("odradek.node")
 
 
 class TopicConfigs:
-    """A `Publisher`: the settings of topics in the newest metadata image."""
+    """A `Publisher` that returns the settings of topics in the newest metadata image."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self.image = EMPTY_IMAGE
 
     def load(self, image: MetadataImage) -> None:
-        """See `Publisher`."""
+        """Keep the first image."""
         self.image = image
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """See `Publisher`."""
+        """Keep the new image."""
         self.image = image
 
     def update_config(self, config: BrokerConfig) -> None:
@@ -40,13 +44,13 @@ class TopicConfigs:
         self.config = config
 
     def __call__(self, topic: str) -> TopicConfig:
-        """Return the settings of a topic; topics without own settings share one object."""
+        """Return the settings of a topic. Topics without settings of their own share one object."""
         overrides = self.image.configs.of(ResourceType.TOPIC, topic)
         return self.config.topic_config(overrides) if overrides else self.config.topic_defaults
 
 
 class SettingsPublisher:
-    """A `Publisher`: passes changed settings to the parts that use them. Runs after `TopicConfigs`."""
+    """A `Publisher` that applies changed settings. Install it after `TopicConfigs`."""
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class SettingsPublisher:
         self._listeners.append(on_config)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """See `Publisher`."""
+        """Apply the settings that the change contains."""
         if not delta.configs.changed:
             return
         config = self._dynamic.of(image)
@@ -81,7 +85,7 @@ class SettingsPublisher:
 
     def _use(self, config: BrokerConfig) -> None:
         for problem in config.ignored:
-            log.warning("a dynamic setting is left out: %s", problem)
+            log.warning("a dynamic setting is ignored: %s", problem)
         self._broker.update_config(config)
         self._topic_configs.update_config(config)
         self._broker.logs.update_all_configs(config)
@@ -91,7 +95,7 @@ class SettingsPublisher:
             on_config(config)
 
     def load(self, image: MetadataImage) -> None:
-        """See `Publisher`."""
+        """Apply all dynamic settings of the first image."""
         config = self._dynamic.of(image)
         if config is not self._broker.config:
             self._use(config)
@@ -104,11 +108,11 @@ class SettingsPublisher:
         try:
             self._broker.client_telemetry.machine.configure(name, settings)
         except ApiError as error:
-            log.warning("the client metrics subscription %s is left out: %s", name, error.message)
+            log.warning("the client metrics subscription %s is ignored: %s", name, error.message)
 
 
 def _warn_of(resource: ConfigResource, settings: Mapping[str, str]) -> None:
-    """Log which of a resource's settings have no effect."""
+    """Log a warning for each setting of a resource that has no effect."""
     kind = ResourceType(resource.type)
     for name, text in settings.items():
         setting = setting_of(kind, name)
@@ -119,17 +123,19 @@ def _warn_of(resource: ConfigResource, settings: Mapping[str, str]) -> None:
 
 
 class CoordinatorPublisher:
-    """A `Publisher`: passes changes to the coordinators, before the replicas notify them of
-    elections."""
+    """A `Publisher` that passes metadata changes to the coordinators.
+
+    Install it before the replicas, which notify the coordinators of elections.
+    """
 
     def __init__(self, *coordinators: GroupCoordinator | TransactionCoordinator) -> None:
         self._coordinators = coordinators
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """See `Publisher`."""
+        """Pass the change to all coordinators."""
         for each in self._coordinators:
             each.on_metadata(delta, image)
 
     def load(self, image: MetadataImage) -> None:
-        """See `Publisher`."""
+        """Pass the first image to all coordinators."""
         self.publish(MetadataDelta(image), image)

@@ -1,7 +1,7 @@
-"""The log directories of a node: locks, formats, loads and closes them.
+"""Locks, formats, loads and closes the log directories of a node.
 
 The directory of the metadata log (`metadata.log.dir`) is usually one of the log directories. If it
-is not, it is locked here too.
+is not, this module locks it too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OnOffline = Callable[[Iterable[PartitionLog]], None]
 
 
 class NodeStorage:
-    """See the module."""
+    """The log directories of a node, with the partition logs and the metadata log."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class NodeStorage:
         self.logs.open()
 
     def format(self, cluster_id: str | None) -> Identity:
-        """Format empty directories; return the identity of all.
+        """Format empty directories; return the cluster and node that all directories belong to.
 
         Raises:
-            FormatError: they contradict each other, the configuration or `cluster_id`.
+            FormatError: the directories contradict each other, the configuration or `cluster_id`.
         """
         identity = self.formatter.ensure(cluster_id)
         for directory in self.logs.directories:
@@ -81,7 +81,7 @@ class NodeStorage:
         """Open the metadata log.
 
         Raises:
-            DamagedFile, LogDirectoryOffline, OSError: it cannot be read.
+            DamagedFile, LogDirectoryOffline, OSError: the metadata log cannot be read.
         """
         path = self._config.metadata_log_dir
         directory = next((each for each in self.logs.directories if each.path == path), None)
@@ -90,20 +90,21 @@ class NodeStorage:
         return MetadataLog.open(self.logs.storage, directory, self._config)
 
     async def load(self) -> None:
-        """Load the partition logs, and recover them after a crash. The metadata must be loaded
-        before.
+        """Load the partition logs, and recover them after a crash.
+
+        The metadata must be loaded before, because the logs need the settings of their topics.
 
         Raises:
-            LogDirectoryOffline: no directory is left.
+            LogDirectoryOffline: all log directories have failed.
         """
         await call(self._executor, self.logs.load)
 
     def directory_ids(self) -> Sequence[bytes]:
-        """The ids of the online log directories."""
+        """Return the ids of the online log directories."""
         return [each.id for each in self.logs.online_directories if each.id is not None]
 
     def listen(self, on_offline: OnOffline) -> None:
-        """Call `on_offline` with the logs of each directory that fails later."""
+        """Call `on_offline` with the logs of each directory that fails from now on."""
         self._on_offline = on_offline
 
     def _on_directory_failure(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
@@ -116,11 +117,14 @@ class NodeStorage:
             self._on_failure()
 
     def release(self) -> None:
-        """Unlock the directories of a node whose start has failed before it wrote to them."""
+        """Unlock the directories after a failed start that has not written to them."""
         self.logs.release()
 
     def close(self, broker_epoch: int) -> None:
-        """Close all logs, mark the directories as cleanly shut down, and unlock them."""
+        """Close all logs, mark the directories as cleanly shut down, and unlock them.
+
+        `broker_epoch` is written to the directories for the next registration.
+        """
         self.logs.shutdown(broker_epoch)
         directory = self._metadata_directory
         if directory is not None and directory.lock is not None:

@@ -8,11 +8,11 @@
                                                                    57  record count    int32
                                                                    61  records, perhaps compressed
 
-All big-endian. The CRC does not cover base offset, length and leader epoch: the broker that appends
-a batch sets base offset and leader epoch without touching the records.
+All fields are big-endian. The CRC does not cover base offset, length and leader epoch. So the
+broker that appends a batch can set base offset and leader epoch without computing the CRC again.
 
-Attributes: bits 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon (the
-base timestamp then holds the time until which compaction keeps a tombstone).
+The attributes are bits: 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon.
+If bit 6 is set, the base timestamp is the time until which compaction keeps tombstones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from odradek.records.errors import CorruptBatch
 Buffer = bytes | bytearray | memoryview
 
 RECORD_BATCH_HEADER: Final = Struct(">qiibIhiqqqhii")
-"""All fields of the header, in order; see the module."""
+"""All fields of the header, in the order of the table above."""
 BASE_OFFSET: Final = Struct(">q")
 LEADER_EPOCH: Final = Struct(">i")
 SIZE: Final = Struct(">i")
@@ -47,7 +47,7 @@ MAX_TIMESTAMP_POSITION: Final = 35
 HEADER_SIZE: Final = 61
 MAGIC: Final = 2
 LEGACY_SIZE_MIN: Final = 26
-"""Size of a message of format 0 without key and value: the smallest entry of a log."""
+"""Size of a message of format 0 without key and value, which is the smallest entry of a log."""
 RECORD_SIZE_MIN: Final = 7
 """Size of a record without key, value and headers."""
 
@@ -66,9 +66,9 @@ SEQUENCE_MAX: Final = 2**31 - 1
 
 
 class RecordBatch:
-    """A view of one batch in a buffer, with its header decoded. The buffer must outlive the view.
+    """A view of one batch in a buffer, with decoded header fields.
 
-    `data` is the whole batch; writing to it does not change the decoded fields.
+    `data` is the whole batch. A change of these bytes does not change the decoded fields.
     """
 
     __slots__ = (
@@ -104,10 +104,10 @@ class RecordBatch:
     data: memoryview
 
     def __init__(self, data: Buffer) -> None:
-        """`data` starts at the batch and is as long as the batch, or longer.
+        """`data` begins with the batch. More bytes may follow the batch.
 
         Raises:
-            CorruptBatch: `data` is shorter than a header, or than the length field says.
+            CorruptBatch: `data` is shorter than a header, or shorter than the length field says.
         """
         if len(data) < HEADER_SIZE:
             raise CorruptBatch(f"a record batch has at least {HEADER_SIZE} bytes, not {len(data)}")
@@ -149,7 +149,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; -1 without a producer."""
+        """The sequence number of the last record; -1 if the batch has no sequence numbers."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return add_to_sequence(self.base_sequence, self.last_offset_delta)
@@ -161,7 +161,7 @@ class RecordBatch:
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether the broker set the max timestamp as the time of all records."""
+        """Whether the max timestamp, set by the broker, is the timestamp of all records."""
         return self.attributes & LOG_APPEND_TIME_FLAG != 0
 
     @property
@@ -176,12 +176,12 @@ class RecordBatch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time until which compaction keeps tombstones and markers; None if it has set none."""
+        """The time until which compaction keeps tombstones and markers; None if it is not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
     def has_producer_id(self) -> bool:
-        """Whether an idempotent producer, or a transaction's coordinator, wrote the batch."""
+        """Whether an idempotent producer or a transaction coordinator wrote the batch."""
         return self.producer_id >= 0
 
     @property
@@ -222,9 +222,10 @@ def add_to_sequence(sequence: int, increment: int) -> int:
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[RecordBatch]:
-    """Yield the complete batches of `buffer`, such as a fetched range; stop at a truncated batch.
+    """Yield the complete batches of `buffer`. Stop at a truncated batch at the end.
 
-    Does not verify checksums. Formats 0 and 1 are rejected: `odradek.records.legacy` reads them.
+    The checksums are not verified. Batches of format 0 and 1 are rejected; use
+    `odradek.records.legacy` for them.
 
     Raises:
         CorruptBatch: a length field is impossible, or a batch has another format.

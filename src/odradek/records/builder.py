@@ -40,8 +40,8 @@ HeaderPairs = Iterable[tuple[str, bytes | None]]
 class RecordBatchBuilder:
     """Collects records and encodes them as a batch, as Apache Kafka's producer does.
 
-    Keyword arguments are the fields of the batch's header. `level` is the compression level; None
-    is the codec's default. With `log_append_time` all records carry that time.
+    The keyword arguments are fields of the batch's header. `level` is the compression level; None
+    means the codec's default. `log_append_time` is the timestamp of all records if it is given.
     """
 
     __slots__ = (
@@ -114,7 +114,10 @@ class RecordBatchBuilder:
         headers: HeaderPairs = (),
         offset: int | None = None,
     ) -> int:
-        """Add a record and return its offset: the next one, unless a higher one is given."""
+        """Add a record and return its offset. `offset` must be after the last record's offset.
+
+        Without `offset`, the record gets the next offset.
+        """
         if offset is None:
             offset = self._last_offset + 1
         assert offset > self._last_offset, "offsets grow"
@@ -147,7 +150,11 @@ class RecordBatchBuilder:
         return offset
 
     def build(self, last_offset: int | None = None) -> bytearray:
-        """Return the batch. `last_offset` may be after the last record, as after compaction."""
+        """Return the batch.
+
+        `last_offset` is the batch's last offset in the header. It may be after the last record's
+        offset, because compaction removes records. By default, the two offsets are equal.
+        """
         batch = bytearray(HEADER_SIZE)
         if self._codec == Codec.NONE:
             batch += self._records
@@ -176,10 +183,10 @@ class RecordBatchBuilder:
 
 
 def plain_batch(timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> bytearray:
-    """Encode records with one timestamp as a builder does, in half the time."""
+    """Encode keys and values with the same timestamp. A builder takes twice the time."""
     parts: list[bytes] = []
     for delta, (key, value) in enumerate(records):
-        # No attributes and no timestamp delta before the key, no headers after the value.
+        # Before the key, attributes and timestamp delta are 0. After the value are 0 headers.
         record = b"".join(
             (b"\0\0", varint(delta), varint(len(key)), key, varint(len(value)), value, b"\0")
         )
@@ -218,7 +225,7 @@ def record_size(
     value: bytes | None,
     headers: HeaderPairs = (),
 ) -> int:
-    """Return the size of a record in a batch, in bytes before compression."""
+    """Return the size of an encoded record in bytes, before compression."""
     headers = tuple(headers)
     body = 1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta)
     body += _field_size(key) + _field_size(value) + size_of_varint(len(headers))

@@ -1,9 +1,10 @@
 """CRC-32C (Castagnoli), computed with the processor's CRC instruction.
 
-`crc32c(data, value=0) -> int`: takes bytes, bytearray or a contiguous memoryview; about 20 GB/s.
+`crc32c(data)` returns the checksum of bytes, a bytearray or a contiguous memoryview. It processes
+about 20 GB/s.
 
-Importing the `crc32c` package looks up its own version, which takes a fifth of a node's start time.
-Therefore only its extension module is loaded.
+The `crc32c` package looks up its own version when it is imported, which takes a fifth of a node's
+start time. Therefore this module loads only the package's extension module.
 """
 
 from __future__ import annotations

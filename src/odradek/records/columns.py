@@ -1,7 +1,8 @@
-"""Compares records of the same layout, with one operation for each byte of the layout.
+"""Compares records of the same layout.
 
-Records of the same length lie at equal distances. The bytes at one position in all records, a
-column, are one slice of the buffer. One comparison checks a column of hundreds of records.
+Records of the same length have equal distances in the buffer. A column consists of the bytes at the
+same position in each of these records, and is one slice of the buffer. One comparison checks a
+column of hundreds of records. This is faster than a loop over the records in interpreted code.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import NamedTuple
 from odradek.records.varint import read_varint
 
 _CONTINUES = bytes(byte >> 7 for byte in range(256))
-"""Maps a byte of a varint to 1 if another byte follows."""
+"""Maps a byte of a varint to 1 if another byte follows it, else to 0."""
 _CONTINUES_NOT = _CONTINUES[:1]
 _BYTES = bytes(range(256))
 _ODD = _BYTES[1::2]
-"""First bytes of negative numbers."""
+"""All possible first bytes of the varints of negative numbers."""
 _OFFSETS_OF_ONE_BYTE = 64
 _DIGIT = 128
 
 
 class Places(NamedTuple):
-    """Positions of the fields of a record."""
+    """Positions of the fields of a record in the buffer."""
 
     start: int
     time_at: int
@@ -36,11 +37,13 @@ class Places(NamedTuple):
 def run_length(
     data: bytes, places: Places, number: int, count: int, latest: int
 ) -> tuple[int, bool]:
-    """Count the records with the layout of the record at `places`, from record `number` on.
+    """Count the records that follow the record at `places` and have the same layout.
 
-    The record at `places` is the one before `number`. Counts at most `count` records; each must
-    have its number as offset, and a timestamp not after `latest` (an undecoded varint delta). Also
-    returns whether one of them has that timestamp. The count may be too low.
+    The record after `places` has the given `number`, counted from 0. At most `count` records are
+    counted. The offset delta of each counted record is equal to its number, and its timestamp delta
+    is not above `latest`. `latest` is the unsigned number before zigzag decoding. Return the count,
+    and whether one of the counted records has the timestamp delta `latest`. The count may be too
+    low.
 
     Raises:
         IndexError: the headers end after the end of `data`.
@@ -60,7 +63,7 @@ def run_length(
         found = data[column + size : places.end + count * size : size]
         flag = _CONTINUES[data[column] : data[column] + 1]
         if flag == _CONTINUES_NOT and found.isascii():
-            pass  # the usual case: one byte each
+            pass  # the usual case: each timestamp delta has one byte
         elif (more := found.translate(_CONTINUES)) != flag * count:
             count = len(more) - len(more.lstrip(flag))
         times.append(found)
@@ -75,14 +78,14 @@ def run_length(
 
 
 def _columns_of_lengths(data: bytes, places: Places) -> list[int]:
-    """Return the positions of bytes that are equal in records of one layout: all lengths."""
+    """Return the positions of the bytes that encode lengths. Records of one layout share them."""
     columns = [*range(places.start, places.time_at - 1)]
     for at in (places.key_at, places.value_at):
         _, after = read_varint(data, at)
         columns += range(at, after)
     headers, position = read_varint(data, places.headers_at)
     columns += range(places.headers_at, position)
-    for _ in range(2 * headers):  # a key and a value each
+    for _ in range(2 * headers):  # each header has a key and a value
         length, after = read_varint(data, position)
         columns += range(position, after)
         position = after + max(length, 0)
@@ -90,7 +93,10 @@ def _columns_of_lengths(data: bytes, places: Places) -> list[int]:
 
 
 def _offset_column(digit: int, more: bool, first: int, count: int) -> bytes:
-    """Return one byte of the varints of `first`, `first` + 1 and so on; `more` bytes follow it."""
+    """Return the byte at `digit` of the varints of `first`, `first` + 1 and so on.
+
+    `more` says whether another byte follows this byte in the varints.
+    """
     cycle = _cycle(digit, more)
     begin = first % len(cycle)
     if begin + count > len(cycle):
@@ -100,7 +106,7 @@ def _offset_column(digit: int, more: bool, first: int, count: int) -> bytes:
 
 @cache
 def _cycle(digit: int, more: bool) -> bytes:
-    """Return one byte of the varints of 0, 1, 2 and so on, for one full period."""
+    """Return the byte at `digit` of the varints of 0, 1, 2 and so on, until the bytes repeat."""
     flag = 0x80 if more else 0
     if digit == 0:
         return bytes(flag | byte for byte in range(0, _DIGIT, 2))
@@ -109,10 +115,12 @@ def _cycle(digit: int, more: bool) -> bytes:
 
 
 def _up_to_latest(columns: list[bytes], latest: int, count: int) -> tuple[int, bool]:
-    """Return `count` and whether `latest` occurs; a count of 0 if a number may be above it.
+    """Return `count`, and whether one of the numbers equals `latest`.
 
-    The last column has the most significant bytes. Where such a byte equals that of `latest`, the
-    lower bytes decide, for this and all following numbers: timestamps mostly grow.
+    The count is 0 if a number may be above `latest`. `columns` has the bytes of the numbers, least
+    significant bytes first. Each byte must not exceed the byte of `latest`. If a byte equals the
+    byte of `latest`, the lower bytes of this and of all following numbers are compared too. To
+    compare all following numbers is stricter than necessary, but timestamps mostly grow.
     """
     digits = [latest >> 7 * place & 0x7F for place in range(len(columns))]
     if latest >> 7 * len(columns):

@@ -1,4 +1,4 @@
-"""Tells whether this package runs compiled: see docs/decisions/compiled-modules.md."""
+"""Tells whether this package is compiled (docs/decisions/compiled-modules.md)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 
 
 def _probe() -> None:
-    """A Python function if interpreted, a built-in one if compiled."""
+    """This function is a Python function in interpreted code, and a built-in in compiled code."""
 
 
 COMPILED: Final = not isinstance(_probe, FunctionType)
-"""Whether the package is compiled. Selects between two implementations with the same result, where
-one is faster only if interpreted."""
+"""Whether the package is compiled. Some functions have two implementations with the same result.
+`COMPILED` selects the implementation that is faster in compiled code."""

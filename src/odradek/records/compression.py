@@ -1,17 +1,17 @@
-"""The codecs of record batches, as Apache Kafka's Java client writes and reads them.
+"""The compression codecs of record batches, compatible with Apache Kafka's Java client.
 
-A payload is compressed in one piece. It is decompressed in pieces (`decompress_pieces`), so that a
-few bytes that expand to gigabytes cost the memory of one piece; `decompress` joins the pieces up to
-a limit.
+A payload is compressed in one piece. `decompress_pieces` decompresses in pieces. So a payload that
+expands to gigabytes needs only the memory of one piece. `decompress` joins the pieces up to a
+limit.
 
 - gzip: a gzip stream without name or time.
-- snappy: blocks of 32 KB in the framing of snappy-java (16 bytes `0x82 SNAPPY 0x00`, version 1,
-  compatible 1; then each block's length and the block). A bare block, as librdkafka may send, is
-  read too.
+- snappy: blocks of 32 KB in the framing of snappy-java. A header of 16 bytes (`0x82 SNAPPY 0x00`,
+  version 1, compatible version 1) is followed by the length and the bytes of each block. A block
+  without framing, as librdkafka may send, can be read too.
 - lz4: a frame of independent 64 KB blocks without checksums of the content.
 - zstd: a frame.
 
-The libraries are imported when a codec is first used: most brokers never compress.
+A codec's library is imported when the codec is first used, because most brokers never compress.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from odradek.records.errors import DecompressionLimit, InvalidRecords
 Buffer = bytes | bytearray | memoryview
 
 PIECE_SIZE: Final = 65_536
-"""Maximum size of a decompressed piece in bytes (a snappy block may be larger)."""
+"""Maximum size of a decompressed piece in bytes. A snappy block may be larger."""
 
 SNAPPY_HEADER: Final = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 _SNAPPY_MAGIC: Final = SNAPPY_HEADER[:8]
 _SNAPPY_BLOCK_SIZE: Final = 32_768
 _SNAPPY_EXPANSION_MAX: Final = 24
-"""Three bytes encode a copy of at most 64 bytes: no snappy block expands by more than 21.4
-times."""
+"""Limit of the ratio between the sizes of a snappy block after and before decompression. Three
+bytes encode a copy of at most 64 bytes, so the ratio is never above 21.4."""
 _ZSTD_REPEATED: Final = 1
 """The type of a block that repeats one byte."""
 _INT32: Final = Struct(">i")
 
 
 class Codec(IntEnum):
-    """The number of a codec in a batch's attributes; settings use the name in lower case."""
+    """The number of a codec in a batch's attributes. Settings have the name in lower case."""
 
     NONE = 0
     GZIP = 1
@@ -51,12 +51,14 @@ class Codec(IntEnum):
 
 
 LZ4_LEVEL_DEFAULT: Final = 9
-"""At its default level Apache Kafka uses the fast compressor of lz4, else the thorough one."""
+"""At this level Apache Kafka uses the fast compressor of lz4; at other levels, the thorough one."""
 _LEVEL_DEFAULT: Final = {Codec.GZIP: -1, Codec.LZ4: LZ4_LEVEL_DEFAULT, Codec.ZSTD: 3}
 
 
 def codec_named(name: str) -> Codec:
-    """Return the codec of a setting or option; `none` and `uncompressed` are the same.
+    """Return the codec with the name in a setting or option.
+
+    `none` and `uncompressed` mean the same.
 
     Raises:
         ValueError: there is no such codec.
@@ -71,7 +73,7 @@ def codec_named(name: str) -> Codec:
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
-    """Compress `data`; the same input gives the same bytes. `level` None is the default."""
+    """Compress `data`. The same input gives the same bytes. None is the codec's default level."""
     if level is None:
         level = _LEVEL_DEFAULT.get(codec, 0)
     match codec:
@@ -119,7 +121,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
     """Decompress the whole payload.
 
     Raises:
-        DecompressionLimit: the result exceeds `limit_bytes`; no more than that was buffered.
+        DecompressionLimit: the result is larger than `limit_bytes`.
         InvalidRecords: the codec is unknown or cannot read the data.
     """
     parts = []
@@ -133,7 +135,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
 
 
 def decompress_pieces(codec: int, data: Buffer) -> Iterator[bytes]:
-    """Decompress piece by piece; truncated data yields what is readable, then raises.
+    """Decompress piece by piece. For truncated data, yield the readable part, then raise.
 
     Raises:
         InvalidRecords: the codec is unknown or cannot read the data.
@@ -223,10 +225,10 @@ def _read_zstd(data: Buffer) -> Iterator[bytes]:
 
 
 def _ends_with_zstd_frame(data: Buffer) -> bool:
-    """Return whether the last frame is complete, which the library's stream does not report.
+    """Return whether the last frame is complete. The library's stream does not report this.
 
-    A frame is a header, blocks (each with a header of three bytes), and perhaps a checksum (RFC
-    8878).
+    A frame consists of a header, blocks, and optionally a checksum (RFC 8878). Each block has a
+    header of three bytes.
     """
     import zstandard
 

@@ -1,9 +1,9 @@
 """Control records: metadata in a partition's log, which consumers do not see.
 
-The key of a control record is its version (int16, 0) and type (int16). The value of an
-end-of-transaction marker is a version (int16, 0) and the coordinator's epoch (int32). The values of
-KRaft's records are the messages of the same names (`odradek.wire`, always in version 0, which is
-all that Apache Kafka's reader knows); here they are bytes.
+The key of a control record consists of a version (int16, 0) and the type (int16). The value of an
+end-of-transaction marker consists of a version (int16, 0) and the coordinator's epoch (int32). The
+values of KRaft's control records are the messages of the same names in `odradek.wire`. They always
+have version 0, because Apache Kafka reads only version 0. This module handles them as bytes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from odradek.records.record import Record, iterate_records
 CONTROL_KEY: Final = Struct(">hh")
 END_TRANSACTION_VALUE: Final = Struct(">hi")
 _PLAIN_END: Final = Struct(">5shhBhiB")
-"""The single record: lengths and deltas, key, length of the value, value, number of headers."""
+"""The record of an end-of-transaction marker. The fields are: length, attributes, deltas and key
+length (5 bytes), key, value length, value, number of headers."""
 _PLAIN_END_FRONT: Final = bytes((16 << 1, 0, 0, 0, CONTROL_KEY.size << 1))
 _PLAIN_END_BATCH: Final = Struct(RECORD_BATCH_HEADER.format + _PLAIN_END.format[1:])
 
 
 class ControlType(IntEnum):
-    """The types of control records; readers skip unknown ones."""
+    """The types of control records. Readers skip records of unknown types."""
 
     ABORT = 0
     COMMIT = 1
@@ -62,7 +63,7 @@ def control_type(record: Record) -> ControlType:
     """Return the type of a control record.
 
     Raises:
-        InvalidRecords: the record has no key of a control record.
+        InvalidRecords: the record's key is not the key of a control record.
     """
     key = record.key
     if key is None or len(key) < CONTROL_KEY.size:
@@ -89,7 +90,7 @@ def control_batch(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """Encode a batch of one control record without a producer, as KRaft writes it."""
+    """Encode a batch of one control record without a producer id, as KRaft writes it."""
     builder = RecordBatchBuilder(
         base_offset=base_offset, leader_epoch=leader_epoch, is_control=True
     )
@@ -139,7 +140,7 @@ def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
     """Return the marker in a control batch; None if compaction has emptied the batch.
 
     Raises:
-        InvalidRecords: the batch holds something else.
+        InvalidRecords: the batch holds another record.
     """
     plain = plain_end_of_transaction(batch.data)
     if plain is not None:
@@ -160,7 +161,7 @@ def read_end_of_transaction(batch: RecordBatch) -> EndOfTransaction | None:
 
 
 def plain_end_of_transaction(batch: Buffer) -> EndOfTransaction | None:
-    """Return the marker of a control batch in the form that brokers write; None if unknown."""
+    """Return the marker in a control batch that has the form that brokers write; else None."""
     if len(batch) != _PLAIN_END_BATCH.size or batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK:
         return None
     front, version, kind, length, value_version, epoch, headers = _PLAIN_END.unpack_from(

@@ -1,11 +1,11 @@
-"""Message formats 0 and 1, which data directories older than Kafka 0.11 may contain.
+"""Message formats 0 and 1, which data directories from before Kafka 0.11 may contain.
 
     offset int64 | size int32 | CRC-32 from here on uint32 | magic int8 | attributes int8
     | timestamp int64 (format 1 only) | key length int32 | key | value length int32 | value
 
-A compressed message's value is a sequence of messages; its offset is that of the last of them.
-Stored messages of these formats are found, checked and sent unchanged. From producers they are
-rejected, as in Apache Kafka 4.
+The value of a compressed message is a sequence of inner messages. The offset of the compressed
+message is the offset of the last inner message. The log finds and checks stored messages of these
+formats, and sends them unchanged. Such messages from producers are rejected, as in Apache Kafka 4.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIZE_MIN = (26, 34)
 
 
 class LegacyMessage:
-    """One message of format 0 or 1; common fields have the names of `RecordBatch`."""
+    """A message of format 0 or 1. Fields that `RecordBatch` has too have the same names."""
 
     __slots__ = ("_data", "attributes", "crc", "last_offset", "magic", "max_timestamp", "size")
 
@@ -40,7 +40,7 @@ class LegacyMessage:
     has_producer_id = False
 
     def __init__(self, data: Buffer) -> None:
-        """`data` starts at the message and holds all of it.
+        """`data` begins with the whole message. More bytes may follow the message.
 
         Raises:
             CorruptBatch: `data` is too short, or has another format.
@@ -63,7 +63,7 @@ class LegacyMessage:
 
     @property
     def base_offset(self) -> int:
-        """The message's offset; the first inner offset is known only after decompression."""
+        """The message's offset. The first inner offset is known only after decompression."""
         return self.last_offset
 
     @property
@@ -78,5 +78,5 @@ class LegacyMessage:
 
 
 def is_legacy(data: Buffer, position: int = 0) -> bool:
-    """Return whether a message of format 0 or 1 starts here."""
+    """Return whether a message of format 0 or 1 starts at `position`."""
     return data[position + MAGIC_POSITION] in (0, 1)

@@ -22,7 +22,7 @@ RECORD_SIZE_LIMIT: Final = 1 << 30
 
 
 class Record(NamedTuple):
-    """A record as a consumer sees it; `sequence` is -1 without an idempotent producer."""
+    """A record as a consumer sees it. `sequence` is -1 without an idempotent producer."""
 
     offset: int
     timestamp: int
@@ -35,12 +35,12 @@ class Record(NamedTuple):
 def iterate_records(batch: RecordBatch, limit_bytes: int = RECORD_SIZE_LIMIT) -> Iterator[Record]:
     """Yield the records of a batch, decompressed piece by piece.
 
-    `limit_bytes` bounds the memory: it is the maximum size of one record.
+    `limit_bytes` is the maximum size of one record, which limits the memory.
 
     Raises:
         InvalidRecords: the payload cannot be decompressed, does not consist of records, or does not
-            hold as many as the header says.
-        DecompressionLimit: a record is larger than the limit.
+            hold as many records as the header says.
+        DecompressionLimit: a record is larger than `limit_bytes`.
     """
     if batch.count < 0:
         raise InvalidRecords(f"the batch header says that it has {batch.count} records")
@@ -70,12 +70,12 @@ def iterate_records(batch: RecordBatch, limit_bytes: int = RECORD_SIZE_LIMIT) ->
 
 
 def iterate_fields(batch: RecordBatch) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """Yield offset, key and value of the records of a batch, for reading millions of records.
+    """Yield offset, key and value of the records of a batch.
 
-    Headers are skipped.
+    For uncompressed batches, this is faster than `iterate_records`.
 
     Raises:
-        InvalidRecords: as `iterate_records`.
+        InvalidRecords: as in `iterate_records`.
     """
     if batch.codec != Codec.NONE or batch.count < 0:
         for record in iterate_records(batch):
@@ -105,7 +105,10 @@ def iterate_fields(batch: RecordBatch) -> Iterator[tuple[int, bytes | None, byte
 
 
 def _record_length(data: bytes, position: int) -> tuple[int, int]:
-    """Return the length of the record at `position`, and where its body starts; -1 if truncated."""
+    """Return the length of the record at `position`, and the position of its body.
+
+    The length is -1 if `data` ends within the length field.
+    """
     try:
         length, start = read_varint(data, position)
     except IndexError:

@@ -1,8 +1,9 @@
 """Reads the records of a batch one by one without keeping any of them.
 
-`structure` only tells whether a batch has the usual form; this module reports what is wrong.
-Compressed records are decompressed in pieces and skipped, so that a record costs no memory,
-whatever its length field says (`DefaultRecordBatch.skipKeyValueIterator` in Kafka).
+`structure` only tells whether a batch has the usual form. This module checks batches of any form
+and reports what is wrong. Compressed records are decompressed in pieces and skipped. So the memory
+does not depend on the length that a record claims (`DefaultRecordBatch.skipKeyValueIterator` in
+Kafka).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
 
     Raises:
         InvalidRecords: the payload cannot be decompressed, does not consist of records, or does not
-            hold as many as the header says.
+            hold as many records as the header says.
         DecompressionLimit: the records take more than `limit_bytes`.
     """
     stream = _Stream(decompress_pieces(batch.codec, batch.payload), limit_bytes)
@@ -64,7 +65,7 @@ def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
 
 
 class _Stream:
-    """A stream of bytes in pieces; it holds little more than one piece."""
+    """A stream of bytes in pieces. It keeps little more than one piece in memory."""
 
     __slots__ = ("_at", "_before", "_data", "_limit_bytes", "_pieces")
 
@@ -74,7 +75,7 @@ class _Stream:
         self._data = b""
         self._at: i64 = 0
         self._before: i64 = 0
-        """Number of bytes before those of `_data`."""
+        """Number of bytes of the stream before `_data`."""
 
     @property
     def position(self) -> i64:
@@ -105,13 +106,13 @@ class _Stream:
         return value
 
     def skip_field(self) -> bool:
-        """Skip a length and as many bytes; return False if the length is that of null."""
+        """Skip a length and as many bytes. Return False if the length is negative, for null."""
         length = self.varint()
         self.skip(length)
         return length >= 0
 
     def skip_headers(self, count_max: i64) -> None:
-        """Skip a number of headers, at most `count_max`, and the headers."""
+        """Skip the number of headers, which may be at most `count_max`, and the headers."""
         count = self.varint()
         if not 0 <= count <= count_max:
             raise InvalidRecords(f"a record cannot have {count} headers")
@@ -122,7 +123,7 @@ class _Stream:
             self.skip_field()
 
     def skip(self, length: i64) -> None:
-        """Skip the given number of bytes; none if negative."""
+        """Skip `length` bytes; skip none if `length` is negative."""
         if length > 0:
             self._at += length
         while self._at > len(self._data):
@@ -130,12 +131,12 @@ class _Stream:
                 raise InvalidRecords(_CUT)
 
     def _hold_number(self) -> None:
-        """Make the longest possible number available, or all remaining bytes."""
+        """Take pieces until `_data` holds a number of any length, or all remaining bytes."""
         while len(self._data) - self._at < VARLONG_SIZE_MAX and self._more():
             pass
 
     def _more(self) -> bool:
-        """Drop the bytes read so far, and take the next piece."""
+        """Drop the bytes read so far, and take the next piece. Return False if there is none."""
         piece = next(self._pieces, None)
         if piece is None:
             return False

@@ -4,10 +4,12 @@
     | key length varint (-1: null) | key | value length varint (-1: null) | value
     | header count varint | each: key length, key, value length (-1: null), value
 
-Every batch that a producer sends is checked here. Compiled, one loop over the bytes does it.
-Interpreted, that loop costs about 1 µs a record, so varints of one and two bytes are read in
-place, and where two records in a row have the same length, `columns` compares those that follow
-all at once. Timestamps have at most 63 bits here and lengths 32, so that nothing overflows.
+This module checks every batch that a producer sends. Compiled code checks the records in one loop.
+Interpreted code takes about 1 µs per record in this loop, so interpreted code has a second method:
+if two consecutive records have the same length, `columns` compares the following records all at
+once. Varints of one and two bytes are decoded inside the loop, which saves function calls.
+
+Timestamp deltas have at most 63 bits here and lengths have 32 bits. So no calculation overflows.
 """
 
 from __future__ import annotations
@@ -31,26 +33,27 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 AT_ONCE_MAX: Final = 4 << 20
-"""Records that take more bytes, decompressed, are checked by `skim`, which needs less memory."""
+"""If the decompressed records take more bytes, `skim` checks them, which needs less memory."""
 _RUN_MIN: Final = 8
-"""With fewer records left, or found, comparing columns is not faster."""
+"""For fewer records, a comparison of columns is not faster than the loop."""
 _TRIES: Final = 0 if COMPILED else 3
-"""How often per batch two records of the same length start a comparison of columns."""
+"""After this many comparisons of columns with fewer than `_RUN_MIN` equal records, the rest of the
+batch is checked by the loop."""
 _NULL: Final = 1
 """The length -1 as a varint."""
 _DELTA_MAX: Final = 2**62 - 1
-"""Larger timestamp deltas are checked by `skim`, so that no number here has more than 63 bits."""
+"""`skim` checks larger timestamp deltas. So no number in this module has more than 63 bits."""
 _UNSIGNED_MAX: Final = 2**63 - 1
 
 
 def has_plain_records(
     batch: Buffer, codec: int, count: int, max_delta: int, need_keys: bool = False
 ) -> bool:
-    """Return whether a batch holds `count` records in the form that producers write.
+    """Return whether a batch holds `count` records in the usual form that producers write.
 
-    The records are complete, their offsets are 0, 1, 2 and so on, the largest timestamp is
-    `max_delta` after the base timestamp, and if `need_keys`, all have keys. False means unknown:
-    `odradek.records.skim` checks the unusual ones.
+    True means that the records are complete, that their offset deltas are 0, 1, 2 and so on, and
+    that the largest timestamp delta is `max_delta`. With `need_keys`, all records also have keys.
+    False means that the batch may be valid or not. `odradek.records.skim` checks such a batch.
     """
     if not 0 <= max_delta <= _DELTA_MAX:
         return False
@@ -63,7 +66,7 @@ def has_plain_records(
 
 
 def _is_plain(data: bytes, count: i64, latest: i64, need_keys: bool) -> bool:  # noqa: C901
-    """See `has_plain_records`; `latest` is `max_delta` before zigzag decoding."""
+    """See `has_plain_records`. `latest` is `max_delta` before zigzag decoding."""
     position: i64 = 0
     number: i64 = 0
     size: i64 = 0

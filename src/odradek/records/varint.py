@@ -1,8 +1,9 @@
 """Variable-length integers with zigzag encoding, as records use them (`ByteUtils` in Kafka).
 
-A varint holds 32 bits in at most five bytes, a varlong 64 bits in at most ten; as in Kafka, the
-bits of the last byte that do not fit are ignored. Fixed-width types only serve the compiler: the
-results are the same for Python's integers.
+A varint holds 32 bits in at most five bytes. A varlong holds 64 bits in at most ten bytes. The last
+byte may have bits that do not fit. They are ignored, as in Kafka.
+
+The type `i64` makes compiled code faster. In interpreted code, the same values are Python integers.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 VARLONG_SIZE_MAX: Final = 10
 
 LAST_SHIFT: Final = 28
-"""The fifth byte of a varint holds the bits from here on."""
+"""The fifth byte of a varint holds the bits from bit 28 on."""
 LAST_SHIFT_LONG: Final = 63
+"""The tenth byte of a varlong holds bit 63."""
 _INT64_MAX: Final = 2**63 - 1
 
 
@@ -54,7 +56,7 @@ def read_unsigned(data: bytes, position: i64, last_shift: i64) -> tuple[i64, i64
     """Read a number without zigzag decoding; `last_shift` is 28 for 32 bits and 63 for 64 bits.
 
     Raises:
-        InvalidRecords: the byte at `last_shift` says that another one follows.
+        InvalidRecords: the number is longer than five bytes, or ten bytes for 64 bits.
         IndexError: `data` ends within the number.
     """
     value: i64 = 0
@@ -102,4 +104,4 @@ def size_of_varint(value: int) -> int:
 
 
 _SMALL: Final[tuple[bytes, ...]] = tuple(_encoded(value) for value in range(1024))
-"""Precomputed varints: most lengths and deltas are among them."""
+"""Precomputed varints of small numbers. Most lengths and deltas are small."""

@@ -1,4 +1,4 @@
-"""Checks the logs at the end of a run against the responses that the clients got."""
+"""Checks the logs at the end of a run against the responses that the clients received."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.sim.facts import Facts, Fate, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A partition as consumers see it: offsets and values."""
+    """The offsets and values of a partition that consumers read, by isolation level."""
 
     uncommitted: list[tuple[int, str]]
     committed: list[tuple[int, str]]
@@ -21,8 +21,10 @@ class Contents:
 def check(
     facts: Facts, logs: Mapping[TopicPartition, Contents], offsets: Mapping[str, int]
 ) -> Iterator[str]:
-    """Return the violations. `offsets` are the committed offsets of the transactional producers'
-    groups."""
+    """Yield the violations.
+
+    `offsets` has the committed offsets of the groups of transactional producers.
+    """
     yield from facts.violations
     for partition, contents in logs.items():
         yield from _check_offsets(partition, contents)
@@ -33,7 +35,10 @@ def check(
 
 
 def _check_offsets(partition: TopicPartition, contents: Contents) -> Iterator[str]:
-    """Offsets increase, no value occurs twice, and read_committed returns a subset of all."""
+    """Check that offsets increase, and that no value occurs twice.
+
+    Check also that a read_committed consumer reads no record that others do not read.
+    """
     places = [offset for offset, _ in contents.uncommitted]
     if places != sorted(set(places)):
         yield f"{partition}: the offsets are not in order"
@@ -48,7 +53,10 @@ def _check_offsets(partition: TopicPartition, contents: Contents) -> Iterator[st
 def _check_acknowledged(
     facts: Facts, partition: TopicPartition, contents: Contents
 ) -> Iterator[str]:
-    """Acknowledged records exist at their offsets; each producer's records are in its order."""
+    """Check that acknowledged records exist at their offsets, in the order of each producer.
+
+    Check also that a client has sent each record.
+    """
     places = {value: offset for offset, value in contents.committed}
     for value, offset in facts.acknowledged.get(partition, {}).items():
         found = places.get(value)
@@ -72,7 +80,7 @@ def _values(transactions: list[Transaction], partition: TopicPartition) -> Itera
 
 
 def _check_consumed(facts: Facts, partition: TopicPartition, contents: Contents) -> Iterator[str]:
-    """Records that a read_committed consumer received still exist."""
+    """Check that records that a read_committed consumer received still exist."""
     places = dict(contents.committed)
     for offset, value in facts.consumed.get(partition, {}).items():
         if places.get(offset) != value:
@@ -80,7 +88,10 @@ def _check_consumed(facts: Facts, partition: TopicPartition, contents: Contents)
 
 
 def _check_transactions(facts: Facts, logs: Mapping[TopicPartition, Contents]) -> Iterator[str]:
-    """Committed transactions are visible, aborted ones are not; others entirely or not at all."""
+    """Check that committed transactions are visible, and aborted transactions are not.
+
+    A transaction with another fate must be visible with all its records or with none.
+    """
     visible = {
         partition: {value for _, value in contents.committed}
         for partition, contents in logs.items()
@@ -100,7 +111,10 @@ def _check_transactions(facts: Facts, logs: Mapping[TopicPartition, Contents]) -
 
 
 def _check_transactional_offsets(facts: Facts, offsets: Mapping[str, int]) -> Iterator[str]:
-    """The committed offset of a producer's group is that of its last committed transaction."""
+    """Check the committed offset of each producer's group.
+
+    It must be the offset of the producer's last committed transaction.
+    """
     for group, offset in offsets.items():
         expected, possible = -1, {-1}
         for transaction in facts.transactions:

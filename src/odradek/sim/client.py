@@ -22,9 +22,9 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 class Client:
-    """Sends requests to one address; connects when there is no connection.
+    """Sends requests to one address. It connects when there is no connection.
 
-    Every request and every response is noted in the history.
+    The history contains every request and every response.
     """
 
     def __init__(self, world: World, host: SimHost, server: Address, name: str) -> None:
@@ -43,8 +43,8 @@ class Client:
         """Return the response to a request.
 
         Raises:
-            OSError: the connection failed or no response came in time. The broker may or may not
-                have processed the request.
+            OSError: the connection failed, or no response arrived in time. The broker may have
+                processed the request.
         """
         (response,) = await self.ask_all([request], version, response_class)
         return response
@@ -52,10 +52,10 @@ class Client:
     async def ask_all(
         self, requests: Sequence[Message], version: int, response_class: type[ResponseT]
     ) -> list[ResponseT]:
-        """Send requests of one API without waiting in between; return their responses.
+        """Send all requests before waiting for the first response. Return the responses.
 
         Raises:
-            OSError: as `ask`; the broker may have processed some of the requests.
+            OSError: as `ask`. The broker may have processed some of the requests.
         """
         try:
             async with asyncio.timeout(TIMEOUT_MS / 1000):
@@ -72,7 +72,7 @@ class Client:
             raise
 
     async def _send(self, transport: Transport, request: Message, version: int) -> int:
-        """Send a request; return its correlation id."""
+        """Send a request, and return its correlation id."""
         assert request.API_KEY is not None
         api = BY_KEY[request.API_KEY]
         self._correlation_id += 1
@@ -102,7 +102,7 @@ class Client:
         version: int,
         response_class: type[ResponseT],
     ) -> ResponseT:
-        """Return the next response, which must have the correlation id."""
+        """Return the next response, which must have this correlation id."""
         frame = await self._receive_frame(transport)
         self._world.note(self.name, f"answer {frame.hex()}")
         assert _length.unpack_from(frame) == (correlation_id,)

@@ -1,7 +1,7 @@
-"""Simulated threads: work runs on the loop's thread, later.
+"""Simulates threads. Work runs later, on the event loop's thread.
 
-A task begins when a thread of its pool is free, takes effect at one moment, and reports its
-completion later. So a machine may stop between the effect of a task and its report.
+A task begins when a thread of its pool is free. It has its effect at one moment, and reports its
+completion later. So a machine may stop after the effect of a task and before its report.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ResultT = TypeVar("ResultT")
 _USUAL_S = (0.000_05, 0.002)
 _SLOW_S = (0.01, 0.2)
 _SLOW_SHARE = 0.02
-"""Fraction of the tasks that are slow, as on a device that is slow for a moment."""
+"""The fraction of tasks that are slow."""
 
 
 class SimExecutor:
-    """An `odradek.env.executor.Executor`; see the module."""
+    """An `odradek.env.executor.Executor` with simulated threads."""
 
     def __init__(
         self, loop: SimLoop, random: Random, file_system: FileSystem, clock: Clock
@@ -86,7 +86,7 @@ class SimExecutor:
 
 
 class SimChildProcess:
-    """A simulated child process: its worker runs to completion shortly after it gets a command."""
+    """A simulated child process. Its worker runs to completion shortly after a command arrives."""
 
     def __init__(
         self, loop: SimLoop, random: Random, module: str, file_system: FileSystem, clock: Clock
@@ -112,7 +112,7 @@ class SimChildProcess:
         return output
 
     def write(self, data: bytes) -> None:
-        """The worker writes to its parent."""
+        """Write output of the worker for its parent."""
         self._output += data
 
     def kill(self) -> None:
@@ -127,7 +127,7 @@ class _SimParent:
         self._process = process
 
     def receive(self, wait_ms: float | None) -> bytes:
-        """See `odradek.env.process.Parent`. Commands wait until the work is done."""
+        """Return no data, because commands wait until the work is done."""
         return b""
 
     def send(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Records what the clients of a world sent, what was acknowledged, and what they read."""
+"""Records what the clients of a world sent and read, and what brokers acknowledged."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from odradek.model.topic_partition import TopicPartition
 
 
 class Fate(Enum):
-    """The outcome of a transaction, as far as its producer knows."""
+    """The outcome of a transaction that its producer has observed."""
 
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """Committed or aborted, with the same outcome in all partitions."""
+    """The transaction was committed or aborted, with the same outcome in all partitions."""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction: its records, the offset that it commits, and its fate."""
+    """A transaction with its records, the offset that it commits, and its outcome."""
 
     name: str
     values: dict[TopicPartition, list[str]] = field(default_factory=dict)
@@ -28,46 +28,46 @@ class Transaction:
     fate: Fate = Fate.OPEN
 
     def add_offset(self, offset: int) -> None:
-        """The broker has accepted the offset."""
+        """Record that the broker has accepted the offset."""
         assert self.offset is None, "a transaction commits one offset"
         self.offset = offset
 
     def end(self, fate: Fate) -> None:
-        """The transaction has ended."""
+        """Record the outcome of the transaction."""
         assert self.fate is Fate.OPEN, "a transaction ends once"
         self.fate = fate
 
 
 @dataclass(slots=True)
 class Commit:
-    """An attempt to commit an offset; `end_ns` is None if it was not acknowledged."""
+    """An attempt to commit an offset. `end_ns` is None if it was not acknowledged."""
 
     offset: int
     start_ns: int
     end_ns: int | None = None
 
     def acknowledge(self, end_ns: int) -> None:
-        """The broker has acknowledged it."""
+        """Record the time of the acknowledgement."""
         self.end_ns = end_ns
 
 
 @dataclass(slots=True)
 class Facts:
-    """See the module. Filled by the workload, read by the checks."""
+    """The facts about a world. The workload adds facts, and the checks read them."""
 
     sent: dict[TopicPartition, dict[str, list[str]]] = field(default_factory=dict)
-    """By partition and non-transactional producer: the values, in order."""
+    """The sent values in order, by partition and non-transactional producer."""
     acknowledged: dict[TopicPartition, dict[str, int]] = field(default_factory=dict)
-    """By partition and value: the offset, or -1 if the response did not have it."""
+    """The offsets of acknowledged values, by partition and value; -1 if the response had none."""
     transactions: list[Transaction] = field(default_factory=list)
     consumed: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
-    """By partition and offset: the value that a read_committed consumer received."""
+    """The values that read_committed consumers received, by partition and offset."""
     commits: dict[tuple[str, TopicPartition], list[Commit]] = field(default_factory=dict)
-    """By group and partition: attempts to commit, in the order of their start."""
+    """The attempts to commit in the order of their start, by group and partition."""
     violations: list[str] = field(default_factory=list)
-    """Violations that were found."""
+    """The violations that clients found."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Counts of events: a run without events proves nothing."""
+    """The numbers of events. They show whether a run had enough events to prove something."""
 
     def count(self, what: str) -> None:
         """Increment the count of an event."""
@@ -85,9 +85,10 @@ class Facts:
     def found_committed(
         self, group: str, partition: TopicPartition, offset: int, start_ns: int
     ) -> None:
-        """Check the committed offset that a request sent at `start_ns` returned; -1 means none. It
-        is wrong if no client has committed it, or if a later commit was acknowledged before the
-        request.
+        """Check the committed offset that a request sent at `start_ns` returned; -1 means none.
+
+        The offset is wrong if no client has committed it, or if a later commit was acknowledged
+        before the request.
         """
         attempts = self.commits.get((group, partition), [])
         acknowledged = [

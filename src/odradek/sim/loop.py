@@ -1,7 +1,7 @@
 """An asyncio event loop on virtual time, for one process of a simulated machine.
 
-Callbacks are events of the world. A stopped loop runs nothing from that moment on: scheduled
-callbacks are dropped, as in a killed process.
+Callbacks are events of the world. A stopped event loop drops all scheduled callbacks, as in a
+killed process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """See the module."""
+    """An event loop whose callbacks are events of a `World`."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -31,7 +31,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     # -- asyncio ------------------------------------------------------------------------------
 
     def time(self) -> float:
-        """Seconds of virtual time."""
+        """Return the virtual time in seconds."""
         return self.world.now_ns / _SECOND_NS
 
     def call_soon(
@@ -77,7 +77,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by asyncio; nothing to do, because the event skips cancelled timers."""
+        """Do nothing, because the event skips cancelled timers."""
 
     def create_future(self) -> asyncio.Future[Any]:
         """See `asyncio`."""
@@ -127,14 +127,15 @@ class SimLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(None)
 
     def stop(self) -> None:
-        """End the process: run no more callbacks."""
+        """End the process. No callback runs afterwards."""
         self.is_stopped = True
 
     def close(self) -> None:
-        """Close the remaining coroutines, so that nothing is left for the garbage collector.
+        """Close the remaining coroutines, so that the garbage collector finds no open coroutine.
 
-        Called when nothing runs. The coroutines cannot have effects any more: their disk is
-        switched off, their connections are closed, and callbacks that they schedule are dropped.
+        Call this method when no callback runs. The coroutines cannot have effects any more. Their
+        disk is switched off, their connections are closed, and callbacks that they schedule are
+        dropped.
         """
         self.is_stopped = True
         running = events._get_running_loop()
@@ -152,5 +153,5 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 
 def new_loop(world: World, name: str) -> SimLoop:
-    """Create a loop for a process, with the part of asyncio's interface that nodes use."""
+    """Return an event loop for a process. It has the part of asyncio's interface that nodes use."""
     return SimLoop(world, name)  # type: ignore[abstract]

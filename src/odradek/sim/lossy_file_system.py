@@ -1,14 +1,15 @@
-"""A file system in memory that loses unsynced data on a crash, and injects failures.
+"""A file system in memory that loses data without fsync on a power loss, and injects failures.
 
-For each file it keeps the content that was last synced, and the writes and truncations since; for
-each directory likewise the names. `crash` returns a state that a machine may find after a power
-loss: the synced content and a part of the later changes, chosen by a seed:
+For each file the file system keeps the content at the last fsync, and the later writes and
+truncations. For each directory it keeps the names at the last fsync, and the later changes. `crash`
+returns a state that a machine may find after a power loss. This state has the content at the last
+fsync and some later changes, which a seed determines:
 
-- For a file, any subset of its later writes; a write may be torn between sectors of 512 bytes.
-- For a directory, a prefix of its later changes, as a journal keeps them; a rename is one change.
+- A file has any subset of its later writes. A write may be torn between sectors of 512 bytes.
+- A directory has a prefix of its later changes, as in a journal. A rename is one change.
 
-A file system that is switched off, because its machine or the process that used it has stopped,
-performs no more operations: every call raises `PowerLoss`.
+When a machine or its process stops, its file system is switched off. Then every call raises
+`PowerLoss` and has no effect.
 """
 
 from __future__ import annotations
@@ -30,21 +31,24 @@ SECTOR = 512
 
 
 class PowerLoss(BaseException):
-    """The machine has stopped. No code of a node may catch this."""
+    """The machine has stopped. No code of a node may catch this exception."""
 
 
 class File:
-    """A file's bytes: the current and the synced ones, and the changes since the sync."""
+    """A file: its current bytes, its bytes at the last fsync, and the changes since then."""
 
     def __init__(self, synced: bytes = b"", modified_ms: int = 0) -> None:
         self.now = bytearray(synced)
         self.synced = bytearray(synced)
         self.pending: list[tuple[int, bytes | None]] = []
-        """(position, data) of a write, or (length, None) of a truncation."""
+        """The changes since the last fsync.
+
+        A write is (position, data), and a truncation is (length, None).
+        """
         self.modified_ms = modified_ms
 
     def write(self, position: int, data: bytes) -> None:
-        """Write; not synced. The modification time stays."""
+        """Write without fsync. The modification time does not change."""
         _put(self.now, position, data)
         self.pending.append((position, data))
 
@@ -53,12 +57,12 @@ class File:
         self.modified_ms = modified_ms
 
     def truncate(self, length: int) -> None:
-        """Cut or extend; not synced."""
+        """Truncate or extend the file without fsync."""
         _cut(self.now, length)
         self.pending.append((length, None))
 
     def sync(self) -> None:
-        """Sync: all written bytes survive a crash."""
+        """Apply all changes to the bytes that survive a power loss."""
         for position, data in self.pending:
             if data is None:
                 _cut(self.synced, position)
@@ -85,7 +89,7 @@ class File:
 
 
 class Directory:
-    """A directory's names: the current and the synced ones, and the changes since the sync."""
+    """A directory: its current names, its names at the last fsync, and the changes since then."""
 
     def __init__(self) -> None:
         self.now: Names = {}
@@ -93,12 +97,12 @@ class Directory:
         self.pending: list[Callable[[Names], object]] = []
 
     def change(self, apply: Callable[[Names], object]) -> None:
-        """Change the names; not synced."""
+        """Change the names without fsync."""
         apply(self.now)
         self.pending.append(apply)
 
     def sync(self) -> None:
-        """Sync: all changes of names survive a crash."""
+        """Apply all changes to the names that survive a power loss."""
         self.synced = dict(self.now)
         self.pending.clear()
 
@@ -107,8 +111,8 @@ class Directory:
     ) -> Directory:
         """Return the directory as it is after a power loss.
 
-        `made` maps files and directories to their state after it, because a file may have two
-        names.
+        `made` maps files and directories to their state after the power loss, because a file may
+        have two names.
         """
         names = dict(self.synced)
         for apply in self.pending[: draw.randint(0, len(self.pending))]:
@@ -145,7 +149,7 @@ def _cut(content: bytearray, length: int) -> None:
 
 
 class LossyFileSystem:
-    """See the module. `root` is `/`."""
+    """A `FileSystem` in memory. `root` is the directory `/`."""
 
     def __init__(self, root: Directory | None = None) -> None:
         self.root = root or Directory()
@@ -153,15 +157,15 @@ class LossyFileSystem:
         self.next_descriptor = 1000
         self.operations = 0
         self.stop_after: int | None = None
-        """Number of changes until the power loss."""
+        """The number of changes before the power loss; None for no power loss."""
         self.fail: Callable[[str, str], OSError | None] = lambda operation, path: None
-        """May return an error for (operation, path or name of the descriptor)."""
+        """A test's function that may return an error for an operation and a path."""
         self.now_ms: Callable[[], int] = lambda: 0
-        """Returns the modification time of files."""
+        """The clock for the modification times of files."""
         self.on_change: Callable[[str, str], None] = lambda operation, path: None
-        """Called before each change with the operation and the path."""
+        """A function that is called before each change with the operation and the path."""
         self.on_power_loss: Callable[[], None] = lambda: None
-        """Called when `stop_after` has switched the file system off."""
+        """A function that is called when `stop_after` has switched the file system off."""
         self.is_off = False
         self.paths: dict[int, str] = {}
         self.draw = random.Random(0)
@@ -178,8 +182,9 @@ class LossyFileSystem:
         draw: random.Random,
         on_change: Callable[[str, str], None],
     ) -> None:
-        """A process starts to use the file system: with its clock, its torn writes, its listener.
+        """Begin the use of the file system by a process.
 
+        `now_ms` is the clock of the process. `draw` determines the length of torn writes.
         `on_change` is called before each change with the operation and the path.
         """
         self.now_ms = now_ms
@@ -187,16 +192,16 @@ class LossyFileSystem:
         self.on_change = on_change
 
     def lose_power_after(self, changes: int, on_power_loss: Callable[[], None]) -> None:
-        """Switch off during the change after that many further changes, and call the callback."""
+        """Lose power during the change after `changes` further changes, and call the callback."""
         self.stop_after = changes
         self.on_power_loss = on_power_loss
 
     def switch_off(self) -> None:
-        """Stop the machine or process: perform no more operations."""
+        """Make every further call raise `PowerLoss`."""
         self.is_off = True
 
     def _step(self, operation: str, path: str) -> None:
-        """Called before each change."""
+        """Check, report and count a change before it happens."""
         self._check(operation, path)
         self.on_change(operation, path)
         self.operations += 1
@@ -257,7 +262,7 @@ class LossyFileSystem:
         return self.next_descriptor
 
     def close(self, descriptor: int) -> None:
-        """See `FileSystem`. If the file system is switched off, all files are closed already."""
+        """See `FileSystem`. If the file system is switched off, all files are already closed."""
         if not self.is_off:
             del self.descriptors[descriptor]
             del self.paths[descriptor]
@@ -278,7 +283,7 @@ class LossyFileSystem:
         return len(data)
 
     def pwrite(self, descriptor: int, data: Buffer, position: int) -> int:
-        """See `FileSystem`. A power loss tears the write."""
+        """See `FileSystem`. During a power loss, only a prefix of the data is written."""
         file = self.descriptors[descriptor]
         was_off = self.is_off
         try:
@@ -394,7 +399,7 @@ class LossyFileSystem:
         node.sync()
 
     def lock(self, descriptor: int) -> bool:
-        """See `FileSystem`: one process uses it at a time."""
+        """Return True, because only one process uses the file system at a time."""
         return True
 
     def space(self, path: str) -> tuple[int, int]:
@@ -402,16 +407,16 @@ class LossyFileSystem:
         return 1 << 40, 1 << 39
 
     def non_blocking(self) -> LossyFileSystem:
-        """See `FileSystem`: everything is in memory."""
+        """Return this file system, because all data is in memory."""
         return self
 
     def is_resident(self, descriptor: int, position: int, length: int) -> bool:
-        """See `FileSystem`: everything is in memory."""
+        """Return True, because all data is in memory."""
         return True
 
     def missing_bytes(self, descriptor: int, position: int, length: int) -> int:
-        """See `FileSystem`: everything is in memory."""
+        """Return 0, because all data is in memory."""
         return 0
 
     def load(self, descriptor: int, position: int, length: int) -> None:
-        """See `FileSystem`: everything is in memory."""
+        """Do nothing, because all data is in memory."""

@@ -1,4 +1,4 @@
-"""A machine that runs a node: starts it, kills it, simulates power loss."""
+"""A machine that runs a node. It starts and kills the node, and simulates power loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA = "/data"
 
 
 class Machine:
-    """One machine; at most one process runs on it."""
+    """A machine. At most one process runs on it."""
 
     def __init__(
         self, world: World, network: SimNetwork, name: str, settings: Mapping[str, str]
@@ -40,7 +40,7 @@ class Machine:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, which may still be starting."""
+        """Whether the machine has a process, which may still be starting."""
         return self._loop is not None
 
     # -- starting -----------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class Machine:
     # -- ends ---------------------------------------------------------------------------------
 
     def stop(self, then: Callable[[], None]) -> None:
-        """Stop the node cleanly, then call `then`."""
+        """Stop the node cleanly. Call `then` when the node has stopped."""
         assert self.node is not None
         assert self._loop is not None
         self.world.note(self.name, "stop")
@@ -107,23 +107,22 @@ class Machine:
         task.add_done_callback(stopped)
 
     def kill(self) -> None:
-        """Kill the process; its written data survives."""
+        """Kill the process. The data that it has written survives."""
         self.world.note(self.name, "killed")
         self._end(tell=True)
 
     def lose_power(self) -> None:
-        """Lose power: the process ends, and unsynced data may be lost or torn."""
+        """Lose power. The process ends, and data without fsync may be lost or torn."""
         self.world.note(self.name, "lost power")
         self._end(tell=False)
         self.disk = self.disk.crash(self._random)
 
     def lose_power_after(self, changes: int) -> None:
-        """Lose power during the disk change after that many further changes."""
+        """Lose power during the disk change after `changes` further changes."""
         self.disk.lose_power_after(changes, self._fail_now)
 
     def _fail_now(self) -> None:
-        """The power loss happened inside a call of the disk: end the process without further
-        effects."""
+        """End the process during a call of the disk, without further effects."""
         assert self._loop is not None
         assert self._host is not None
         self._loop.stop()

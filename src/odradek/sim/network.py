@@ -1,9 +1,10 @@
-"""A simulated network: machines by name, listeners, and connections with delays.
+"""A simulated network, with machines by name, listeners, and connections with delays.
 
-Sent bytes arrive in order, each piece after its own delay; only `SimNetwork.arrival_ns` decides
-when. A connection holds a bounded number of unreceived bytes, then accepts no more (back-pressure).
-When a process ends, its connections are reset. When a machine loses power, the other ends are not
-notified: bytes sent to it are lost, and its new process resets connections that it does not know.
+Sent bytes arrive in order, each piece after its own delay. `SimNetwork.arrival_ns` determines the
+delays. A connection accepts no bytes while `CAPACITY_BYTES` bytes have not been received, as in TCP
+flow control. When a process ends, its connections are reset. When a machine loses power, the other
+ends are not notified. Bytes sent to this machine are lost. The new process of the machine resets
+old connections when bytes arrive for them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from odradek.sim.loop import SimLoop
 from odradek.sim.world import World
 
 CAPACITY_BYTES = 128 * 1024
-"""Maximum bytes in one direction of a connection that are in transit or not received."""
+"""The maximum number of bytes in transit or not received, in one direction of a connection."""
 _FIRST_FREE_PORT = 40_000
 _DELAY_NS = (50_000, 1_500_000)
 
@@ -43,13 +44,13 @@ class SimNetwork:
         self._random: Random = world.random("network")
 
     def host(self, name: str, loop: SimLoop, file_system: FileSystem | None = None) -> SimHost:
-        """Return the network interface of a new process; it sends files from `file_system`."""
+        """Return the network interface of a new process, which sends files from `file_system`."""
         host = SimHost(self, name, loop, file_system)
         self.hosts[name] = host
         return host
 
     def arrival_ns(self, source: str, target: str, after_ns: int) -> int:
-        """Return when bytes sent now arrive, not before `after_ns`."""
+        """Return the time when bytes sent now arrive. It is not before `after_ns`."""
         return max(self.world.now_ns + self._random.randint(*_DELAY_NS), after_ns)
 
 
@@ -92,7 +93,7 @@ class SimHost:
             return transport
 
     def _arrive(self, address: Address, answer: asyncio.Future[Transport]) -> None:
-        """The connection request has arrived at its target."""
+        """Process a connection request that has arrived at its target."""
         target = self.network.hosts.get(address.host)
         if target is None or not target.is_up:
             return  # there is no response
@@ -119,8 +120,11 @@ class SimHost:
             answer.set_result(outcome)
 
     def stop(self, tell: bool) -> None:
-        """End the process. With `tell`, the other ends are notified, as by a kernel that still
-        runs; without it, the machine has lost power."""
+        """End the process.
+
+        With `tell`, the other ends of its connections are notified, as a running kernel does. After
+        a power loss they are not notified.
+        """
         self.is_up = False
         self.listeners.clear()
         for transport in list(self.transports):
@@ -128,7 +132,7 @@ class SimHost:
 
 
 class Readiness:
-    """While watched, calls a callback on every turn of a loop in which the object is ready."""
+    """Calls a callback in every iteration of the event loop in which an object is ready."""
 
     def __init__(self, loop: SimLoop, is_ready: Callable[[], bool]) -> None:
         self._loop = loop
@@ -159,7 +163,7 @@ class Readiness:
 
 
 class SimListener:
-    """A `Listener`."""
+    """A `Listener` on a simulated network."""
 
     def __init__(self, host: SimHost, address: Address) -> None:
         self.address = address
@@ -170,7 +174,7 @@ class SimListener:
         host.listeners[address.port] = self
 
     def add(self, transport: SimTransport) -> None:
-        """A client has connected."""
+        """Add a connection that a client has opened."""
         self._waiting.append(transport)
         self._readiness.changed()
 
@@ -203,7 +207,7 @@ class SimListener:
 
 
 class SimTransport:
-    """A `Transport`: one end of a connection."""
+    """A `Transport` on a simulated network. It is one end of a connection."""
 
     other: SimTransport
 
@@ -213,7 +217,7 @@ class SimTransport:
         self._host = host
         self._received = bytearray()
         self._coming = 0
-        """Bytes in transit to this end."""
+        """The number of bytes in transit to this end."""
         self._last_arrival_ns = 0
         self._has_ended = False
         """Whether the other end has finished sending."""
@@ -254,7 +258,7 @@ class SimTransport:
         return count
 
     def _deliver(self, data: bytes) -> None:
-        """Bytes have arrived."""
+        """Process bytes that have arrived."""
         self._coming -= len(data)
         if self._is_closed:
             self.other._arrive_later(self.other._reset)
@@ -273,7 +277,7 @@ class SimTransport:
         self._writable.changed()
 
     def _arrive_later(self, event: Callable[[], None]) -> None:
-        """Schedule an arrival at this end, after everything that was sent to it before."""
+        """Schedule an arrival at this end, after all earlier arrivals."""
         network = self._host.network
         source, target = self.other._host.name, self._host.name
         self._last_arrival_ns = network.arrival_ns(source, target, self._last_arrival_ns)
@@ -283,7 +287,7 @@ class SimTransport:
         if self._host.is_up:
             event()
         elif self._host.network.hosts[self._host.name].is_up:
-            # Another process has the address now and does not know the connection.
+            # A new process with the same address resets the connection, which is not its own.
             self.other._arrive_later(self.other._reset)
 
     # -- sending ------------------------------------------------------------------------------
@@ -351,7 +355,7 @@ class SimTransport:
         self.other._arrive_later(self.other._end)
 
     def abort(self, tell: bool) -> None:
-        """The process of this end has ended."""
+        """Close this end, because its process has ended. With `tell`, notify the other end."""
         self._is_closed = True
         self.unwatch_readable()
         self.unwatch_writable()

@@ -1,9 +1,9 @@
-"""One run from one seed: a node, clients, and faults.
+"""One run from one seed, with a node, clients, and faults.
 
-In half of the runs all topics are flushed before an acknowledgement, and the machine loses power;
-in the other runs the process is killed, which must not lose anything either. When the clients have
-finished, the logs are read and compared with the responses that the clients got (`checks`); then
-the machine fails once more, and the logs must not change.
+In half of the runs all topics are flushed before an acknowledgement, and the faults include power
+losses. In the other runs the process is only killed or stopped, which must not lose records. When
+the clients have finished, the logs are compared with the responses that the clients received
+(`checks`). Then the machine fails once more, and the logs must not change.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ SETTINGS = {
 }
 DURABLE = {"log.flush.interval.messages": "1"}
 SETTLING_LOOKS = 20
-"""Maximum number of reads of the logs until all checks pass."""
+"""The maximum number of reads of the logs until all checks pass."""
 FAULTS = (3, 6)
-"""Minimum and maximum number."""
+"""The minimum and maximum number of faults in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Outcome:
     lines: list[str]
     """The history."""
     digest: str
-    """Digest of the history."""
+    """The digest of the history."""
     counts: dict[str, int]
-    """Counts of events."""
+    """The numbers of events."""
 
 
 def simulate(seed: int) -> Outcome:
-    """Run one world until it ends."""
+    """Run the scenario of a seed, and return its result."""
     scenario = Scenario(seed)
     with _defects_logged(scenario.world):
         scenario.run()
@@ -86,7 +86,7 @@ def simulate(seed: int) -> Outcome:
 
 @contextmanager
 def _defects_logged(world: World) -> Iterator[None]:
-    """Capture the node's log; logged exceptions are defects."""
+    """Capture the node's log. A logged exception is a defect."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -108,7 +108,7 @@ def _defects_logged(world: World) -> Iterator[None]:
 
 
 class Scenario:
-    """See the module."""
+    """A run with its world, its machine and its clients."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -125,7 +125,7 @@ class Scenario:
         self._violations: list[str] = []
 
     def client(self, name: str, loop: SimLoop | None = None) -> Client:
-        """Create a client on its own machine; with its own loop unless one is passed in."""
+        """Return a client on its own machine, with its own event loop unless `loop` is given."""
         host = self.network.host(name, loop or new_loop(self.world, name))
         return Client(self.world, host, Address(self.machine.name, PORT), name)
 
@@ -196,8 +196,11 @@ class Scenario:
         self._violations += await self._lasting(differences)
 
     async def _lasting(self, find: Callable[[], Awaitable[list[str]]]) -> list[str]:
-        """Return the violations that persist: after a start, the high watermark may lag, and
-        transactions may still be completing."""
+        """Return the violations that persist.
+
+        After a start some violations disappear, because the high watermark may lag and transactions
+        may not be complete yet.
+        """
         found: list[str] = []
         for _ in range(SETTLING_LOOKS):
             found = await find()
@@ -284,7 +287,7 @@ class Scenario:
                 await self.observer.pause()
 
     async def _read_all(self) -> dict[TopicPartition, Contents]:
-        """Read all partitions when no transaction is open."""
+        """Return the contents of all partitions."""
         return {
             TopicPartition(topic, index): await self._read(TopicPartition(topic, index))
             for topic, count in TOPICS.items()

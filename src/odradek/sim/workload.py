@@ -1,7 +1,7 @@
-"""The work of clients while nodes fail: produce, consume, join groups, commit.
+"""Clients that produce, consume, join groups and commit offsets while nodes fail.
 
-Each client retries until it gets an outcome, as clients of Apache Kafka do, and records the outcome
-in `Facts`. An error that no correct broker returns is a violation.
+Each client retries a request until there is an outcome, as clients of Apache Kafka do. The client
+records the outcome in `Facts`. An error that no correct broker returns is a violation.
 """
 
 from __future__ import annotations
@@ -67,20 +67,20 @@ NOT_NOW = frozenset({
     E.NOT_ENOUGH_REPLICAS, E.KAFKA_STORAGE_ERROR, E.LEADER_NOT_AVAILABLE,
     E.CONCURRENT_TRANSACTIONS, E.UNSTABLE_OFFSET_COMMIT,
 })  # fmt: skip
-"""Errors after which a client retries a little later."""
+"""Errors after which a client retries."""
 FENCED = frozenset({
     E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_TXN_STATE,
     E.INVALID_PRODUCER_ID_MAPPING, E.TRANSACTION_ABORTABLE, E.OUT_OF_ORDER_SEQUENCE_NUMBER,
     E.UNKNOWN_PRODUCER_ID,
 })  # fmt: skip
-"""Errors that end a transaction: its producer requests a new epoch."""
+"""Errors that end a transaction. Its producer then requests a new epoch."""
 REJOIN = frozenset({E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID})
 TRANSACTION_TIMEOUT_MS = 20_000
 SESSION_TIMEOUT_MS = 6_000
 REJOIN_SHARE = 0.05
-"""Fraction of the turns in which a member joins again, so that the group is rebalanced."""
+"""The fraction of iterations in which a member joins again, so that the group is rebalanced."""
 GROUP_PARTITION = TopicPartition("input", 0)
-"""The topic of the offsets that transactions commit."""
+"""The partition whose offsets transactions commit."""
 
 
 class Actor:
@@ -110,7 +110,7 @@ class Actor:
     async def ask(
         self, request: Message, version: int, response_class: type[ResponseT]
     ) -> ResponseT | None:
-        """Return the response; None, after a pause, if the connection failed."""
+        """Return the response. If the connection failed, pause and return None."""
         try:
             return await self.client.ask(request, version, response_class)
         except OSError:
@@ -141,7 +141,7 @@ class Actor:
     async def produce(
         self, partition: TopicPartition, batch: bytearray, transactional_id: str | None = None
     ) -> tuple[int, int]:
-        """Produce until there is an outcome; return the error code and base offset."""
+        """Produce until there is an outcome. Return the error code and the base offset."""
         request = _produce_request(partition, batch, transactional_id)
         while True:
             response = await self.ask(request, 12, ProduceResponse)
@@ -182,11 +182,11 @@ class _Unacknowledged(NamedTuple):
 
 
 class IdempotentProducer(Actor):
-    """Sends numbered records, to several partitions before the first is acknowledged.
+    """Sends numbered records to several partitions, without waiting after each partition.
 
-    Of one partition there is one batch at a time: a broker that has restarted knows only the last
-    batch of a producer (its snapshots hold no more, as those of Apache Kafka), and refuses an older
-    one that is repeated with OUT_OF_ORDER_SEQUENCE_NUMBER.
+    Only one batch of a partition is in flight. The reason is that the producer snapshots of a
+    broker have only the last batch of a producer, as in Apache Kafka. A broker that has restarted
+    rejects a repetition of an older batch with OUT_OF_ORDER_SEQUENCE_NUMBER.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class IdempotentProducer(Actor):
             await self.pause(0.1)
 
     async def _send(self, batches: list[_Unacknowledged]) -> list[_Unacknowledged]:
-        """Send all batches; return the unacknowledged ones."""
+        """Send all batches, and return the batches to send again."""
         requests = [_produce_request(each.partition, each.batch) for each in batches]
         try:
             responses = await self.client.ask_all(requests, 12, ProduceResponse)
@@ -249,7 +249,7 @@ class IdempotentProducer(Actor):
 
 
 class TransactionalProducer(Actor):
-    """Sends transactions to several partitions, some with an offset; commits or aborts them."""
+    """Commits and aborts transactions with records of several partitions, some with an offset."""
 
     def __init__(
         self, world: World, client: Client, facts: Facts, partitions: list[TopicPartition]
@@ -284,13 +284,13 @@ class TransactionalProducer(Actor):
         if self.random.random() < 0.5 and not await self._add_offset(transaction):
             await self._give_up(transaction)
             return
-        if self.random.random() < 0.1:  # the client drops it and starts again
+        if self.random.random() < 0.1:  # The client abandons the transaction.
             await self._give_up(transaction)
             return
         await self._end(transaction, is_commit=self.random.random() < 0.75)
 
     async def _give_up(self, transaction: Transaction) -> None:
-        """Abandon the transaction without EndTxn: the new epoch aborts it."""
+        """Abandon the transaction without EndTxn. InitProducerId aborts the transaction."""
         await self._begin_epoch(None)
         transaction.end(Fate.ABORTED)
         self.facts.count("transactions given up")
@@ -377,7 +377,7 @@ class TransactionalProducer(Actor):
 
 
 class GroupMember(Actor):
-    """Consumes its assigned partitions with read_committed, and commits the offsets."""
+    """Consumes its assigned partitions with read_committed, and commits offsets."""
 
     def __init__(
         self,
@@ -514,7 +514,7 @@ class GroupMember(Actor):
         return not response.error_code
 
     async def _commit(self) -> bool:
-        """Commit one partition's position; return whether this is still a member."""
+        """Commit the position of one partition. Return False if the client must join again."""
         if not self._positions:
             return True
         partition = self.random.choice(list(self._positions))
@@ -543,7 +543,7 @@ class GroupMember(Actor):
 
 
 async def committed_offset(actor: Actor, group: str, partition: TopicPartition) -> int | None:
-    """Return the committed offset, -1 for none; None if it is not available now."""
+    """Return the committed offset, or -1 if there is none. Return None if a retry is needed."""
     topic = OffsetFetchRequestTopics(name=partition.topic, partition_indexes=[partition.partition])
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True

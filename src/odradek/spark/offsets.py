@@ -1,7 +1,7 @@
-"""Offsets by partition, in options and in Spark's checkpoints.
+"""Parses and formats offsets by partition, in options and in Spark's checkpoints.
 
-In options and in checkpoints they are JSON, `{"topic": {"0": 17, "1": 42}}`, as in Spark's own
-Kafka source. In options -2 means earliest and -1 latest.
+Options and checkpoints have the JSON form of Spark's own Kafka source, `{"topic": {"0": 17, "1":
+42}}`. In options, -2 means earliest and -1 means latest.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ JsonOffsets = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """An offset for every partition: earliest or latest."""
+    """The earliest or latest offset of every partition."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An offset, or a sentinel, for each partition by name."""
+    """An offset for each partition; EARLIEST and LATEST are possible."""
 
     offsets: Offsets
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first record at or after a time, in milliseconds since 1970.
+    """The offset of the first record at or after a time, in milliseconds since 1970.
 
-    `latest_if_none`: if there is no such record, use the end; otherwise it is an error.
+    If there is no such record, the offset is the end with `latest_if_none`, and an error without.
     """
 
     timestamp_ms: int | Mapping[TopicPartition, int]
     latest_if_none: bool
 
     def timestamp_of(self, partition: TopicPartition) -> int:
-        """The requested time for a partition."""
+        """Return the requested time for a partition, in milliseconds since 1970."""
         if isinstance(self.timestamp_ms, int):
             return self.timestamp_ms
         return self.timestamp_ms[partition]
@@ -54,10 +54,10 @@ Bound = At | Listed | AtTime
 
 
 def require_all(bound: Bound, partitions: Collection[TopicPartition], option: str) -> None:
-    """Check that offsets are listed for exactly the partitions that are read.
+    """Check that a list of offsets has exactly the partitions that are read.
 
     Raises:
-        ValueError: partitions are missing, or are not read.
+        ValueError: the list lacks a partition, or has a partition that is not read.
     """
     match bound:
         case Listed(offsets):
@@ -75,12 +75,10 @@ def require_all(bound: Bound, partitions: Collection[TopicPartition], option: st
 
 
 def parse_listed(text: str, option: str) -> Offsets:
-    """Parse `{"topic":
-
-    {"0": 17}}` into numbers by partition.
+    """Parse `{"topic": {"0": 17}}` into numbers by partition.
 
     Raises:
-        ValueError: the text has another form.
+        ValueError: the text does not have this form.
     """
     try:
         parsed = json.loads(text)
@@ -96,12 +94,10 @@ def parse_listed(text: str, option: str) -> Offsets:
 
 
 def parse_assignment(text: str) -> list[TopicPartition]:
-    """Parse `{"topic":
-
-    [0, 1]}` into partitions.
+    """Parse `{"topic": [0, 1]}` into partitions.
 
     Raises:
-        ValueError: the text has another form.
+        ValueError: the text does not have this form.
     """
     try:
         parsed = json.loads(text)
@@ -121,7 +117,7 @@ def _integer(value: object) -> int:
 
 
 def to_json(offsets: Offsets) -> JsonOffsets:
-    """Return the form of Spark's checkpoint."""
+    """Return offsets in the form of Spark's checkpoint."""
     nested: JsonOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset

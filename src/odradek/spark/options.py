@@ -1,8 +1,8 @@
-"""The options of `format("odradek")`: those of Spark's Kafka connector, and a few more.
+"""The options of `format("odradek")`: the options of Spark's Kafka connector, and a few more.
 
 Names are case-insensitive. Settings of the client may be written with or without the prefix
-`kafka.`. An unknown option is an error, which lists the known ones. Settings that only tune the
-Java client are listed in `TUNING_IGNORED`; they are ignored with a warning.
+`kafka.`. An unknown option is an error, whose message lists the known options. The settings in
+`TUNING_IGNORED` only tune the Java client, so they are ignored with a warning.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ WRITE_OPTIONS = (
     "enable.idempotence",
 )
 SPARK_OPTIONS = ("checkpointLocation", "path", "queryName")
-"""Options that Spark itself adds to those of a sink."""
+"""Options that Spark itself adds to the options of a sink."""
 
 TUNING_IGNORED = frozenset(
     [
@@ -98,7 +98,7 @@ TUNING_IGNORED = frozenset(
         "groupidprefix",
     ]
 )
-"""In lower case, without the prefix."""
+"""Settings that are ignored, in lower case and without the prefix `kafka.`."""
 
 CODECS = {codec.name.lower(): codec for codec in Codec}
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
@@ -122,7 +122,7 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What to read: partitions, topics by name, or topics by pattern; exactly one is set."""
+    """What to read: partitions, topics by name, or topics by pattern. Only one field is set."""
 
     partitions: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of batch and streaming writes. `topic` is None if each row has its topic."""
+    """Options of batch and streaming writes. If `topic` is None, each row has its own topic."""
 
     connection: ConnectionOptions
     topic: str | None
@@ -162,7 +162,7 @@ class WriteOptions:
 
 
 class _Given:
-    """The given options. Each is taken by its name; the remaining ones are unknown."""
+    """The given options by name. An unknown option raises a ValueError."""
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
         self._known = sorted({*known, *CONNECTION_OPTIONS})
@@ -218,7 +218,7 @@ class _Given:
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
-    """Whether a read has the column `headers`; also rejects unknown options.
+    """Return whether a read has the column `headers`. Reject unknown options.
 
     Raises:
         ValueError: an option is unknown or malformed.
@@ -373,9 +373,9 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 
 def _duration_ms(given: _Given, name: str, default: int) -> int:
-    """Parse a duration such as `15m` or `500ms`.
+    """Parse a duration such as `15m` or `500ms` into milliseconds.
 
-    Without a unit, milliseconds (as Spark's JavaUtils).
+    A number without a unit is in milliseconds, as in Spark's JavaUtils.
     """
     text = given.text(name).strip().lower()
     if not text:

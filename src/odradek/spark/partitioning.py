@@ -1,9 +1,9 @@
 """Chooses the partition of rows as Kafka's clients do, for whole columns at once.
 
-A row that names its partition goes there. The murmur2 hash of the key decides for a row with a key
-(`org.apache.kafka.clients.producer.internals.BuiltInPartitioner`), so rows with the same key go to
-the same partition as those of other clients. Rows without a key go to one partition, to fill
-batches.
+The murmur2 hash of the key determines the partition, as in Kafka's Java client
+(`org.apache.kafka.clients.producer.internals.BuiltInPartitioner`). So rows go to the same partition
+as records with the same key that other clients write. Rows without a key go to one partition, to
+fill batches. `writers` uses the partition in a row's column `partition` instead, if there is one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def partitions_of_keys(keys: pa.BinaryArray, partition_count: int, keyless: int)
 
 
 def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
-    """Kafka's 32-bit hash of each key (`org.apache.kafka.common.utils.Utils.murmur2`).
+    """Return Kafka's 32-bit hash of each key (`org.apache.kafka.common.utils.Utils.murmur2`).
 
-    Each step processes four bytes of all keys that are long enough; the longest key determines the
+    Each step processes four bytes of all keys that are long enough. The longest key determines the
     number of steps.
     """
     _, bounds, data = keys.buffers()

@@ -14,10 +14,7 @@ from odradek.spark.offsets import Offsets
 
 @dataclass(frozen=True)
 class Split(InputPartition):
-    """What one task reads: `start <= offset < end` of a partition.
-
-    `plan` is reserved for reading the offsets in other ways than by Fetch.
-    """
+    """What one task reads: the offsets `start <= offset < end` of a partition."""
 
     topic_partition: TopicPartition
     start: int
@@ -34,10 +31,10 @@ def splits(
     min_partitions: int | None,
     max_records_per_partition: int | None,
 ) -> list[Split]:
-    """Return the tasks for the given ranges, without empty ones.
+    """Return the splits of the given ranges. Empty ranges have no split.
 
     A range longer than `max_records_per_partition` is divided. If there are then fewer than
-    `min_partitions` tasks, large ranges are divided in proportion to their size.
+    `min_partitions` splits, large splits are divided in proportion to their size.
     """
     whole = [Split(tp, start, end) for tp, (start, end) in sorted(ranges.items()) if end > start]
     if max_records_per_partition is not None:
@@ -53,8 +50,10 @@ def splits(
 
 
 def _shares(whole: Sequence[Split], pieces: int) -> list[int]:
-    """Return the number of pieces of each split, at least `pieces` in total, to minimise the
-    largest piece."""
+    """Return the number of pieces of each split, at least `pieces` in total.
+
+    The numbers are chosen so that the largest piece is small.
+    """
     total = sum(split.size for split in whole)
     shares = [max(1, split.size * pieces // total) for split in whole]
     while sum(shares) < pieces:
@@ -73,8 +72,8 @@ def _cut(split: Split, pieces: int) -> list[Split]:
 def limited(start: Offsets, end: Offsets, records: int) -> Offsets:
     """Reduce `end` so that at most `records` offsets lie between `start` and `end`.
 
-    Each partition gets a share of the limit in proportion to its size. The remainder from rounding
-    goes to the first partitions that can use it, so that every partition advances eventually.
+    Each partition gets a share of the limit in proportion to its size, rounded down. The remainder
+    goes to the partitions that lost most by rounding, so that every partition advances eventually.
     """
     backlog = {tp: max(0, end[tp] - start.get(tp, 0)) for tp in sorted(end)}
     total = sum(backlog.values())

@@ -1,13 +1,14 @@
-"""Finds the positions of all fields of all records, in whole chunks.
+"""Finds the positions of all fields of many records at once, with numpy.
 
 No slice and no object is created per record. There are two steps:
 
-1. Find the start of each record. The length of a record determines the start of the next one, so
-   this part is sequential within a batch. With many batches, numpy does the i-th step in all of
-   them at once (lockstep); with few batches, a loop reads each. 2. Read the fields: numpy reads
-   field after field of all records at once.
+1. Find the start of each record. The length of a record determines the start of the next record, so
+   this step is sequential within a batch. If there are many batches, numpy finds the i-th record of
+   all batches at once (lockstep). If there are few batches, a Python loop reads each batch.
+2. Read the fields. numpy reads one field of all records at once, then the next field.
 
-A record (KIP-98, `org.apache.kafka.common.record.DefaultRecord`), all lengths zigzag varints:
+A record (KIP-98, `org.apache.kafka.common.record.DefaultRecord`) has this layout. All lengths,
+deltas and counts are zigzag varints.
 
     length | attributes (a byte) | timestamp delta | offset delta | key length | key
     | value length | value | header count | per header: key length | key | value length | value
@@ -26,14 +27,14 @@ from odradek.spark.batches import Buffer, Integers, Sections
 Bytes = NDArray[np.uint8]
 
 LOCKSTEP_WIDTH_MIN = 64
-"""With fewer batches than this at a step, the loop is faster (measured)."""
+"""If fewer batches than this take part in a step on average, the loop is faster (measured)."""
 VARINT_BITS_MAX = 63
-"""The last byte of a varint starts at this bit at most."""
+"""The last byte of a varint starts at bit 63 or before."""
 VARLONG_SIZE_MAX = 10
 
 
 class Fields(NamedTuple):
-    """For n records: arrays of n numbers. A length is -1 if the field is null."""
+    """The fields of n records. Each array has n numbers. A length is -1 if the field is null."""
 
     timestamp_delta: Integers
     offset_delta: Integers
@@ -47,7 +48,7 @@ class Fields(NamedTuple):
 
 
 class Headers(NamedTuple):
-    """For n records with m headers in all: `counts` has n numbers, the others m, in order."""
+    """The headers of n records. `counts` has n numbers. The other arrays have one per header."""
 
     counts: Integers
     key_start: Integers
@@ -85,7 +86,7 @@ def _walk(payload: Buffer, position: int, end: int, count: int, starts: list[int
                 position += 1 + (byte >> 1)
                 continue
             following = payload[position + 1]
-            if following < 0x80:  # up to 8 KB: nearly all records
+            if following < 0x80:  # Nearly all records have less than 8 KB.
                 position += 2 + (following << 6 | (byte & 0x7F) >> 1)
             else:
                 position = _after_long(payload, position)
@@ -112,8 +113,8 @@ def _after_long(payload: Buffer, position: int) -> int:
 
 
 def _starts_in_lockstep(data: Bytes, sections: Sections) -> Integers:
-    """Like `_walk` for all batches at once: step i finds record i of each batch."""
-    order = np.argsort(-sections.record_count, kind="stable")  # batches with the most records first
+    """Return what `_walk` finds, for all batches at once. Step i finds record i of each batch."""
+    order = np.argsort(-sections.record_count, kind="stable")  # batches with most records first
     count = sections.record_count[order]
     position, end = sections.start[order], sections.end[order]
     slot = (np.cumsum(sections.record_count) - sections.record_count)[order]
@@ -136,7 +137,7 @@ def varints(data: Bytes, position: Integers) -> tuple[Integers, Integers]:
     """Return the zigzag varint at each position, and the position after it.
 
     Raises:
-        CorruptBatch: a varint of more than ten bytes, or beyond the data.
+        CorruptBatch: a varint has more than ten bytes, or ends after the data.
     """
     try:
         byte = data[position]
@@ -195,8 +196,7 @@ def _skip(start: Integers, length: Integers, end: Integers) -> Integers:
 
 
 def headers(payload: Buffer, records: Fields) -> Headers:
-    """Return the positions of headers; takes one step per header of the record with the most
-    headers.
+    """Return the positions of headers. Step i reads header i of each record.
 
     Raises:
         CorruptBatch: the headers end after their record, or before its end.

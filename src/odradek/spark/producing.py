@@ -1,11 +1,11 @@
-"""Sends encoded records to the leaders: several rounds in flight, with retries.
+"""Sends encoded records to the leaders in rounds, and retries failed batches.
 
 A round has at most one batch per partition (the limit of Produce), and is sent as one request per
-leader. It waits for responses when `ROUNDS_IN_FLIGHT` rounds are in flight. After a retriable error
-all rounds in flight are drained, and the failed batches are retried in order, one round at a time.
-With a producer id the broker detects a retried batch by its sequence number, so that retries write
-no duplicates (KIP-98). It accepts any sequence number as the first of a producer, so the first
-batch for a partition is sent alone.
+leader. `Sender` waits for responses when `ROUNDS_IN_FLIGHT` rounds are in flight. After a retriable
+error it waits for all rounds in flight. Then it retries the failed batches in order, one round at a
+time. With a producer id the broker detects a retried batch by its sequence number, so that retries
+write no duplicates (KIP-98). A broker accepts any first sequence number of a producer. So no other
+batch of a partition is sent before its first batch is acknowledged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from odradek.wire.generated.produce_response import ProduceResponse
 from odradek.wire.primitives import Message
 
 ROUNDS_IN_FLIGHT = 5
-"""The number of batches per producer and partition that a broker remembers."""
+"""The number of batches per producer and partition whose sequence numbers a broker keeps."""
 
 Round = dict[TopicPartition, bytearray]
 Failures = dict[TopicPartition, ClientError]
@@ -50,7 +50,7 @@ class Sent:
 
 @dataclass(slots=True)
 class RoundInFlight:
-    """A round that waits for responses. `failures` are those of sending."""
+    """A round that waits for responses. `failures` has the batches that could not be sent."""
 
     round: Round
     sent: list[Sent]
@@ -58,7 +58,7 @@ class RoundInFlight:
 
 
 class Sender:
-    """Writes batches to partitions. Records are guaranteed to be written only after `flush`."""
+    """Writes batches to partitions. Call `flush` at the end to wait until all are written."""
 
     def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
         """Raises ClientError if no producer id can be obtained."""
@@ -114,7 +114,7 @@ class Sender:
     # -- one round --------------------------------------------------------------------------
 
     def _dispatch(self, round_: Round) -> RoundInFlight:
-        """Send a round's requests; requests that cannot be sent count as failed."""
+        """Send a round's requests. A request that cannot be sent is a failure of its batches."""
         failures: Failures = {}
         by_connection: dict[Connection, list[TopicPartition]] = {}
         for partition in round_:
@@ -149,7 +149,7 @@ class Sender:
         )
 
     def _gather(self, in_flight: RoundInFlight, deadline: Deadline) -> Round:
-        """Wait for a round's responses; return the batches to send again.
+        """Wait for a round's responses, and return the batches to send again.
 
         Raises:
             ClientError: a batch was rejected with a fatal error.
@@ -172,7 +172,7 @@ class Sender:
         return again
 
     def _may_pass(self, error: ClientError) -> bool:
-        """Return whether to retry. A sequence gap is caused by an earlier failure."""
+        """Return whether to retry. A gap in the sequence is the result of an earlier failure."""
         if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return self._options.idempotent
         return error.retriable
@@ -180,7 +180,7 @@ class Sender:
     # -- retries -------------------------------------------------------------------------
 
     def _settle(self, oldest: RoundInFlight) -> None:
-        """Complete a round; if a batch failed, complete all rounds in flight, in order.
+        """Complete a round. If a batch failed, complete all rounds in flight, in order.
 
         Raises:
             ClientError: a batch was rejected with a fatal error, or not written in time.
@@ -215,7 +215,7 @@ class Sender:
 
 
 def _refused(response: ProduceResponse) -> Failures:
-    """Return the partitions whose batch was not written, with the error."""
+    """Return the errors of the partitions whose batch was rejected."""
     failures: Failures = {}
     for topic in response.responses:
         for each in topic.partition_responses:

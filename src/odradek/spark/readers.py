@@ -1,7 +1,8 @@
 """The batch and the streaming reader, which Spark calls.
 
-Spark creates a reader in its planning process, which requests offsets and splits, and sends a
-pickled copy to each task, which calls `read`. Connections are not pickled.
+Spark creates a reader in its planning process. There it requests offsets and splits from the
+reader. Spark sends a pickled copy of the reader to each task, and the task calls `read`.
+Connections are not pickled.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from odradek.spark.planning import Split
 
 
 class BatchReader(DataSourceReader):
-    """Reads from a start to an end, both fixed when the query is planned."""
+    """Reads from a start to an end. Both are fixed when the query is planned."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -41,7 +42,8 @@ class BatchReader(DataSourceReader):
         """Return the splits, one per task.
 
         Raises:
-            ValueError, ClientError: the options do not fit the topics, or no broker responds.
+            ValueError: the options do not fit the topics.
+            ClientError: no broker responds, or a topic does not exist.
         """
         options = self._options
         with resolution.connect(options.connection) as cluster:
@@ -54,25 +56,25 @@ class BatchReader(DataSourceReader):
         return [*planning.splits(ranges, options.min_partitions, options.max_records_per_partition)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a split. Without splits, Spark requests one default partition."""
+        """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
             yield from read_split(self._options, partition)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads continuously; Spark stores the offsets by partition."""
+    """Reads micro-batches. Spark stores the offsets in its checkpoint."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._cluster: Cluster | None = None
         self._last_end: Offsets | None = None
         self._goal: Offsets | None = None
-        """With Trigger.AvailableNow: the offsets at which the query ends."""
+        """The offsets at which the query ends, with Trigger.AvailableNow."""
         self._batch_at_ms = 0
         self._shown: JsonOffsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks get the options; connections and progress stay in the planning process."""
+        """Return the state without the connections, for the copies in tasks."""
         return {**self.__dict__, "_cluster": None}
 
     def _connected(self) -> Cluster:
@@ -86,7 +88,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where a new query starts.
 
         Raises:
-            ValueError, ClientError: the options do not fit the topics, or no broker responds.
+            ValueError: the options do not fit the topics.
+            ClientError: no broker responds, or a topic does not exist.
         """
         cluster, options = self._connected(), self._options
         wanted = resolution.partitions(cluster, options.subscription)
@@ -94,24 +97,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(resolution.resolve(cluster, options.start, wanted, options))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  (Spark's name)
-        """The limit of the option `maxOffsetsPerTrigger`."""
+        """Return the limit of the option `maxOffsetsPerTrigger`."""
         limit = self._options.max_records_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's name)
-        """Store the current end offsets: the query ends there."""
+        """Store the current end offsets, at which the query ends."""
         self._goal = self._ends()
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
-        """Return the end of the next micro-batch, within `limit`; `start` if there is nothing to
-        do.
+        """Return the end of the next micro-batch, within `limit`. Return `start` to wait for more.
 
         Raises:
             DataLossError: partitions or records no longer exist, and `failOnDataLoss` is set.
         """
-        self._show_progress(
-            start
-        )  # Spark calls this when the previous micro-batch is done; `commit` comes later
+        # Spark calls this method when the previous micro-batch is done, and `commit` only later.
+        self._show_progress(start)
         end = dict(self._goal) if self._goal is not None else self._ends()
         begin = self._complete(from_json(start), end)
         if self._goal is None and self._too_few(begin, end):
@@ -122,7 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end)
 
     def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802  (Spark's name)
-        """The last known end offsets, for the query's progress reports."""
+        """Return the last known end offsets, for the query's progress reports."""
         return None if self._last_end is None else to_json(self._last_end)
 
     def _ends(self) -> Offsets:
@@ -136,8 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._last_end
 
     def _complete(self, start: Offsets, end: Mapping[TopicPartition, int]) -> Offsets:
-        """Return `start` for exactly the partitions of `end`: new ones are read from their
-        beginning.
+        """Return `start` for exactly the partitions of `end`. A new one starts at its beginning.
 
         Raises:
             DataLossError: a partition no longer exists, or its log ends before `start`.
@@ -158,8 +158,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {each: start[each] if each in start else found[each] for each in end}
 
     def _too_few(self, begin: Offsets, end: Offsets) -> bool:
-        """Whether to wait for more records (`minOffsetsPerTrigger`), for at most
-        `maxTriggerDelay`."""
+        """Return whether to wait for more records.
+
+        A micro-batch needs `minOffsetsPerTrigger` records, or a wait of `maxTriggerDelay`.
+        """
         wanted = self._options.min_records_per_trigger
         if wanted is None or sum(max(0, end[each] - begin[each]) for each in end) >= wanted:
             return False
@@ -176,21 +178,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [*planning.splits(ranges, options.min_partitions, options.max_records_per_partition)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a split."""
+        """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
             yield from read_split(self._options, partition)
 
-    # -- commit and stop
-    # ----------------------------------------------------------------------------
+    # -- commit and stop --------------------------------------------------------------------
 
     def commit(self, end: JsonOffsets) -> None:
-        """Process the completion of a micro-batch."""
+        """Commit the end offsets of a completed micro-batch to the consumer group."""
         self._show_progress(end)
 
     def _show_progress(self, processed: JsonOffsets) -> None:
-        """Commit offsets to the consumer group of option `groupId`, so that tools show the lag.
+        """Commit offsets to the consumer group of the option `groupId`, so that tools show the lag.
 
-        Spark restarts from its checkpoint, not from these offsets, so a failure is only logged.
+        Spark restarts from its checkpoint, not from these offsets. So a failure is only a warning.
         """
         group = self._options.group_id
         if group is None or processed == self._shown:

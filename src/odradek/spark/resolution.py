@@ -1,4 +1,4 @@
-"""Resolves the options of a read in the cluster: its partitions and their offset ranges."""
+"""Finds the partitions and the offsets that the options of a read mean in a cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DataLossError(RuntimeError):
 
 
 def connect(options: ConnectionOptions) -> Cluster:
-    """Return a client for the cluster that options name."""
+    """Return a client of the cluster in the options."""
     return Cluster(
         options.bootstrap_servers,
         client_id=options.client_id,
@@ -32,12 +32,13 @@ def connect(options: ConnectionOptions) -> Cluster:
 
 
 def patiently(call: Callable[[], T], timeout_ms: int) -> T:
-    """Return the result of `call`; retry while no broker can be reached, because one may be
-    restarting.
+    """Return the result of `call`. Retry while no broker can be reached.
+
+    The reason is that a broker may be restarting.
 
     Raises:
         UnreachableError: no broker was reachable in this time.
-        ClientError: what `call` raises otherwise.
+        ClientError: `call` raised another error.
     """
     deadline = Deadline(timeout_ms)
     backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
@@ -52,7 +53,7 @@ def patiently(call: Callable[[], T], timeout_ms: int) -> T:
 def partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
     """Return the currently subscribed partitions, in order.
 
-    A pattern must match the whole name, and does not find internal topics (as in Kafka).
+    A pattern must match the whole name, and never matches internal topics, as in Kafka.
 
     Raises:
         BrokerError: a named topic or partition does not exist.
@@ -81,7 +82,7 @@ def _names(subscription: Subscription) -> set[str]:
 
 
 def ends(cluster: Cluster, wanted: Collection[TopicPartition], read_committed: bool) -> Offsets:
-    """The offsets after the last readable records.
+    """Return the offsets after the last readable records.
 
     Raises:
         ClientError: a broker does not respond, or returns an error.
@@ -90,7 +91,7 @@ def ends(cluster: Cluster, wanted: Collection[TopicPartition], read_committed: b
 
 
 def beginnings(cluster: Cluster, wanted: Collection[TopicPartition]) -> Offsets:
-    """The log start offsets.
+    """Return the log start offsets.
 
     Raises:
         ClientError: a broker does not respond, or returns an error.

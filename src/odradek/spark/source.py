@@ -20,21 +20,21 @@ class OdradekDataSource(DataSource):
         return "odradek"
 
     def schema(self) -> StructType:
-        """Return the schema, which is that of Spark's Kafka source."""
+        """Return the schema, which is the schema of Spark's Kafka source."""
         return SCHEMA_WITH_HEADERS if includes_headers(self.options) else SCHEMA
 
     def reader(self, schema: StructType) -> BatchReader:
-        """The reader of a batch query."""
+        """Return the reader of a batch query."""
         self._check(schema)
         return BatchReader(read_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  (Spark's name)
-        """The reader of a streaming query."""
+        """Return the reader of a streaming query."""
         self._check(schema)
         return StreamReader(read_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """The writer of a batch query, which can only append."""
+        """Return the writer of a batch query, which can only append."""
         if overwrite:
             raise ValueError('a topic can only be appended to: use mode("append")')
         options = write_options(self.options)
@@ -42,7 +42,7 @@ class OdradekDataSource(DataSource):
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """The writer of a streaming query. In every output mode each micro-batch is appended."""
+        """Return the writer of a streaming query. It appends every micro-batch."""
         options = write_options(self.options)
         check_schema(schema, options)
         return StreamWriter(options)

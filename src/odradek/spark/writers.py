@@ -1,10 +1,10 @@
-"""The batch and the streaming writer, which Spark calls; both write as rows arrive.
+"""The batch and the streaming writer, which Spark calls. Both write as rows arrive.
 
-At least once: a task or micro-batch that Spark repeats writes its rows again. Readers of the topic
-can remove duplicates by a key or a window.
+Rows are written at least once. If Spark repeats a task or a micro-batch, the rows are written
+again. Readers of the topic can remove duplicates by a key or a window.
 
-A possible extension to exactly once: a writer would get a transaction from the driver, tasks would
-pass its producer id and epoch to `Sender`, and `commit` would end it.
+A possible extension writes each row exactly once. The driver would begin a transaction, tasks would
+pass its producer id and epoch to `Sender`, and `commit` would end the transaction.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect, patiently
 
 CHUNK_BYTES = 8 << 20
-"""Rows are collected up to about this size before they are encoded."""
+"""Rows are collected up to about this size in bytes before they are encoded."""
 
 COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
     "key": (BinaryType(), StringType()),
@@ -50,7 +50,7 @@ COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
     "partition": (IntegerType(),),
     "headers": (HEADERS_TYPE,),
 }
-"""The columns that are written, as in Spark's own Kafka sink; other columns are ignored."""
+"""The columns that are written, as in Spark's own Kafka sink. Other columns are ignored."""
 
 
 @dataclass
@@ -80,12 +80,12 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
 
 
 def _same(one: DataType, other: DataType) -> bool:
-    """Whether two types are equal except for nullability."""
+    """Return whether two types are equal except for nullability."""
     return one.simpleString() == other.simpleString()
 
 
 class TopicWriter:
-    """Collects Arrow batches, and writes their rows to the right partitions."""
+    """Collects Arrow batches, and writes their rows to partitions."""
 
     def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
         self._cluster = cluster
@@ -97,11 +97,11 @@ class TopicWriter:
         self._keyless = random.randrange(1 << 16)  # noqa: S311  (spreads load)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write all rows; return their number when all are acknowledged.
+        """Write all rows, wait until all are acknowledged, and return their number.
 
         Raises:
-            ValueError: a row has no topic, or a partition that does not exist. ClientError: a
-                broker rejects a batch or does not respond.
+            ValueError: a row has no topic, or a partition that does not exist.
+            ClientError: a broker rejects a batch or does not respond.
         """
         count = 0
         for batch in batches:
@@ -125,7 +125,7 @@ class TopicWriter:
         self._keyless += 1
 
     def _by_topic(self, table: pa.Table) -> Iterator[tuple[str, Rows, pa.Int32Array | None]]:
-        """Return the rows of each topic; the option `topic` overrides the column, as in Spark."""
+        """Yield the rows of each topic. The option `topic` overrides the column, as in Spark."""
         rows = Rows(
             value=_binary(_column(table, "value")),
             key=None if "key" not in table.column_names else _binary(_column(table, "key")),
@@ -170,7 +170,7 @@ class TopicWriter:
     def _partitions(
         self, topic: str, rows: Rows, named: pa.Int32Array | None, count: int
     ) -> NDArray[np.int64]:
-        """Return the partition of each row: that of its column, otherwise by its key."""
+        """Return the partition of each row: the column `partition` if it is set, or by the key."""
         keyless = self._keyless % count
         if rows.key is None:
             chosen = np.full(len(rows.value), keyless)
@@ -230,4 +230,4 @@ class StreamWriter(DataSourceStreamArrowWriter):
             return Written(TopicWriter(cluster, self._options).write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing: the rows that tasks wrote are already in the topics."""
+        """Do nothing, because the rows that tasks wrote are already in the topics."""

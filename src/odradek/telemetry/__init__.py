@@ -1,5 +1,5 @@
-"""Metrics of the node: counted where events happen, collected on a scrape.
+"""Metrics of requests, log lines, and metrics that clients push.
 
-A counter is a plain attribute that its owner increments; `RequestMetrics` is the only class that
-the hot path uses. The exporter (`node/metrics.py`) reads all of them on a scrape.
+Other counters of the node are plain attributes of the objects that count. `node/metrics.py` reads
+all counters during a scrape.
 """

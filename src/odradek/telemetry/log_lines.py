@@ -1,4 +1,4 @@
-"""Log lines, as text or as JSON (one object per line)."""
+"""Formats log records as lines of text or as JSON (one object per line)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class TextFormatter(logging.Formatter):
-    """`12:30:01.250 warning network: closed the connection …`"""
+    """Formats a record as `12:30:01.250 warning network: closed the connection …`."""
 
     def __init__(self, colour: bool) -> None:
         super().__init__()
         self._colour = colour
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback below it if there is one."""
+        """Return one line; if the record has a traceback, the traceback follows."""
         time = datetime.fromtimestamp(record.created).astimezone()
         level = record.levelname.lower()
         if self._colour and record.levelno in _COLOURS:
@@ -35,10 +35,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object: time, level, logger, message, and the fields given as `extra`."""
+    """Formats a record as an object: time, level, logger, message, and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line of JSON."""
+        """Return one line of JSON."""
         content: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -52,7 +52,10 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str, form: str, stream: TextIO, colour: bool = False) -> None:
-    """Send our log lines of `level` and above to a stream, as `text` or `json`."""
+    """Write log records of `level` and above to a stream; `form` is `text` or `json`.
+
+    This applies only to Odradek's own loggers.
+    """
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(colour))
     logger = logging.getLogger(ROOT)

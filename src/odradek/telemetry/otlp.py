@@ -1,8 +1,8 @@
-"""Reads the numbers out of OpenTelemetry metrics in protobuf form, as clients push them.
+"""Reads the numbers of OpenTelemetry metrics that clients push, in protobuf's encoding.
 
-Of a `MetricsData` message it reads gauges and sums with their attributes; of histograms, the sum
-and the count. It skips unknown fields by their wire type. It rejects the whole message if a value
-extends past the end of its message.
+Gauges, sums and histograms of a `MetricsData` message are read, with their attributes. Only the sum
+and the count of a histogram are read. Unknown fields are skipped by their wire type. The whole
+message is rejected if a field extends past the end of the message that contains the field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _unsigned = struct.Struct("<Q").unpack
 
 
 class Point(NamedTuple):
-    """One number: a metric's name, its attributes, the value, and whether it is a difference."""
+    """One number of a metric. `is_delta` means that the value is the change since the last push."""
 
     name: str
     attributes: tuple[tuple[str, str], ...]
@@ -31,7 +31,7 @@ class MalformedTelemetry(ValueError):
 
 
 _Field = tuple[int, int, bytes]
-"""Field number, wire type (0 varint, 1 eight bytes, 2 bytes, 5 four bytes), value."""
+"""Field number, wire type (0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes), value."""
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
@@ -151,7 +151,7 @@ def points(payload: bytes) -> list[Point]:
     """Return all numbers of a `MetricsData` message.
 
     Raises:
-        MalformedTelemetry: not such a message, or a message with more than `POINTS_MAX` numbers.
+        MalformedTelemetry: the payload is malformed or has more than `POINTS_MAX` numbers.
     """
     found: list[Point] = []
     for resource in _messages(payload, 1):

@@ -1,4 +1,4 @@
-"""The metrics of one API: requests, their bytes, errors and a histogram of their durations."""
+"""The metrics of one API: requests, bytes, errors, and a histogram of the durations."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ BUCKETS = 32
 
 
 class RequestMetrics:
-    """Counts requests, and their durations by powers of two of a microsecond.
+    """The counters of one API. Durations are counted in buckets.
 
-    Bucket n holds durations below 2**n µs; the last bucket holds all longer ones.
+    Bucket n counts durations from 2**(n-1) µs to below 2**n µs. The last bucket also counts all
+    longer durations.
     """
 
     __slots__ = ("buckets", "bytes_in", "bytes_out", "count", "errors", "max_us", "sum_us")
@@ -19,7 +20,7 @@ class RequestMetrics:
         self.bytes_out = 0
         self.count = 0
         self.errors = 0
-        """Requests that ended in an error of their own or an unexpected one."""
+        """Number of requests that failed as a whole."""
         self.max_us = 0
         self.sum_us = 0
 
@@ -38,7 +39,10 @@ class RequestMetrics:
         self.errors += 1
 
     def quantile_us(self, quantile: float) -> float:
-        """Return an upper bound of the quantile (0..1), exact to a factor of two; 0 when empty."""
+        """Return an upper bound of a quantile (0 to 1) in µs, exact to a factor of two.
+
+        Return 0 if there were no requests.
+        """
         target = quantile * self.count
         seen = 0
         for power, count in enumerate(self.buckets):

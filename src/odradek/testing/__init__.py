@@ -1,4 +1,4 @@
-"""A real broker for tests: it runs in the test process, on a free port, and is removed afterwards.
+"""A real broker for tests. It runs in the test's process on a free port.
 
     from odradek.testing import Broker
 
@@ -7,8 +7,9 @@
         broker.inject("Produce", "NOT_ENOUGH_REPLICAS", times=2)
         ...
 
-It is the node that `odradek serve` runs, on an event loop in a thread, with a temporary directory
-that is not synced to disk. Kafka clients of any language can connect to it.
+The broker is the node that `odradek serve` runs, on an event loop in a thread. Its data is in a
+temporary directory, which is removed afterwards and never flushed to disk. Kafka clients of any
+language can connect to it.
 
 With pytest, the fixture `odradek_broker` gives each test that uses it a new broker, and
 `@pytest.mark.odradek(topics=..., settings=...)` configures that broker.

@@ -1,4 +1,4 @@
-"""`Broker`: a node in a thread, with fault injection."""
+"""The class `Broker`: a node in a thread, with fault injection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK_SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "odradek.shutdown.timeout.ms": "1000",
 }
-"""Settings that make a test broker fast; `settings` override them."""
+"""Settings that make a test broker fast. The argument `settings` overrides them."""
 TIMEOUT_S = 60.0
 
 ResultT = TypeVar("ResultT")
@@ -39,11 +39,12 @@ class BrokerError(Exception):
 
 
 class Broker:
-    """See `odradek.testing`. Call the methods from the test's thread.
+    """A broker for tests. Call its methods from the test's thread.
 
-    `topics`: partitions by name, created before the broker is ready. `settings`: as in
-    server.properties. `data`: a directory that is kept; by default a temporary one, which `close`
-    removes. `port`: 0 chooses a free port, which restarts keep.
+    `topics` has the number of partitions by name; the `with` statement creates these topics.
+    `settings` are settings as in server.properties. `data` is a directory that is kept. Without
+    `data` the broker uses a temporary directory, which `close` removes. `port` 0 means a free port,
+    which restarts keep.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Broker:
         self.close()
 
     def start(self) -> None:
-        """Start the broker; it serves requests when this returns.
+        """Start the broker. It serves requests when this method returns.
 
         Raises:
             BrokerError: the broker is already running, or cannot start.
@@ -107,7 +108,7 @@ class Broker:
             raise BrokerError(f"the broker does not start: {error}") from error
 
     def _configuration(self) -> BrokerConfig:
-        """Return the configuration of the test; warn of settings without effect."""
+        """Return the broker's configuration. Warn about settings without effect."""
         overrides = {
             "listeners": f"PLAINTEXT://{HOST}:{self.port}",
             **QUICK_SETTINGS,
@@ -123,7 +124,7 @@ class Broker:
         return loaded.config
 
     def _serve(self, config: BrokerConfig, started: Future[None]) -> None:
-        """Run the broker; the body of its thread."""
+        """Run the broker in its thread."""
         loop, selector = new_event_loop()
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             node = Node(config, selector, file_system=UnsyncedFileSystem(), inject=self._faults)
@@ -138,7 +139,7 @@ class Broker:
             loop.run_forever()
 
     def stop(self) -> None:
-        """Stop the node cleanly; the data is kept."""
+        """Stop the node cleanly, and keep the data."""
         thread, loop, node = self._thread, self._loop, self._node
         if thread is None or loop is None or node is None:
             return
@@ -149,19 +150,19 @@ class Broker:
         self._thread = self._loop = self._node = None
 
     def restart(self) -> None:
-        """Restart on the same port, with the same data; injected faults are removed."""
+        """Restart on the same port with the same data, and remove injected faults."""
         self.stop()
         self._faults = Faults()
         self.start()
 
     def close(self) -> None:
-        """Stop, and remove the data unless `data` named a directory."""
+        """Stop the node, and remove the data unless the argument `data` was given."""
         self.stop()
         if self._temporary is not None:
             self._temporary.cleanup()
 
     def _run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Run a coroutine on the broker's loop and wait for it."""
+        """Run a coroutine on the broker's event loop, wait for it, and return its result."""
         if self._loop is None or self._frozen is not None:
             coroutine.close()
             problem = "is paused: resume it first" if self._loop else "does not run"
@@ -180,12 +181,12 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`127.0.0.1:port`, for any client."""
+        """The bootstrap address for clients, `127.0.0.1:port`."""
         return f"{HOST}:{self.port}"
 
     @property
     def node(self) -> Node:
-        """The node itself. Its state belongs to the broker's thread: read it, do not change it.
+        """The node. Only the broker's thread may change its state, so a test may only read it.
 
         Raises:
             BrokerError: the broker does not run.
@@ -195,7 +196,7 @@ class Broker:
         return self._node
 
     def requests(self, api: str | int) -> int:
-        """Return how many requests of an API were answered."""
+        """Return the number of requests of an API that have a response."""
         return self.node.dispatcher.entries[self._key(api)].metrics.count
 
     # -- topics -----------------------------------------------------------------------------
@@ -203,10 +204,10 @@ class Broker:
     def create_topics(
         self, topics: Mapping[str, int], settings: Mapping[str, object] | None = None
     ) -> None:
-        """Create topics: partitions by name, all with the same settings.
+        """Create topics with the given numbers of partitions, all with the same settings.
 
         Raises:
-            BrokerError: one cannot be created.
+            BrokerError: a topic cannot be created.
         """
         if not topics:
             return
@@ -229,9 +230,14 @@ class Broker:
     # -- faults -----------------------------------------------------------------------------
 
     def inject(self, api: str | int | None, error: ErrorCode | str, *, times: int = 1) -> None:
-        """Respond to the next requests of an API (None: of any API) with an error.
+        """Respond to the next `times` requests of an API with an error.
 
-        The error is placed where the API has it: for the whole request, or for each partition.
+        If `api` is None, requests of any API count. The error is in the response's error code, or
+        in the error code of each partition, as the API requires.
+
+        Raises:
+            ValueError: there is no such API or no such error.
+            BrokerError: the broker does not run.
         """
         code = error if isinstance(error, ErrorCode) else ErrorCode.__members__.get(error)
         if code is None:
@@ -239,7 +245,10 @@ class Broker:
         self._order(Fault(self._optional_key(api), times, error=code))
 
     def delay(self, api: str | int | None, seconds: float, *, times: int | None = None) -> None:
-        """Delay the next requests of an API (None: of any API); without `times`, all of them."""
+        """Delay the next `times` requests of an API; without `times`, all requests.
+
+        If `api` is None, requests of any API count.
+        """
         count = FOREVER if times is None else times
         self._order(Fault(self._optional_key(api), count, delay_s=seconds))
 
@@ -261,7 +270,7 @@ class Broker:
         self._faults.forget()
 
     def pause(self) -> None:
-        """Pause the broker, as if its machine hung: connections stay open, no request is served."""
+        """Pause the broker. Connections stay open, but no request is served."""
         if self._frozen is not None:
             return
         self._frozen = threading.Event()

@@ -1,4 +1,4 @@
-"""Faults that a test injects: errors, delays and disconnects, for the next requests of an API."""
+"""Faults that a test injects into the next requests of an API: errors, delays and disconnects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOREVER = 2**62
 
 @dataclass(slots=True)
 class Fault:
-    """What happens to a request; `api_key` None means any API."""
+    """A fault for the next `times` requests. If `api_key` is None, requests of any API count."""
 
     api_key: int | None
     times: int
@@ -27,15 +27,16 @@ class Fault:
     disconnects: bool = False
 
     def use(self) -> bool:
-        """Count a request that it happens to; return whether it happens to no more."""
+        """Count a request that gets the fault. Return whether no further request gets it."""
         self.times -= 1
         return self.times <= 0
 
 
 class Faults:
-    """The injected faults; the dispatcher calls this before each handler, on the loop's thread.
+    """The injected faults. The dispatcher calls this object before it calls a handler.
 
-    The test's thread adds and removes faults, even while the loop is paused.
+    The dispatcher runs on the event loop's thread. The test's thread adds and removes faults, even
+    while the event loop is paused.
     """
 
     def __init__(self) -> None:
@@ -53,10 +54,10 @@ class Faults:
             self._ordered.clear()
 
     def __call__(self, entry: Entry, context: RequestContext, request: Any) -> Any:
-        """Return the result to use instead of the handler's; None lets the handler respond.
+        """Return a result for the request; None if the dispatcher should call the handler.
 
         Raises:
-            ApiError: the error of the whole request.
+            ApiError: the fault is an error.
         """
         fault = self._take(entry.key)
         return None if fault is None else self._happen(fault, entry, context, request)
@@ -81,7 +82,7 @@ class Faults:
 
 
 def _kept(request: Any) -> Any:
-    """Return the request without references to the receive buffer."""
+    """Return the request with a copy of its records instead of views of the receive buffer."""
     if isinstance(request, ProduceRequest):
         for topic in request.topic_data:
             for partition in topic.partition_data:

@@ -1,4 +1,4 @@
-"""A file system for tests: the real one, without syncs."""
+"""A file system for tests, which never flushes files to disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.env.file_system import OsFileSystem
 
 
 class UnsyncedFileSystem(OsFileSystem):
-    """Skips all syncs; a crash of the machine, which ends the tests too, may lose data."""
+    """The real file system without fsync. Data may be lost only if the operating system crashes."""
 
     def fsync(self, descriptor: int) -> None:  # type: ignore[override]
         """Do nothing."""

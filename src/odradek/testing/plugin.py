@@ -1,4 +1,7 @@
-"""The pytest plugin: fixtures that start a broker (registered by the package's entry point)."""
+"""The pytest plugin, which has a fixture that starts a broker.
+
+The package's entry point registers the plugin.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def odradek_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A new broker for this test; see `odradek.testing.Broker`."""
+    """A new broker for this test, an `odradek.testing.Broker`."""
     from odradek.testing.broker import Broker
 
     with Broker(**_wishes(request.node, inspect.signature(Broker).parameters)) as broker:
@@ -34,7 +37,7 @@ def _wishes(test: pytest.Item, known: Collection[str]) -> dict[str, Any]:
     """Return the marker's arguments for the broker.
 
     Raises:
-        UsageError: an argument that is not in `known`.
+        UsageError: the marker has an argument that is not in `known`.
     """
     marker = test.get_closest_marker("odradek")
     if marker is None:

@@ -1,7 +1,8 @@
-"""The Kafka protocol: one declaration per message, and the codecs generated from them.
+"""The messages of the Kafka protocol. Their codecs are generated from declarations.
 
-`messages/` has the declarations, `declaration` parses them, `generator` generates straight-line
-Python code, and `build` writes it to `generated/`, from where it is imported (`from
-odradek.wire.generated.x import X`). `api` lists the APIs by key; `primitives` has functions that
-the generated code uses.
+- `messages/` has the declarations, and `declaration` parses them.
+- `generator` generates the Python code of the codecs, and `build` writes the code to `generated/`.
+  Import a message with `from odradek.wire.generated.x import X`.
+- `primitives` has functions that the generated code uses.
+- `api` lists the APIs by key.
 """

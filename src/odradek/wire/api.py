@@ -11,7 +11,7 @@ from odradek.wire.primitives import Message
 
 
 class Api(NamedTuple):
-    """The declaration of an API; handlers decide what a node serves."""
+    """The declaration of an API. A node serves an API only if it has a handler for it."""
 
     key: int
     name: str
@@ -20,7 +20,7 @@ class Api(NamedTuple):
     flexible_min: int
     """First flexible version; 32767 if there is none."""
     unstable_min: int
-    """First version that is not stable yet; 32767 if all are."""
+    """First version that is not stable yet; 32767 if all versions are stable."""
     listeners: tuple[str, ...]
 
     def request_header_version(self, version: int) -> int:
@@ -28,15 +28,19 @@ class Api(NamedTuple):
         return 2 if version >= self.flexible_min else 1
 
     def response_header_version(self, version: int) -> int:
-        """Return the version of the response header; ApiVersions always uses the oldest."""
+        """Return the version of the response header for a version of the API.
+
+        ApiVersions always uses header version 0, because the client does not know yet which
+        versions the node supports.
+        """
         return 1 if version >= self.flexible_min and self.key != API_VERSIONS_KEY else 0
 
     def request_class(self) -> type[Message]:
-        """The class of the request, imported now."""
+        """Import and return the class of the request."""
         return message_class(self.name + "Request")
 
     def response_class(self) -> type[Message]:
-        """The class of the response, imported now."""
+        """Import and return the class of the response."""
         return message_class(self.name + "Response")
 
 
@@ -44,7 +48,7 @@ API_VERSIONS_KEY = 18
 
 
 def message_class(name: str) -> type[Message]:
-    """The generated class of a message by its name, imported now."""
+    """Import and return the generated class of the message with this name."""
     module = importlib.import_module(f"odradek.wire.generated.{snake_case(name)}")
     return cast("type[Message]", getattr(module, name))
 

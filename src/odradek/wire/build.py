@@ -1,8 +1,9 @@
-"""Generates the codecs into a directory that Python can import from.
+"""Writes the generated codecs to a directory from which Python can import them.
 
-A wheel contains them (created by the build hook, `hatch_build.py`). A source checkout generates
-them at first use, and again when a declaration or the generator has changed. The directory is next
-to this file, or in the user's cache if that is not writable.
+A wheel contains the generated codecs, which the build hook (`hatch_build.py`) creates. A source
+checkout generates the codecs at first use, and again after a declaration or the generator has
+changed. The directory is `generated` next to this file. If it is not writable, a directory in the
+user's cache is used.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ GENERATORS = ("declaration", "source", "decoder", "encoder", "generator")
 """The modules that the generated code depends on."""
 STAMP = "STAMP"
 BUILT = "built"
-"""The stamp in a wheel, whose modules are always up to date."""
+"""The content of the stamp file in a wheel. The modules in a wheel are always up to date."""
 
 
 def fingerprint() -> str:
-    """Return a value that changes with declarations and generator (sizes and times only)."""
+    """Return a text that changes when the size or time of a declaration or generator changes."""
     sources = [*MESSAGES.glob("*.msg"), *(WIRE / f"{name}.py" for name in GENERATORS)]
     stats = [(path.name, path.stat()) for path in sorted(sources)]
     parts = [f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in stats]
@@ -31,9 +32,9 @@ def fingerprint() -> str:
 
 
 def generate(directory: Path, stamp: str) -> None:
-    """Write one module per message, byte-compiled, and the stamp last.
+    """Write and byte-compile one module per message. Then write the stamp file.
 
-    Safe while another process does the same: each file is replaced atomically.
+    Several processes may do this at the same time, because each file is replaced atomically.
     """
     from odradek.wire import declaration, generator
     from odradek.wire.names import snake_case
@@ -50,7 +51,7 @@ def generate(directory: Path, stamp: str) -> None:
 
 
 def _replace(path: Path, text: str) -> bool:
-    """Replace `path` with `text` atomically; return False if it had this content already."""
+    """Replace the content of a file atomically. Return False if the file had this content."""
     try:
         if path.read_text(encoding="utf-8") == text:
             return False
@@ -64,7 +65,7 @@ def _replace(path: Path, text: str) -> bool:
 
 
 def ensure() -> list[str]:
-    """Generate the modules if needed; return their directory, the `__path__` of their package."""
+    """Generate the modules if needed. Return the `__path__` of the package `generated`."""
     stamp_path = GENERATED / STAMP
     stamp = stamp_path.read_text(encoding="utf-8") if stamp_path.exists() else None
     if stamp == BUILT or not MESSAGES.is_dir():

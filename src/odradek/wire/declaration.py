@@ -1,11 +1,11 @@
 """Reads the message declarations in `messages/`.
 
 A declaration file holds one API (its request and response) or a family of records. Every line
-is one statement; indentation nests the fields of a struct:
+is one statement. The fields of a struct are indented below it:
 
     api 0 Produce                       the API key and name
-    listeners broker controller         who serves it
-    request 3-13 flexible 9+            a message: its versions, and those that are flexible
+    listeners broker controller         the listeners that serve the API
+    request 3-13 flexible 9+            a message, its versions, and its flexible versions
       transactional_id  string?  = null
       topics            [Topic]  5+     an array of structs, from version 5 on
         name            string
@@ -13,14 +13,19 @@ is one statement; indentation nests the fields of a struct:
       struct Leader                     a struct used more than once
         leader_id       int32    = -1
 
-Other messages begin with `header`, `data`, `metadata N`, `key N` or `value N` and a name. After a
-field's name and type may follow, in any order: a range of versions (without one: all), `tag N
-[range]` (tagged in these versions), `ignorable` (it may be dropped; encoders always omit fields
-that a version lacks), `inflexible` (keeps the non-flexible encoding in flexible versions), `=
-value` (the default). A `?` after the type makes it nullable; `?7+` from version 7 on.
+Other messages begin with `header`, `data`, `metadata N`, `key N` or `value N` and a name. A `?`
+after the type makes a field nullable; `?7+` makes it nullable from version 7 on. After a field's
+name and type, these words may follow in any order:
 
-The facts (names, types, versions, defaults, tags) are those of the schemas that Apache Kafka
-ships in its jars; `tests/oracle` compares them field by field.
+- A range of versions that have the field. Without a range, all versions have it.
+- `tag N [range]`: the field is tagged in these versions.
+- `ignorable`: Kafka drops the field in a version that does not have it. The encoders here drop any
+  such field.
+- `inflexible`: the field keeps the non-flexible encoding in flexible versions.
+- `= value`: the default.
+
+Names, types, versions, defaults and tags are those of the schemas in Apache Kafka's jars.
+`tests/oracle` compares them field by field.
 """
 
 from __future__ import annotations
@@ -54,11 +59,11 @@ PRIMITIVES = frozenset(
 
 
 class DeclarationError(ValueError):
-    """A declaration is invalid; the message has the file and the line."""
+    """A declaration is invalid. The error message has the file and the line."""
 
 
 class Versions(NamedTuple):
-    """An inclusive range of message versions; empty when `low > high`."""
+    """A range of message versions, with `low` and `high` included; empty if `low > high`."""
 
     low: int
     high: int
@@ -71,7 +76,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """`3-13`, `9+`, `4` or `none`."""
+        """Parse a range in a form such as `3-13`, `9+`, `4` or `none`."""
         if text == "none":
             return NO_VERSIONS
         if text.endswith("+"):
@@ -95,7 +100,11 @@ class Struct:
 
 @dataclass(frozen=True)
 class Field:
-    """One field: `type` is a primitive or a struct's name, `is_array` wraps it."""
+    """A field of a message or struct.
+
+    `type` is the name of a primitive type or of a struct. If `is_array`, the field is an array of
+    elements of this type.
+    """
 
     name: str
     type: str

@@ -1,8 +1,8 @@
 """Generates the `decode` function of one version of a message.
 
-In the generated code, `p` is the position, `n` a length or count, and `b` the buffer; `m` is the
-message, and `m1` and `m2` are nested structs. Consecutive fixed-width fields, and the length after
-them, are read by one `unpack`.
+In the generated code, `b` is the buffer, `p` is the position, and `n` is a length or count. `m` is
+the message, and `m1` and `m2` are nested structs. One `unpack` reads consecutive fixed-width
+fields, and a length that follows them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LENGTH_SIZES = {"": 0, "B": 1, "h": 2, "i": 4}
 
 
 def _element_size_min(field: Field, version: int, flexible: bool) -> int:
-    """The minimum number of bytes of an array element."""
+    """Return the minimum number of bytes of an array element."""
     if not field.is_struct:
         if field.type in FIXED:
             return FIXED[field.type][1]
@@ -89,8 +89,10 @@ class Decoder(VersionCodec):
         out.dedent(2)
 
     def _decode_run(self, target: str, run: list[Field], then: str = "") -> None:
-        """Generate code that reads fixed-width fields, and a length or count (format letter)
-        into `n`."""
+        """Generate code that reads fixed-width fields, and then a length or count into `n`.
+
+        `then` is the struct format of the length or count; without it, none is read.
+        """
         if not run and then in {"", "B"}:
             if then:
                 self.out("n = b[p]; p += 1")
@@ -103,7 +105,10 @@ class Decoder(VersionCodec):
         self.out(f"{', '.join(names)}{comma} = {unpack}")
 
     def _decode_length(self, field: Field, letter: str, target: str, run: list[Field]) -> None:
-        """Generate code that reads the fields of `run`, and a length into `n`; -1 means null."""
+        """Generate code that reads the fields of `run`, and then a length into `n`.
+
+        The length -1 means null. `letter` is the struct format of a length that is not a varint.
+        """
         if not self.is_flexible(field):
             self._decode_run(target, run, then=letter)
             return
@@ -112,7 +117,10 @@ class Decoder(VersionCodec):
         self.out("n -= 1")
 
     def _decode_null(self, target: str, field: Field) -> None:
-        """Generate a branch for null; the caller continues in an `else`."""
+        """Generate a branch for null, and an `else`.
+
+        The caller generates the body of the `else`.
+        """
         if self.is_nullable(field):
             self.out(f"if n < 0: {target}.{field.name} = None")
         else:
@@ -191,7 +199,7 @@ class Decoder(VersionCodec):
         out.dedent()
 
     def _decode_numbers(self, target: str, letter: str, size: int) -> None:
-        """Generate code that reads an array of numbers; short ones use a precompiled Struct."""
+        """Generate code that reads an array of numbers. Short arrays use a precompiled Struct."""
         out = self.out
         out.arrays.add(letter)
         out(f"if n < SHORT_ARRAY: {target} = list({letter}_unpack[n](b, p))")

@@ -1,6 +1,7 @@
 """Generates the `encode` function of one version of a message.
 
-The function appends parts: packed runs of fixed-width fields, lengths, strings and bytes.
+The function appends parts to a list. A part is a packed sequence of fixed-width fields, a length, a
+string, or bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class Encoder(VersionCodec):
             out(f"append({out.struct(form)}_pack({length}))")
 
     def _encode_null(self, field: Field, value: str, form: str) -> None:
-        """Generate a branch that encodes or rejects null; the caller continues in an `else`."""
+        """Generate a branch that encodes or rejects null, and an `else`.
+
+        The caller generates the body of the `else`.
+        """
         out = self.out
         if self.is_nullable(field):
             null = "ZERO" if self.is_flexible(field) else f"{out.struct(form)}_pack(-1)"
@@ -129,7 +133,10 @@ class Encoder(VersionCodec):
         self.depth -= 1
 
     def _encode_tagged(self, source: str, tagged: list[Field]) -> None:
-        """Generate code that appends tagged fields without default value, as (tag, size, value)."""
+        """Generate code that appends the tagged fields whose value is not the default.
+
+        The encoding of a tagged field consists of tag, size and value.
+        """
         out = self.out
         list_name = f"g{self.depth}"
         out(f"{list_name} = []")

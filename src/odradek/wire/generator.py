@@ -1,12 +1,13 @@
-"""Generates straight-line codecs from declarations: one Python module per message.
+"""Generates the codecs from declarations, in one Python module per message.
 
-A module has one class per struct, with the fields of all versions. For every version it has a
-`decode` and an `encode` function, in which each field is one or two lines: there are no field
-tables at run time. Consecutive fixed-width fields become one precompiled `Struct`. Versions with
-the same encoding share their functions.
+A module has one class per struct, with the fields of all versions. For every version, a module has
+a `decode` function and an `encode` function. Each field is one or a few lines in these functions.
+No table of fields is interpreted at run time. Consecutive fixed-width fields use one precompiled
+`struct.Struct`. Versions with the same encoding share their functions.
 
-Nested structs are inlined, so a variable name has the nesting depth: `m` is the message, `m1` an
-element of an array in it. `p` is the position, `n` a length, `b` the buffer or bytes.
+The code for nested structs is inlined. Therefore the names of variables contain the nesting depth:
+`m` is the message, and `m1` is an element of an array in the message. `b` is the buffer, `p` is the
+position, and `n` is a length.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _class(out: Source, name: str, fields: list[Field], base: str) -> None:
 
 
 def _functions(message: Message, name: str, out: Source) -> tuple[dict[int, str], dict[int, str]]:
-    """Generate the codec functions; return the names of both functions of each version."""
+    """Generate the functions. Return the names of the decoders and of the encoders by version."""
     decoders: dict[int, str] = {}
     encoders: dict[int, str] = {}
     seen: dict[str, str] = {}
@@ -147,7 +148,7 @@ def module_source(message: Message) -> str:
 
 
 def registry_source(apis: list[Api]) -> str:
-    """Return the source of the module that lists all APIs: key, name, versions, listeners."""
+    """Return the source of the module that lists the APIs with key, name, versions, listeners."""
     lines = [PRELUDE.splitlines()[0], "APIS = ("]
     for api in apis:
         versions, flexible = api.request.versions, api.request.flexible

@@ -6,7 +6,7 @@ import re
 
 
 def snake_case(name: str) -> str:
-    """`KRaftVersionRecord` -> `kraft_version_record`."""
+    """Convert a name to snake case, such as `KRaftVersionRecord` to `kraft_version_record`."""
     name = name.replace("KRaft", "Kraft")
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name).lower()

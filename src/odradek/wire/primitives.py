@@ -1,8 +1,9 @@
-"""Functions of the generated codecs: varints, checks, and the base class of messages.
+"""Functions that the generated codecs use, and the base class of messages.
 
-Decoding treats all input as untrusted. A count is compared with the number of remaining bytes
-before memory is allocated for it. A truncated message causes an `IndexError`, a `struct.error`, or
-a position after the end of the buffer; `Message.decode` converts all three to `MalformedMessage`.
+Decoding treats all input as untrusted. Before memory is allocated for an array, its length is
+compared with the number of remaining bytes. In the generated code, a truncated message causes an
+`IndexError`, a `struct.error`, or a position after the end of the buffer. `Message.decode` raises
+`MalformedMessage` in all three cases.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from odradek.env.file_range import FileRange
 
 Buffer = bytes | bytearray | memoryview
 Records = Buffer | FileRange
-"""Record batches: a view into the received frame, bytes, or a range of a segment file."""
+"""Record batches, either in memory or as a range of a segment file."""
 
 ARRAY_LENGTH_MAX = 1_000_000
-"""Longest array accepted, in elements (Apache Kafka 4.4 has the same limit)."""
+"""Maximum number of elements of an array. Apache Kafka 4.4 has the same limit."""
 TAGGED_FIELDS_MAX = 10_000
 
 SHORT_ARRAY = 17
-"""Arrays of fewer numbers than this have a precompiled Struct."""
+"""Arrays with fewer numbers than this are read and written by a precompiled Struct."""
 
 ZERO_UUID = bytes(16)
 UVARINTS = tuple(bytes((n,)) for n in range(128))
@@ -33,7 +34,10 @@ UVARINTS = tuple(bytes((n,)) for n in range(128))
 def array_codecs(
     letter: str,
 ) -> tuple[tuple[Callable[..., bytes], ...], tuple[Callable[..., tuple[Any, ...]], ...]]:
-    """`pack` and `unpack_from` of the Structs for 0, 1, ... numbers of one format letter."""
+    """Return `pack` functions and `unpack_from` functions for arrays of 0 to 16 numbers.
+
+    `letter` is the struct format of a number. The index of a function is the number of numbers.
+    """
     structs = [struct.Struct(f">{count}{letter}") for count in range(SHORT_ARRAY)]
     return tuple(each.pack for each in structs), tuple(each.unpack_from for each in structs)
 
@@ -47,7 +51,14 @@ class UnsupportedField(ValueError):
 
 
 def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Read the rest of an unsigned varint of more than one byte."""
+    """Read the rest of an unsigned varint of more than one byte.
+
+    `first` is the first byte, and `position` is the position after it. Return the value and the
+    position after the varint.
+
+    Raises:
+        MalformedMessage: the varint has more than 32 bits.
+    """
     value = first & 0x7F
     shift = 7
     while True:
@@ -65,7 +76,7 @@ def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, i
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Read the unsigned varint at `position`; return (value, position after it)."""
+    """Read the unsigned varint at `position`. Return its value and the position after it."""
     value = buffer[position]
     position += 1
     if value > 127:
@@ -74,7 +85,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def write_uvarint(value: int) -> bytes:
-    """The unsigned varint of `value`."""
+    """Return the encoding of `value` as an unsigned varint."""
     if value < 128:
         return UVARINTS[value]
     out = bytearray()
@@ -89,7 +100,8 @@ def check_count(count: int, element_size_min: int, buffer: Buffer, position: int
     """Reject an array length that the rest of the buffer cannot hold.
 
     Raises:
-        MalformedMessage: the length is negative, over the limit, or beyond the buffer.
+        MalformedMessage: the length is negative, or above the limit, or the elements need more
+            bytes than the buffer has.
     """
     if count < 0 or count * element_size_min > len(buffer) - position or count > ARRAY_LENGTH_MAX:
         raise MalformedMessage(f"array of {count} elements in {len(buffer) - position} bytes")
@@ -101,9 +113,10 @@ def null_field(name: str) -> MalformedMessage:
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, first: int) -> int:
-    """Skip a section of tagged fields that this version does not define.
+    """Skip the tagged fields of a struct that has none in this version.
 
-    `position` is after the first byte (`first`, not zero) of their count.
+    `first` is the first byte of the number of tagged fields, and is not zero. `position` is the
+    position after this byte. Return the position after the tagged fields.
     """
     count = first
     if first > 127:
@@ -119,13 +132,13 @@ def skip_tagged_fields(buffer: Buffer, position: int, first: int) -> int:
 
 
 def check_tagged_count(count: int) -> None:
-    """Reject more tagged fields than any schema has."""
+    """Raise `MalformedMessage` if a struct has more tagged fields than any schema defines."""
     if count > TAGGED_FIELDS_MAX:
         raise MalformedMessage(f"{count} tagged fields")
 
 
 class Struct:
-    """Base class of all generated classes; has `__eq__` and `__repr__` over their slots."""
+    """Base class of all generated classes. `__eq__` and `__repr__` use all fields."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -149,10 +162,11 @@ Encoder = Callable[[Any, Callable[[Any], object]], None]
 
 
 class Message(Struct):
-    """A message: the fields of all its versions, and a codec for each version.
+    """A message with the fields of all its versions, and a codec for each version.
 
-    A field that a version lacks has its default after decoding. Structs that are defaults of tagged
-    fields are shared: assign a new one instead of changing them in place.
+    After decoding, a field that the version does not have is set to its default. All messages share
+    the structs that are defaults of tagged fields. Do not change such a struct; assign a new struct
+    to the field instead.
     """
 
     __slots__ = ()
@@ -162,9 +176,9 @@ class Message(Struct):
     FLEXIBLE_MIN: ClassVar[int]
     """First flexible version; 32767 if there is none."""
     DECODERS: ClassVar[dict[int, Decoder]]
-    """By version: (buffer, position) -> (message, position after it)."""
+    """By version, a function of (buffer, position) that returns the message and its end."""
     ENCODERS: ClassVar[dict[int, Encoder]]
-    """By version: (message, append) appends the parts of the encoding."""
+    """By version, a function of (message, append) that passes the encoded parts to `append`."""
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
@@ -181,7 +195,7 @@ class Message(Struct):
 
     @classmethod
     def decode_prefix(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
-        """Like `decode`, for a message that may be followed by more bytes.
+        """Decode the message that begins at `position`. Return it and the position after it.
 
         Raises:
             MalformedMessage: the version is unknown, or the bytes are truncated or not of this

@@ -1,10 +1,10 @@
-"""A codec for the Produce requests that producers send most: record batches, no transaction.
+"""A fast codec for Produce requests without a transaction, which most producers send.
 
-Java's producer sends one request for all partitions of a broker that have a batch ready. This
-module decodes such requests and encodes their responses without an object per field. For all other
-requests (a transactional id, null records, tagged fields, long topic names, more than 126 topics or
-partitions of a topic) it returns None, and the generated codec is used.
-`tests/wire/test_quick_produce.py` compares both.
+Java's producer sends one request to a broker for all partitions that have a batch ready. This
+module decodes such requests and encodes their responses without an object per field. For all
+other requests, `decode` returns None, and the caller uses the generated codec. These are requests
+with a transactional id, null records, tagged fields, long topic names, more than 126 topics, or
+more than 126 partitions of a topic. `tests/wire/test_quick_produce.py` compares both codecs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ VERSION_MIN: Final = 9
 TOPIC_IDS_VERSION: Final = 13
 
 TopicBatches = tuple[bytes, list[tuple[int, memoryview]]]
-"""A topic in its encoded form, and its partitions: index and records."""
+"""An encoded topic, and a list of partition index and records for each of its partitions."""
 
-# No transactional id, acks, timeout, topics + 1.
+# Length of the transactional id (0 means null), acks, timeout (ignored), number of topics + 1.
 _front: Final = struct.Struct(">Bh4xB").unpack_from
 _partition: Final = struct.Struct(">iB").unpack_from  # index, size of the records + 1
-_header: Final = struct.Struct(">iixB").pack  # size, correlation id, no tags, topics + 1
-# Index, error code, base offset, log append time, log start offset, no record errors, no message,
-# no tags.
+_header: Final = struct.Struct(">iixB").pack  # size, correlation id, no tags, number of topics + 1
+# Partition index, error code, base offset, log append time, log start offset, no record errors, no
+# error message, no tags.
 _answer: Final = struct.Struct(">ihqqqBBB").pack
 _COUNTS: Final = [bytes((count + 1,)) for count in range(127)]
 _NO_TAGS: Final = b"\0"
@@ -39,15 +39,16 @@ _SINGLE_TAIL: Final = _NO_TAGS + _TAIL
 _SINGLE_SIZE: Final = _HEADER_SIZE + 2 + _ANSWER_SIZE
 
 Appended = tuple[int, int, int]
-"""Where records were appended: base offset, log append time (-1 if records keep their own timestamps:
-CreateTime), log start offset."""
+"""The result of an append: base offset, log append time, log start offset. The log append time is
+-1 if the topic uses CreateTime, so that records keep the timestamps of the producer."""
 
 
 def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[TopicBatches]] | None:
-    """Read the acks and each topic's records; None for any other form, and for malformed bytes.
+    """Return the acks, and the topics with their records.
 
-    `position` is the start of the request body. A topic is its id from version 13 on; in earlier
-    versions it is its name with a length prefix.
+    `position` is the start of the request body. An encoded topic is the topic id from version 13
+    on. In earlier versions it is the topic's name with a length prefix. Return None for requests
+    that this codec does not support, and for malformed bytes.
     """
     has_ids = version >= TOPIC_IDS_VERSION
     found: list[TopicBatches] = []
@@ -93,9 +94,9 @@ def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[To
 def encode_answer(
     correlation_id: int, topics: Sequence[TopicBatches], appended: Sequence[Appended]
 ) -> bytes:
-    """Encode the response, with its size prefix, if all records were appended.
+    """Encode the response for the case that all records were appended, with the size prefix.
 
-    `appended` follows the order of the partitions in `topics`.
+    `appended` has the results in the order of the partitions in `topics`.
     """
     if len(appended) == 1:
         ((topic, ((index, _),)),) = topics

@@ -1,8 +1,8 @@
-"""A codec for the OffsetCommit requests that consumers send most: partitions of one topic.
+"""A fast codec for OffsetCommit requests with one topic, which most consumers send.
 
-This module decodes them and encodes their responses without an object per field. For anything else
-(several topics, metadata text, tagged fields, long names) the result is None, and the general path
-is used. `tests/wire/test_single_offset_commit.py` compares both paths.
+This module decodes such requests and encodes their responses without an object per field. For all
+other requests (several topics, metadata text, tagged fields, long names), `decode` returns None,
+and the caller uses the generated codec. `tests/wire/test_single_offset_commit.py` compares both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ PartitionCommit = tuple[int, int, int]
 _epoch: Final = struct.Struct(
     ">iB"
 ).unpack_from  # generation or member epoch, size of the member id + 1
-_partition: Final = struct.Struct(">iqiBB")  # those three, size of the text + 1 (or 0: null), tags
+# A `PartitionCommit`, size of the metadata text + 1 (0 means null), tags.
+_partition: Final = struct.Struct(">iqiBB")
 _header: Final = struct.Struct(
     ">iixiB"
 ).pack  # size, correlation id, no tags, throttling, topics + 1
@@ -33,10 +34,11 @@ _RESULT_SIZE: Final = 7
 def decode(
     frame: memoryview, position: int, version: int
 ) -> tuple[str, int, str, str | None, bytes, list[PartitionCommit]] | None:
-    """Read group id, generation, member id, group instance id, encoded topic, and partitions.
+    """Return group id, generation, member id, group instance id, encoded topic, and partitions.
 
-    `position` is the start of the request body. The topic is its id from version 10 on; in earlier
-    versions it is its name with a length prefix. None for any other form, and for malformed bytes.
+    `position` is the start of the request body. The encoded topic is the topic id from version 10
+    on. In earlier versions it is the topic's name with a length prefix. Return None for requests
+    that this codec does not support, and for malformed bytes.
     """
     try:
         group_size = frame[position]
@@ -79,7 +81,7 @@ def decode(
 def encode_answer(
     correlation_id: int, topic: bytes, partitions: Sequence[PartitionCommit]
 ) -> bytes:
-    """Encode the response, with its size prefix, if all offsets were stored."""
+    """Encode the response for the case that all offsets were stored, with the size prefix."""
     results = [_result(each[0], 0) for each in partitions]
     size = _HEADER_SIZE + len(topic) + 1 + len(results) * _RESULT_SIZE + 2
     return b"".join(

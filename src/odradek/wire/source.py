@@ -12,7 +12,7 @@ ZEROS = {"bool": "False", "float64": "0.0", "uuid": "ZERO_UUID", "string": '""',
 
 
 class Source:
-    """Generated Python lines, and the precompiled Structs that they use."""
+    """Generated lines of Python code, and the precompiled Structs that these lines use."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -21,7 +21,7 @@ class Source:
         self._levels = 0
 
     def body(self) -> Source:
-        """Return a source for the lines of a function, which shares the Structs."""
+        """Return a new source for the body of a function. It shares the Structs of this source."""
         body = Source()
         body.structs, body.arrays = self.structs, self.arrays
         body.indent()
@@ -32,11 +32,11 @@ class Source:
         self.lines.append("    " * self._levels + line)
 
     def indent(self) -> None:
-        """Begin a block: indent the following lines by another level."""
+        """Begin a block. The following lines are indented by one more level."""
         self._levels += 1
 
     def dedent(self, levels: int = 1) -> None:
-        """End blocks."""
+        """End one or more blocks."""
         self._levels -= levels
 
     def take_lines(self) -> list[str]:
@@ -45,19 +45,19 @@ class Source:
         return lines
 
     def struct(self, form: str) -> str:
-        """Return the name of the precompiled Struct of a format."""
+        """Return the name of the precompiled Struct with this format."""
         return self.structs.setdefault(form, f"S{len(self.structs)}")
 
 
 def is_shared_default(field: Field) -> bool:
-    """Whether the default is a struct object of the module that all messages share."""
+    """Return whether the default is one struct object that all messages share."""
     return (
         field.is_struct and not field.is_array and field.tag is not None and not field.has_default
     )
 
 
 def default_expression(field: Field) -> str:
-    """The default of a field as an expression."""
+    """Return the default of a field as a Python expression."""
     if field.has_default:
         return repr(field.default)
     if field.is_array:
@@ -72,7 +72,7 @@ def default_expression(field: Field) -> str:
 
 
 class VersionCodec:
-    """The fields of one message in one version, and where the code for them goes."""
+    """The common part of the decoder and the encoder of one version of a message."""
 
     def __init__(self, out: Source, message: Message, version: int) -> None:
         self.out = out
@@ -81,11 +81,14 @@ class VersionCodec:
         self.depth = 0
 
     def is_flexible(self, field: Field) -> bool:
-        """Whether lengths of the field are varints."""
+        """Return whether the lengths in the field's encoding are varints."""
         return self.message_flexible and not field.inflexible
 
     def split(self, fields: list[Field]) -> tuple[list[Field], list[Field], list[Field]]:
-        """Return the regular fields of this version, tagged fields by tag, and absent fields."""
+        """Return the untagged fields, the tagged fields in the order of their tags, and the rest.
+
+        The rest are the fields that this version does not have.
+        """
         here = [f for f in fields if self.version in f.versions]
         tagged = [f for f in here if self.message_flexible and self.version in f.tagged]
         tagged.sort(key=lambda f: f.tag or 0)
@@ -94,5 +97,5 @@ class VersionCodec:
         return placed, tagged, absent
 
     def is_nullable(self, field: Field) -> bool:
-        """Whether the field may be null in this version."""
+        """Return whether the field may be null in this version."""
         return self.version in field.nullable

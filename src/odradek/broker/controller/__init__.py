@@ -1,6 +1,8 @@
-"""The controller's side of a node, and how brokers reach the active controller.
+"""The controller of a node, and the connection of brokers to the active controller.
 
-`quorum_controller` processes requests: `odradek.core.controller` decides, the records are appended,
-and the response is sent when they are committed. `channel` sends a broker's requests to the active
-controller, and `lifecycle` registers, unfences and shuts down this node's broker.
+- `quorum_controller` processes requests. `odradek.core.controller` decides which records a request
+  needs. The records are appended, and the response is sent when they are committed.
+- `quorum_description` builds the response to DescribeQuorum.
+- `channel` sends a broker's requests to the active controller.
+- `lifecycle` registers, unfences and shuts down this node's broker.
 """

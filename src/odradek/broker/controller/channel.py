@@ -10,13 +10,13 @@ from odradek.broker.controller.quorum_controller import QuorumController
 
 
 class ControllerChannel(Protocol):
-    """Sends requests to the active controller, in this or another process."""
+    """Sends requests to the active controller, which is in this process or in another one."""
 
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
         """Return the response to a request after its changes are committed.
 
-        `context` is that of the client whose request is forwarded; None for a request of this node
-        itself, which uses the newest version of the API.
+        `context` is the context of the client's request that is forwarded. It is None for a request
+        of this node, which uses the newest version of the API.
 
         Raises:
             ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or an error of the whole request.
@@ -29,10 +29,10 @@ CREATING = frozenset((19, 37))
 
 
 class LocalControllerChannel:
-    """Used if the controller is in this process.
+    """The channel to a controller in this process.
 
-    `opened(timeout_ms)` waits until the new partitions are served here, so that a client can
-    produce as soon as it has the response.
+    `opened(timeout_ms)` waits until this broker serves the new partitions. So a client can produce
+    as soon as it has the response to CreateTopics or CreatePartitions.
     """
 
     def __init__(
@@ -42,7 +42,11 @@ class LocalControllerChannel:
         self._opened = opened
 
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
-        """See `ControllerChannel`."""
+        """Return the controller's response.
+
+        If the request creates partitions, wait until this broker serves them, at most the timeout
+        of the request.
+        """
         answer = await self._controller.submit(context, request)
         if self._opened is not None and request.API_KEY in CREATING:
             await self._opened(request.timeout_ms)

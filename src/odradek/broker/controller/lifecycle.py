@@ -1,10 +1,10 @@
-"""Registers, unfences and shuts down this node's broker (Kafka's
-BrokerLifecycleManager).
+"""Registers, unfences and shuts down this node's broker (Kafka's BrokerLifecycleManager).
 
-A registered broker is known but fenced; an unfenced broker appears in metadata responses and serves
-clients. Each start registers a new incarnation. A clean shutdown fences the broker first, and
-stores its epoch in the log directories: at the next start this epoch proves to the controller that
-no records were lost.
+A broker is fenced when it registers. An unfenced broker appears in metadata responses and serves
+clients. Each start of the node registers a new incarnation.
+
+A clean shutdown fences the broker first. Then the node stores the broker epoch in the log
+directories. At the next start this epoch proves to the controller that no records were lost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOT_REGISTERED = -1
 
 
 class BrokerLifecycle:
-    """See the module. `epoch` is -1 until the broker is registered."""
+    """The broker's registration. `epoch` is the broker epoch, -1 until the broker is registered."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class BrokerLifecycle:
         rack: str | None,
         previous_epoch: int,
     ) -> int:
-        """Register this incarnation, fenced; returns its epoch.
+        """Register this incarnation as a fenced broker; return its broker epoch.
 
         `directories` are the ids of the online log directories. `previous_epoch` is the broker
-        epoch of the last clean shutdown, -1 if the last shutdown was not clean.
+        epoch of the last clean shutdown. It is -1 if the last shutdown was not clean.
 
         Raises:
             ApiError: the controller rejects the request.
@@ -101,12 +101,12 @@ class BrokerLifecycle:
         try:
             await self._channel.submit(None, request)
         except ApiError as error:
-            # A finalized metadata.version below 15 has no such record.
+            # Below metadata.version 15 there is no record for this registration.
             if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                 raise
 
     async def unfence(self, metadata_offset: int) -> None:
-        """Request to be unfenced; the broker has applied the metadata up to that offset.
+        """Request to be unfenced. The broker has applied the metadata up to `metadata_offset`.
 
         Raises:
             ApiError: the controller rejects the request.
@@ -114,7 +114,7 @@ class BrokerLifecycle:
         await self._heartbeat(metadata_offset)
 
     async def shut_down(self, metadata_offset: int) -> None:
-        """Request a controlled shutdown; when this returns, the broker is fenced.
+        """Request a controlled shutdown. The broker is fenced when this method returns.
 
         Raises:
             ApiError: the controller rejects the request.

@@ -1,16 +1,20 @@
-"""The controller: processes requests when this node leads the metadata quorum.
+"""The controller: processes requests while this node leads the metadata quorum.
 
-It is a listener of the raft client, registered after the metadata loader of the node. A standby
-needs no state of its own: the loader follows the committed log. When this node becomes the leader,
-the controller continues from the loader's state. From then on `submit` processes one request after
-the other. A decision is based on the newest image, with all previous decisions, committed or not:
-its records are appended and immediately replayed into this speculative state. The response is sent
-when they are committed; the loader has published them by then. When nothing is uncommitted, the
-speculative state is replaced by the loader's, which is equal and shared.
+The controller is a listener of the raft client. It is registered after the node's metadata loader.
+A standby controller has no state, because the loader reads the committed log. When this node
+becomes the leader, the controller copies the loader's state and becomes active. The copy is the
+in-memory state, which also contains records that are not committed yet.
 
-If this node stops leading, the speculative state is dropped and all waiting requests get
-NOT_CONTROLLER; the published state is kept. If the disk is full, a decision that cannot be written
-is rejected, and the next one may fit.
+An active controller processes one request after the other (`submit`). A decision is based on the
+in-memory state, which contains all previous decisions. The records of the decision are appended to
+the log and immediately replayed into the in-memory state. The response is sent when the records are
+committed; by then the loader has published them. When all records are committed, the controller
+replaces the in-memory state by a new copy of the loader's state. Both are equal, and the copy
+shares the loader's image.
+
+If this node stops leading, the in-memory state is dropped, and all waiting requests get the error
+NOT_CONTROLLER. The published image is kept. If the disk is full, a decision whose records cannot be
+written is rejected. A later decision is accepted if its records fit.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ class _Waiting(NamedTuple):
 
 
 class QuorumController:
-    """See the module. A `RaftListener`; lives on the loop's thread."""
+    """A `RaftListener` that processes requests. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -69,7 +73,7 @@ class QuorumController:
         random_bytes: RandomBytes,
         supported_features: Mapping[str, tuple[int, int]],
     ) -> None:
-        """`bootstrap` are the records from formatting, which an empty log starts with."""
+        """`bootstrap` are the records from formatting. They are the first records of the log."""
         self._config = DynamicConfig(config)
         self._cluster_id = cluster_id
         self._raft = raft
@@ -79,14 +83,14 @@ class QuorumController:
         self._random_bytes = random_bytes
         self._supported_features = supported_features
         self._speculative: BatchLoader | None = None
-        """The image with all decisions so far; None while this node does not lead."""
+        """The in-memory state with all decisions so far; None while this node does not lead."""
         self._waiting: deque[_Waiting] = deque()
         self._activated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # -- the raft client ------------------------------------------------------------------------
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
-        """See `RaftListener`."""
+        """Send the responses whose records are committed."""
         end_offset = batches[-1].next_offset
         while self._waiting and self._waiting[0].end_offset <= end_offset:
             future = self._waiting.popleft().future
@@ -96,14 +100,14 @@ class QuorumController:
             self._speculative = self._loader.committed_state()
 
     def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
-        """See `RaftListener`. The loader has applied the snapshot already."""
+        """Do nothing: the loader has applied the snapshot."""
         assert self._speculative is None, "a leader does not load snapshots"
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """See `RaftListener`.
+        """Become the active controller, or stop being it.
 
         Raises:
-            MetadataError: the records from formatting lack something that a new cluster needs.
+            MetadataError: the records from formatting lack a record that a new cluster needs.
             DiskFull, ApiError: the first records of the epoch cannot be written.
         """
         if self._raft.is_leader:
@@ -112,7 +116,10 @@ class QuorumController:
             self._deactivate()
 
     def _activate(self) -> None:
-        """Write the missing initial records; `wait_active` returns when they are committed."""
+        """Become active: write initial records that are missing.
+
+        `wait_active` returns when these records are committed.
+        """
         self._speculative = self._loader.committed_state()
         in_transaction = self._speculative.transaction_start_offset >= 0
         if self._speculative.image.features.metadata_version == 0:
@@ -145,7 +152,10 @@ class QuorumController:
             self._activated.set_exception(error)
 
     def _deactivate(self) -> None:
-        """This node is no longer the leader: uncommitted records may be lost."""
+        """Drop the in-memory state and fail the waiting requests: uncommitted records may be lost.
+
+        This node no longer leads the quorum.
+        """
         self._speculative = None
         failure = self._raft.failure
         problem = None if failure is None else f"the metadata log failed: {failure}"
@@ -160,7 +170,7 @@ class QuorumController:
         """Wait until this node is the active controller for the first time.
 
         Raises:
-            Exception: the raft client has failed, with its failure.
+            Exception: the raft client has failed. The exception is the client's failure.
         """
         await asyncio.shield(self._activated)
 
@@ -168,7 +178,7 @@ class QuorumController:
 
     @property
     def image(self) -> MetadataImage:
-        """The image with all decisions, committed or not, if this node is the active controller."""
+        """The newest image. On the active controller it also contains uncommitted decisions."""
         return self._loader.image if self._speculative is None else self._speculative.image
 
     @property
@@ -182,10 +192,10 @@ class QuorumController:
         return self._raft.settings.kraft_version
 
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
-        """Process a request; return the response when everything it depends on is committed.
+        """Process a request; return the response when all records it depends on are committed.
 
-        `context` is that of the client's request; None for a request of this node itself, which
-        uses the newest version of the API.
+        `context` is the context of the client's request. It is None for a request of this node,
+        which uses the newest version of the API.
 
         Raises:
             ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT (the changes may still be committed later),
@@ -217,11 +227,11 @@ class QuorumController:
         )
 
     def _append(self, records: list[Message]) -> None:
-        """Append and replay a decision.
+        """Append and replay the records of a decision.
 
         Raises:
-            DiskFull: there is no space for it; nothing has changed.
-            ApiError: it is too large, or the log cannot be written.
+            DiskFull: there is no space for the records; nothing has changed.
+            ApiError: the records are too large for one batch, or the log cannot be written.
         """
         speculative = self._speculative
         assert speculative is not None
@@ -240,17 +250,17 @@ class QuorumController:
         speculative.flush()
 
     def _wait_for_commit(self) -> asyncio.Future[None]:
-        """Wait until all current decisions are committed."""
+        """Return a future that completes when all current decisions are committed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(self._raft.log.end_offset, future))
         return future
 
 
 async def _within(future: asyncio.Future[None], timeout_ms: int) -> None:
-    """Wait for at most the timeout; requests without a timeout wait for one sync.
+    """Wait for the future, at most `timeout_ms` milliseconds if that is positive.
 
     Raises:
-        ApiError: REQUEST_TIMED_OUT, or what the future failed with.
+        ApiError: REQUEST_TIMED_OUT, or the error of the future.
     """
     if timeout_ms <= 0:
         await future

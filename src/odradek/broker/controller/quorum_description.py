@@ -1,5 +1,7 @@
-"""The response to DescribeQuorum: the leader, the high watermark, and the log end offset of each
-voter (KIP-595, KIP-853)."""
+"""Builds the response to DescribeQuorum (KIP-595, KIP-853).
+
+The response contains the leader, the high watermark, and the log end offset of each voter.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from odradek.wire.generated.describe_quorum_response import DescribeQuorumRespon
 def describe_quorum(
     quorum: RaftClient, request: DescribeQuorumRequest, version: int, now_ms: int
 ) -> DescribeQuorumResponse:
-    """Return the state of the quorum; partitions other than the metadata log's get an error."""
+    """Return the state of the quorum. Partitions other than the metadata log's get an error."""
     topics = [
         wire.TopicData(
             topic_name=topic.topic_name,

@@ -1,23 +1,29 @@
-"""The runtime of the group and transaction coordinators: it performs what their machines decide.
+"""The runtime of the group and transaction coordinators.
 
-For each partition of a coordinator's topic that this broker leads there is a `Shard` (`shard`)
-with the machine of that partition. `CoordinatorRuntime` (`runtime`) loads a shard when this broker
-becomes the partition's leader and unloads it when it no longer is, by leader epoch.
+The state machines in `odradek.core` decide. The runtime writes their records, waits for commits and
+timers, and sends their responses.
 
-    operation ──> machine ──> records ──> replay ──> batch ──> append ──> commit ──> response
-                     ^                                  │ fails
-                     └──────── journal rolls back <─────┘
+A coordinator has a topic. For each partition of the topic that this broker leads there is a `Shard`
+(`shard`) with one state machine. `CoordinatorRuntime` (`runtime`) loads a shard when this broker
+becomes the leader of the partition, and unloads the shard when another broker becomes the leader.
 
-An operation of a machine returns records and a response. The records are replayed immediately, so
-that the next operation sees them, and added to a batch (`accumulator`) that is appended at the end
-of the event loop's turn. The response is sent when the records are committed (`deferred`). So many
-operations share one append, and no response contains state that may still be lost.
+    operation ──> state machine ──> records ──> replay ──> batch ──> append ──> commit ──> response
+                        ^                                     │ fails
+                        └───────── journal rolls back <───────┘
 
-`timer_runner`, `task_runner` and `answer_sender` run a machine's timers, its tasks in threads, and
-send delayed responses. `loading` replays a log; until it has finished, requests get
-COORDINATOR_LOAD_IN_PROGRESS. `replicas` gives access to the partitions. `group_coordinator` and
-`transaction_coordinator` pass the requests of handlers to the right shard; `producer_ids` allocates
-producer ids.
+An operation of a state machine returns records and a response. The records are replayed
+immediately, so that the next operation uses the new state. The records are also added to a batch
+(`accumulator`), which is usually appended at the end of the current iteration of the event loop. So
+many operations share one append. The response is sent when the records are committed (`deferred`).
+So no response contains state that may still be lost.
+
+- `timer_runner` runs the timers of a state machine, and `task_runner` runs its tasks in threads.
+- `answer_sender` sends delayed responses.
+- `loading` replays a log. Until it has finished, requests get COORDINATOR_LOAD_IN_PROGRESS.
+- `replicas` gives access to the partitions of the topic.
+- `group_coordinator` and `transaction_coordinator` pass requests of handlers to the right shard.
+- `markers` writes transaction markers. `verification` checks that a partition belongs to a
+  transaction. `producer_ids` allocates producer ids.
 
 The model is Apache Kafka's `CoordinatorRuntime`. Differences: docs/decisions/coordinator-*.
 """

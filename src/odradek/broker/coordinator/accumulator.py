@@ -1,9 +1,9 @@
 """The records of a partition that are replayed but not written yet (Kafka's CoordinatorBatch).
 
-A record is replayed into the machine when it is added, so that the next operation sees it. The
-machine's journal records the changes. When the batch is appended, the journal is committed. If the
-log rejects the batch, the journal rolls back all its changes, and all events that wait for it fail.
-So every replayed record is either in the log or in the open batch.
+A record is replayed into the state machine when it is added, so that the next operation uses the
+new state. The state machine's journal records the changes. When the batch is appended, the journal
+is committed. If the log rejects the batch, the journal rolls back all changes, and all events that
+wait for the batch fail. So every replayed record is either in the log or in the open batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from odradek.records.builder import RecordBatchBuilder
 from odradek.records.control import end_of_transaction_batch
 
 RECORD_OVERHEAD: Final = 40
-"""Bytes that a record can take in a batch besides key and value."""
+"""Maximum number of bytes that a record needs in a batch in addition to its key and value."""
 
 log: Final = logging.getLogger("odradek.coordinator")
 
@@ -55,10 +55,10 @@ class BatchAccumulator:
         on_written: Callable[[int, Sequence[DeferredEvent]], None],
         on_diverged: Callable[[], None],
     ) -> None:
-        """`on_written` is called with the end of the log and the events of each written batch.
+        """`on_written` is called after each write with the log end offset and the batch's events.
 
-        `on_diverged` is called if the log end offset differs from the machine's: the machine must
-        be reloaded.
+        `on_diverged` is called if the log end offset differs from the expected offset. The state
+        machine must then be loaded again.
         """
         self._name = name
         self._machine = machine
@@ -69,21 +69,21 @@ class BatchAccumulator:
         self._builder: RecordBatchBuilder | None = None
         self._events: list[DeferredEvent] = []
         self._next_offset = 0
-        """The offset of the next record; those before it are replayed."""
+        """The offset of the next record. All records before this offset are replayed."""
         self.written = 0
-        """The log end offset after the last write of this partition's machine."""
+        """The log end offset after the last write."""
 
     @property
     def is_open(self) -> bool:
-        """Whether there are records that are not written."""
+        """Whether there are records that are not written yet."""
         return self._builder is not None
 
     def start(self, end_offset: int) -> None:
-        """The machine has replayed the log, which ends at `end_offset`."""
+        """Begin after the state machine has replayed the log, which ends at `end_offset`."""
         self._next_offset = self.written = end_offset
 
     def defer(self, event: DeferredEvent) -> None:
-        """Complete an event when the open batch is committed."""
+        """Add an event that is completed when the open batch is committed."""
         self._events.append(event)
 
     # -- adding -------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class BatchAccumulator:
         except Exception as error:
             if isinstance(error, ApiError):
                 known = error
-            else:  # a defect of the machine: the whole batch may be wrong
+            else:  # a bug in the state machine: the whole batch may be wrong
                 known = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
                 self.fail(known)
             if result.on_commit is not None:
@@ -139,9 +139,9 @@ class BatchAccumulator:
         producer_id: int,
         producer_epoch: int,
     ) -> None:
-        """Add the records.
+        """Replay the records and add them to the batch.
 
-        Unless they are atomic, a full batch is written before the next record.
+        If the result need not be atomic, a full batch is written before the next record.
         """
         now_ms = self._context.clock.now_ms()
         limit = self._partition.batch_bytes_max
@@ -165,7 +165,7 @@ class BatchAccumulator:
         """Write the open batch, if there is one.
 
         Raises:
-            ApiError: the log rejected it; its records are rolled back and its events have failed.
+            ApiError: the log rejected the batch. Its records are rolled back, its events failed.
         """
         builder = self._builder
         if builder is None:
@@ -181,7 +181,7 @@ class BatchAccumulator:
         """Write encoded records as a separate batch; no batch may be open.
 
         Raises:
-            ApiError: the log rejected them; they are rolled back.
+            ApiError: the log rejected the records, and they are rolled back.
         """
         assert self._builder is None
         records, replay = result
@@ -200,7 +200,7 @@ class BatchAccumulator:
         """Write the marker that ends a producer's transaction; no batch may be open.
 
         Raises:
-            ApiError: the log rejected it; the transaction is unchanged.
+            ApiError: the log rejected the marker; the transaction is unchanged.
         """
         assert self._builder is None
         self._machine.replay_end_of_transaction(producer_id, producer_epoch, committed)
@@ -215,10 +215,11 @@ class BatchAccumulator:
         self._append(self._partition.append, batch, transaction_version=transaction_version)
 
     def _append(self, append: Callable[..., int], *arguments: Any, **named: Any) -> None:
-        """Append to the partition; roll back records that it rejects.
+        """Call `append`; roll back the records if the partition rejects them.
 
         Raises:
-            ApiError: the partition rejected it, or its log end offset is not the expected one.
+            ApiError: the partition rejected the records, or its new log end offset is not the
+                expected offset.
         """
         try:
             end_offset = append(*arguments, **named)
@@ -239,13 +240,13 @@ class BatchAccumulator:
         self._machine.journal.commit()
 
     def fail(self, error: ApiError) -> None:
-        """Roll back the unwritten records, and fail the events that wait for them."""
+        """Roll back the records that are not written, and fail the events that wait for them."""
         self._machine.journal.roll_back()
         self._next_offset = self.written
         self.close(error)
 
     def close(self, error: ApiError) -> None:
-        """Drop the open batch without rolling back, and fail the events that wait for it."""
+        """Drop the open batch without a rollback, and fail the events that wait for the batch."""
         self._builder = None
         events, self._events = self._events, []
         for each in events:

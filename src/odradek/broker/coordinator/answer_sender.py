@@ -6,13 +6,13 @@ from odradek.broker.coordinator.context import ShardContext
 from odradek.core.coordinator.machine import Effects
 
 ANSWERS_PER_TURN = 100
-"""Maximum number of responses before other work gets the loop."""
+"""Maximum number of responses that are sent in one iteration of the event loop."""
 
 
 class AnswerSender:
-    """Completes the futures of the requests, a limited number in each turn.
+    """Completes the futures of waiting requests, a limited number in each iteration of the loop.
 
-    All members of a large group may wait for the same rebalance.
+    The number is limited because all members of a large group may wait for the same rebalance.
     """
 
     __slots__ = ("_context", "_effects", "_is_scheduled")
@@ -23,7 +23,7 @@ class AnswerSender:
         self._is_scheduled = False
 
     def send(self) -> None:
-        """Send a limited number of the machine's responses; the rest follows in later turns."""
+        """Send responses of the state machine. The rest is sent in later iterations of the loop."""
         if not self._is_scheduled:
             self._send()
 

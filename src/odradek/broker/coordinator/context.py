@@ -1,4 +1,4 @@
-"""What all shards of one runtime share."""
+"""The parts and settings that all shards of one coordinator runtime share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from odradek.records.compression import Codec
 
 @dataclass(slots=True)
 class ShardContext:
-    """See the module."""
+    """The shared parts and settings."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
     executor: Executor
     write_timeout_ms: int
-    """How long a response may wait for its records to be committed."""
+    """Maximum time that a response waits for the commit of its records."""
     codec: Codec = Codec.NONE
     """The compression of batches."""
     shares_batches: bool = True
-    """Whether the writes of one millisecond share a batch. If not, each is appended at once."""
+    """Whether operations share batches. If not, each operation's records are appended at once."""
     on_loaded: Callable[[int], None] = lambda records: None
-    """Called with the number of records of each partition that was loaded."""
+    """Called after a partition was loaded, with the number of its records."""

@@ -1,7 +1,7 @@
-"""What the coordinators of groups and of transactions have in common.
+"""The common parts of the group coordinator and the transaction coordinator.
 
-A coordinator belongs to a topic. Keys (group ids, transactional ids) belong to its partitions by
-their hash (`placement`); the leader of that partition coordinates the key.
+A coordinator stores its state in a topic. The hash of a key (a group id or a transactional id)
+determines a partition of the topic (`placement`). The leader of this partition coordinates the key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MachineT = TypeVar("MachineT", bound=CoordinatorMachine)
 
 
 class Coordinator(ABC, Generic[MachineT]):
-    """See the module. Lives on the loop's thread."""
+    """The base class of both coordinators. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -53,32 +53,34 @@ class Coordinator(ABC, Generic[MachineT]):
 
     @abstractmethod
     def _make_machine(self, partition: int) -> MachineT:
-        """An empty machine."""
+        """Return an empty state machine."""
 
     # -- life ---------------------------------------------------------------------------------
 
     def startup(self) -> None:
-        """Accept requests from now on."""
+        """Begin to accept requests."""
         self._is_running = True
 
     def shutdown(self) -> None:
-        """Accept no requests, and unload every partition."""
+        """Stop accepting requests, and unload every partition."""
         self._is_running = False
         self.runtime.close()
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Apply settings that changed while the node runs."""
+        """Apply changed dynamic settings."""
         self._config = config
         for machine in self.runtime.machines():
             machine.update_config(config)
 
     def on_election(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads a partition of the topic now."""
+        """Load a partition of the topic, which this broker leads from now on."""
         self.runtime.load(partition, leader_epoch)
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This broker does not lead it any more: since `leader_epoch`, or the replica was removed
-        (None)."""
+        """Unload a partition that this broker no longer leads.
+
+        `leader_epoch` is the epoch of the next leader. It is None if the replica was removed.
+        """
         self.runtime.unload(partition, leader_epoch)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -91,11 +93,11 @@ class Coordinator(ABC, Generic[MachineT]):
     # -- operations ----------------------------------------------------------------------------
 
     def partition_for(self, key: str) -> int:
-        """The partition of the topic that a key belongs to."""
+        """Return the partition of the topic that the key belongs to."""
         return partition_for(key, self._partition_count)
 
     def _shard(self, key: str) -> Shard[MachineT]:
-        """The shard of a key's partition.
+        """Return the shard of a key's partition.
 
         Raises:
             ApiError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR.
@@ -105,11 +107,11 @@ class Coordinator(ABC, Generic[MachineT]):
         return self.runtime.shard(partition_for(key, self._partition_count))
 
     async def _listed(self, look: Callable[[MachineT], Sequence[ListedT]]) -> list[ListedT]:
-        """Return the results of `look` for all machines.
+        """Return the results of `look` for the state machines of all active shards.
 
         Raises:
-            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while some of them
-                are not loaded yet.
+            ApiError: COORDINATOR_NOT_AVAILABLE, or COORDINATOR_LOAD_IN_PROGRESS while a shard is
+                loading.
         """
         if not self._is_running:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -120,10 +122,10 @@ class Coordinator(ABC, Generic[MachineT]):
             listed = look(shard.machine)
             if listed:
                 found += await settled(shard.read(listed))
-                await asyncio.sleep(0)  # thousands of keys take a while: yield to the loop
+                await asyncio.sleep(0)  # thousands of keys take time: yield to the event loop
         return found
 
 
 async def settled(answer: Answer) -> Any:
-    """The response, now or later."""
+    """Return the response; wait if `answer` is a future."""
     return await answer if isinstance(answer, asyncio.Future) else answer

@@ -1,8 +1,8 @@
 """Responses that wait until the records they depend on are committed.
 
-`CommitWait` has the responses that wait, by offset. The partition notifies it of commits
-(`when_committed`). The wait is limited: after the write timeout the client gets a retriable error,
-although the records may still be committed.
+`CommitWait` holds the waiting responses in the order of their offsets. The partition notifies it of
+commits (`when_committed`). After the write timeout the client gets a retriable error, although the
+records may still be committed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.model.errors import ApiError, ErrorCode
 
 
 class DeferredEvent:
-    """One response that is not sent yet. `future` is None where no client waits for it."""
+    """One response that is not sent yet. `future` is None if no client waits for the response."""
 
     __slots__ = ("future", "on_commit", "response")
 
@@ -33,14 +33,14 @@ class DeferredEvent:
         self.future = future
 
     def complete(self) -> None:
-        """Complete the response: the records it depends on are committed."""
+        """Send the response, because the records it depends on are committed."""
         if self.on_commit is not None:
             self.on_commit(None)
         if self.future is not None and not self.future.done():
             self.future.set_result(self.response)
 
     def fail(self, error: ApiError) -> None:
-        """Fail the response: its records were not written, or may not be committed."""
+        """Send an error, because the records were not written or may never become committed."""
         if self.on_commit is not None:
             self.on_commit(error)
         if self.future is not None and not self.future.done():
@@ -71,7 +71,7 @@ class CommitWait:
         self._context = context
         self._on_completed = on_completed
         self._queue: deque[_Write] = deque()
-        """Offsets never decrease, and deadlines neither."""
+        """Neither offsets nor deadlines decrease from one entry to the next."""
         self._timeout: asyncio.TimerHandle | None = None
 
     def is_committed(self, offset: int) -> bool:
@@ -79,7 +79,7 @@ class CommitWait:
         return offset <= self._partition.high_watermark
 
     def add(self, offset: int, events: Sequence[DeferredEvent]) -> None:
-        """Complete the events once all records before `offset` are committed, perhaps now."""
+        """Complete the events when all records before `offset` are committed, possibly now."""
         if offset <= self._partition.high_watermark:
             for each in events:
                 each.complete()
@@ -121,7 +121,7 @@ class CommitWait:
         self._on_completed()
 
     def close(self, error: ApiError) -> None:
-        """Fail everything that waits. Later commits have no effect here."""
+        """Fail all waiting events. Later commits have no effect on this object."""
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None

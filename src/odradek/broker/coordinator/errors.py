@@ -1,4 +1,4 @@
-"""The errors for clients when a coordinator's log refuses or fails."""
+"""The errors for clients if a coordinator's log rejects records or fails."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _TRANSLATED: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""Clients of a coordinator do not expect the errors of a log, and not all retry them."""
+"""Error of the log -> error for the client. Clients of a coordinator do not expect errors of a log,
+and some clients do not retry after them."""
 
 
 def coordinator_error(error: ApiError) -> ApiError:
-    """Translate an error of the log to one of a coordinator, as Apache Kafka does."""
+    """Translate an error of the log to an error of a coordinator, as Apache Kafka does."""
     code = _TRANSLATED.get(error.code)
     return error if code is None else ApiError(code)

@@ -1,7 +1,8 @@
-"""The group coordinator: passes requests of handlers to the machine of the right partition.
+"""The group coordinator: passes requests of handlers to state machines.
 
-Which partition of `__consumer_offsets` a group belongs to depends on its id (`placement`);
-the leader of that partition coordinates it.
+A group belongs to a partition of `__consumer_offsets`, depending on the hash of its id
+(`placement`). The leader of the partition coordinates the group. There is one state machine per
+partition.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ log = logging.getLogger("odradek.group")
 
 
 class GroupCoordinator(Coordinator[GroupMachine]):
-    """See the module. Lives on the loop's thread.
+    """The groups that this broker coordinates. Use it only on the event loop's thread.
 
-    Methods for an API return its response, or a future of it, and raise `ApiError`; the future may
-    fail with one too. Handlers put the error into the response.
+    The method for an API returns the response, or a future of the response. The method may raise an
+    `ApiError`, and the future may fail with an `ApiError`. Handlers put the error into the
+    response.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return GroupMachine(state)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """See `Coordinator`. Offsets of deleted topics are forgotten."""
+        """Apply a metadata change. Offsets of deleted topics are removed."""
         super().on_metadata(delta, image)
         deleted = list(delta.topics.deleted)
         if deleted:
@@ -98,7 +100,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     # -- members ------------------------------------------------------------------------------
 
     def join(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
-        """JoinGroup."""
+        """Perform JoinGroup."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         config = self._config
@@ -112,7 +114,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return self._write_with_ticket(shard, shard.machine.join, request, _requester(context))
 
     def sync(self, request: SyncGroupRequest) -> Answer:
-        """SyncGroup."""
+        """Perform SyncGroup."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
@@ -121,12 +123,15 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     def _write_with_ticket(
         self, shard: Shard[GroupMachine], operation: Callable[..., Any], *arguments: Any
     ) -> Answer:
-        """Perform an operation whose response the machine sends later, by a ticket."""
+        """Perform an operation whose response the state machine may send later.
+
+        The state machine gets a ticket (a future) and returns the ticket with the response.
+        """
         ticket: asyncio.Future[Any] = self._loop.create_future()
         try:
             stored = shard.write(operation, *arguments, ticket)
         except ApiError:
-            if not ticket.done():  # else the machine has sent the response
+            if not ticket.done():  # otherwise the state machine has sent the response
                 raise
             return ticket
         if isinstance(stored, asyncio.Future):
@@ -134,14 +139,14 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return ticket
 
     def heartbeat(self, request: HeartbeatRequest) -> Answer:
-        """Heartbeat. The handler ignores COORDINATOR_LOAD_IN_PROGRESS."""
+        """Perform Heartbeat. The handler ignores the error COORDINATOR_LOAD_IN_PROGRESS."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
         return shard.write(shard.machine.heartbeat, request)
 
     def leave(self, request: LeaveGroupRequest) -> Answer:
-        """LeaveGroup; before version 3 the handler has put the member into the list."""
+        """Perform LeaveGroup. Before version 3 the handler has put the member into the list."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
@@ -150,7 +155,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     def consumer_heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest
     ) -> Answer:
-        """ConsumerGroupHeartbeat."""
+        """Perform ConsumerGroupHeartbeat."""
         validate(request, context.api_version, self._config.group_consumer_assignors)
         shard = self._shard(request.group_id)
         return shard.write(shard.machine.consumer_heartbeat, request, _requester(context))
@@ -158,7 +163,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     # -- offsets ------------------------------------------------------------------------------
 
     def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
-        """OffsetCommit; the empty group id is valid."""
+        """Perform OffsetCommit. The empty group id is valid."""
         shard = self._shard(request.group_id)
         return shard.write(shard.machine.commit.commit, request, context.api_version)
 
@@ -169,8 +174,10 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         topic: TopicImage,
         partitions: Sequence[tuple[int, int, int]],
     ) -> bool:
-        """The usual OffsetCommit (see `Commit.commit_usual`), if it can be completed
-        immediately."""
+        """Perform the usual OffsetCommit (see `Commit.commit_usual`).
+
+        Return False if this is not possible immediately; then nothing has changed.
+        """
         try:
             shard = self._shard(group_id)
         except ApiError:
@@ -179,7 +186,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return shard.write_packed(commit, group_id, committer, topic, partitions)
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup, require_stable: bool) -> Answer:
-        """One group of OffsetFetch.
+        """Perform OffsetFetch for one group.
 
         Raises:
             ApiError: see `Fetch.fetch`.
@@ -189,7 +196,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return shard.read(response)
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Answer:
-        """OffsetDelete."""
+        """Perform OffsetDelete."""
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shard(request.group_id)
@@ -200,7 +207,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     async def list_groups(
         self, states_filter: Sequence[str], types_filter: Sequence[str]
     ) -> list[ListedGroup]:
-        """ListGroups: the groups that this broker coordinates.
+        """Return the groups that this broker coordinates (ListGroups).
 
         Raises:
             ApiError: see `_listed`.
@@ -212,7 +219,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     async def describe_groups(
         self, context: RequestContext, group_ids: Iterable[str]
     ) -> list[DescribedGroup]:
-        """DescribeGroups: one result per group."""
+        """Return one result of DescribeGroups per group."""
         found: list[DescribedGroup] = []
         for group_id in group_ids:
             try:
@@ -226,7 +233,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     async def describe_consumer_groups(
         self, group_ids: Iterable[str]
     ) -> list[DescribedConsumerGroup]:
-        """ConsumerGroupDescribe: one result per group."""
+        """Return one result of ConsumerGroupDescribe per group."""
         found: list[DescribedConsumerGroup] = []
         for group_id in group_ids:
             try:
@@ -240,7 +247,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return found
 
     async def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
-        """DeleteGroups: one result per group, in no particular order."""
+        """Delete groups (DeleteGroups); return one result per group, in no particular order."""
         by_partition: dict[int, list[str]] = {}
         for group_id in group_ids:
             by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
@@ -266,7 +273,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     # -- for metrics --------------------------------------------------------------------------
 
     def count_by_state(self) -> dict[tuple[GroupType, str], int]:
-        """Number of groups by type and state."""
+        """Return the number of groups by type and state."""
         counts: dict[tuple[GroupType, str], int] = {}
         for machine in self.runtime.machines():
             for key, count in machine.count_by_state().items():
@@ -274,7 +281,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return counts
 
     def count_rebalances(self) -> dict[GroupType, int]:
-        """Number of rebalances since this broker became the coordinator."""
+        """Return the number of rebalances since the partitions were loaded, by group type."""
         counts = dict.fromkeys(GroupType, 0)
         for machine in self.runtime.machines():
             for kind, count in machine.state.rebalances.items():
@@ -282,7 +289,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return counts
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
-        """(group id, topic, partition, offset) of all committed offsets."""
+        """Yield (group id, topic, partition, offset) for each committed offset."""
         for machine in self.runtime.machines():
             for group_id, topics in machine.offsets.committed.items():
                 for topic, partitions in topics.items():
@@ -295,7 +302,7 @@ def _requester(context: RequestContext) -> Requester:
 
 
 def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> None:
-    """The records of an operation were not committed: fail a request that has no response yet."""
+    """Fail the request if the records of its operation were not committed."""
     if stored.cancelled():
         return
     error = stored.exception()

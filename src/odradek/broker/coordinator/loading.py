@@ -1,4 +1,4 @@
-"""Replays the log of a partition into its machine, without blocking the event loop."""
+"""Replays the log of a partition into its state machine, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from odradek.records.control import read_end_of_transaction
 from odradek.records.record import iterate_fields
 
 SLICE_MS = 2
-"""After so much work the loader yields to the event loop."""
+"""After this much time the loader yields to the event loop."""
 RECORDS_PER_LOOK = 100
 """Number of records between two reads of the clock."""
 
 
 class Loaded(NamedTuple):
-    """What was replayed."""
+    """The end offset of the log, what was replayed, and how long that took."""
 
     end_offset: int
     records: int
@@ -29,7 +29,7 @@ class Loaded(NamedTuple):
 
 
 class Loader:
-    """Loads one partition."""
+    """Loads one partition. `buffer_bytes` is the size of each read."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Loader:
 
         Raises:
             ApiError: the log cannot be read.
-            MalformedRecord, CorruptBatch, InvalidRecords: it is damaged.
+            MalformedRecord, CorruptBatch, InvalidRecords: the log is corrupt.
         """
         partition = self._partition
         started_ms = self._clock.monotonic_ms()

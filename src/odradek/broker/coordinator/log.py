@@ -1,4 +1,4 @@
-"""What the runtime needs of the partitions of a coordinator's topic."""
+"""The interface between the coordinator runtime and the partitions of a coordinator's topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from odradek.model.errors import ApiError
 from odradek.records.batch import Buffer
 
 Committed = Callable[[ApiError | None], None]
-"""Called with None, or with the reason why the records may never be committed."""
+"""A callback. Its argument is None, or an error if the records may never become committed."""
 
 
 class CoordinatorPartition(Protocol):
@@ -27,17 +27,17 @@ class CoordinatorPartition(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """All records before this offset are committed."""
+        """The offset after the last committed record."""
         ...
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether the high watermark includes the appended records when `append` returns."""
+        """Whether records are committed when `append` returns."""
         ...
 
     @property
     def batch_bytes_max(self) -> int:
-        """The largest batch that the log takes."""
+        """The largest batch that the log accepts."""
         ...
 
     def append(
@@ -51,12 +51,17 @@ class CoordinatorPartition(Protocol):
         ...
 
     def append_records(self, timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> int:
-        """Append keys and values as a separate, uncompressed batch."""
+        """Append records (key, value) as a separate, uncompressed batch; return the end offset.
+
+        Raises:
+            ApiError: nothing was appended.
+        """
         ...
 
     async def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Read complete batches from `offset` on, the first one even if it exceeds the limit; empty
-        at the end.
+        """Read complete batches from `offset` on; the result is empty at the end of the log.
+
+        The first batch is complete even if it is larger than `max_bytes`.
 
         Raises:
             ApiError: the log cannot be read.
@@ -64,17 +69,20 @@ class CoordinatorPartition(Protocol):
         ...
 
     def when_committed(self, offset: int, committed: Committed) -> None:
-        """Call `committed` once all records before `offset` are committed; see `Partition`."""
+        """Call `committed` when all records before `offset` are committed, or with an error.
+
+        `committed` may be called immediately (see `Partition.when_committed`).
+        """
         ...
 
 
 class CoordinatorTopic(Protocol):
-    """The topic of a coordinator, as far as this broker leads it."""
+    """The partitions of a coordinator's topic that this broker leads."""
 
     def partition(self, index: int) -> CoordinatorPartition:
-        """A partition.
+        """Return a partition.
 
         Raises:
-            ApiError: this broker does not lead it.
+            ApiError: this broker does not lead the partition.
         """
         ...

@@ -1,8 +1,8 @@
 """Writes transaction markers to the partitions of this broker.
 
-A marker in `__consumer_offsets` goes through the group coordinator of that partition, which then
-commits the transaction's offsets or drops them. All others are appended at once, and reported as
-written once they are committed.
+The group coordinator of a partition writes the markers in `__consumer_offsets`, because it must
+commit or drop the offsets of the transaction. All other markers are appended immediately. A marker
+is reported as written when it is committed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT_READY: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )
-"""A transaction coordinator gets NOT_LEADER_OR_FOLLOWER for these, and sends the marker again."""
+"""Errors for which the transaction coordinator gets NOT_LEADER_OR_FOLLOWER; it then retries."""
 
 
 class Marker(NamedTuple):
@@ -41,12 +41,12 @@ class Marker(NamedTuple):
     coordinator_epoch: int
     committed: bool
     transaction_version: int
-    """The level of transaction.version by which the producer ended it."""
+    """The level of transaction.version that the producer used to end the transaction."""
     partitions: Sequence[TopicPartition]
 
 
 class MarkerWriter:
-    """Writes markers. Lives on the loop's thread."""
+    """Writes markers. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class MarkerWriter:
         self._loop = loop
 
     def write(self, marker: Marker) -> Results | asyncio.Task[Results]:
-        """Write a marker to all its partitions; return the result of each, or a future."""
+        """Write a marker to all its partitions; return the result of each, or a task."""
         batch = end_of_transaction_batch(
             marker.committed,
             producer_id=marker.producer_id,
@@ -95,9 +95,12 @@ class MarkerWriter:
         ending: EndOfTransaction,
         transaction_version: int,
     ) -> asyncio.Future[None] | None:
-        """Append a marker.
+        """Append a marker to a partition.
 
-        Return a future that completes when it is committed, None if it already is.
+        Return a future that completes when the marker is committed; None if it is committed now.
+
+        Raises:
+            ApiError: the marker was not appended.
         """
         partition = self._replicas.by_name.get(name.topic, {}).get(name.partition)
         if partition is None:
@@ -110,7 +113,7 @@ class MarkerWriter:
 
         def committed(error: ApiError | None) -> None:
             if uncommitted.done():
-                return  # cancelled: the node stops
+                return  # the future was cancelled because the node stops
             if error is None:
                 uncommitted.set_result(None)
             else:
@@ -132,7 +135,7 @@ class MarkerWriter:
 
 
 def error_of_marker(error: ApiError) -> ErrorCode:
-    """The error for the transaction coordinator."""
+    """Return the error code for the transaction coordinator."""
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_READY else error.code
 
 

@@ -1,8 +1,8 @@
-"""Producer ids for this broker's producers, from blocks that the controller hands out.
+"""Allocates producer ids from blocks that the controller assigns to this broker.
 
-Every id is assigned once in the lifetime of a cluster: a block belongs to one broker, and the ids
-that it has not used when it stops are lost. The next block is requested before the current one is
-used up, so that producers do not wait for it.
+A producer id is assigned only once in the lifetime of a cluster. A block belongs to one broker. If
+the broker stops, the unused ids of its block are lost. The next block is requested before the
+current block is used up, so that producers do not wait.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from odradek.wire.generated.allocate_producer_ids_response import AllocateProduc
 log = logging.getLogger("odradek.producer_ids")
 
 PREFETCH_AT = 0.9
-"""Fraction of a block after which the next one is requested."""
+"""The next block is requested when this fraction of the current block is used."""
 BACKOFF_MS = 50
-"""Delay before the next request after the controller has rejected one."""
+"""Delay before the next request after the controller has rejected a request."""
 WAIT_S = 1.0
-"""How long a producer may wait for the controller before it has to retry."""
+"""How long a producer may wait for the controller before the producer has to retry."""
 PRODUCER_ID_MAX = 2**63 - 1
 
 
 class ProducerIds:
-    """See the module. Lives on the loop's thread."""
+    """The blocks of producer ids of this broker. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ProducerIds:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`broker_epoch` gives the epoch of this broker's registration."""
+        """`broker_epoch` returns the epoch of this broker's registration."""
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._controller = controller
@@ -52,7 +52,7 @@ class ProducerIds:
         self._not_before_ms = 0
 
     def take(self) -> int | None:
-        """Return a new producer id; None if there is none."""
+        """Return a new producer id; None if no id is available."""
         if self._next >= self._block.stop:
             if self._next_block is None:
                 return None
@@ -70,11 +70,11 @@ class ProducerIds:
         return self._next < self._block.stop or self._next_block is not None
 
     def take_now(self) -> int:
-        """Return a new producer id without waiting; if there is none, request a block.
+        """Return a new producer id without waiting. If no id is available, request a block.
 
         Raises:
-            ApiError: COORDINATOR_LOAD_IN_PROGRESS: there is none now; retry. (Older clients would
-                treat other errors as fatal.)
+            ApiError: COORDINATOR_LOAD_IN_PROGRESS: no id is available now. The client retries;
+                older clients would treat other errors as fatal.
         """
         producer_id = self.take()
         if producer_id is None:
@@ -85,7 +85,7 @@ class ProducerIds:
         return producer_id
 
     async def wait(self) -> None:
-        """Wait some time for a block from the controller, unless an id is available."""
+        """Wait at most `WAIT_S` for a block from the controller, unless an id is available."""
         if not self.is_available:
             self._prefetch()
             if self._request is not None:
@@ -101,7 +101,7 @@ class ProducerIds:
         return self.take_now()
 
     def _prefetch(self) -> None:
-        """Request the next block, unless it is available, requested, or was just refused."""
+        """Request the next block, unless it is available or requested, or was just rejected."""
         if self._next_block is not None or self._request is not None:
             return
         if self._clock.monotonic_ms() >= self._not_before_ms:
@@ -117,7 +117,7 @@ class ProducerIds:
                 raise ApiError(ErrorCode(response.error_code))  # type: ignore[call-arg]
             self._next_block = self._checked(response)
         except ApiError as error:
-            log.warning("the controller gives no block of producer ids: %s", error)
+            log.warning("the controller has not allocated a block of producer ids: %s", error)
             self._not_before_ms = self._clock.monotonic_ms() + BACKOFF_MS
         finally:
             self._request = None
@@ -133,7 +133,7 @@ class ProducerIds:
         return range(start, start + length)
 
     async def close(self) -> None:
-        """Make no more requests."""
+        """Cancel the current request."""
         if self._request is not None:
             self._request.cancel()
             await asyncio.wait((self._request,))

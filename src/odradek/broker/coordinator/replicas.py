@@ -1,4 +1,4 @@
-"""The partitions of a coordinator's topic among this broker's replicas."""
+"""Gives the coordinator runtime access to this broker's replicas of a coordinator's topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odradek.records.batch import Buffer
 
 
 class ReplicaPartition:
-    """A `CoordinatorPartition` over a replica."""
+    """A `CoordinatorPartition` that reads and writes the log of a replica."""
 
     __slots__ = ("_partition",)
 
@@ -23,33 +23,37 @@ class ReplicaPartition:
 
     @property
     def start_offset(self) -> int:
-        """See `CoordinatorPartition`."""
+        """The first offset of the log."""
         return self._partition.log.log_start_offset
 
     @property
     def end_offset(self) -> int:
-        """See `CoordinatorPartition`."""
+        """The offset of the next record."""
         return self._partition.log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """See `CoordinatorPartition`."""
+        """The offset after the last committed record."""
         return self._partition.log.high_watermark
 
     @property
     def commits_at_once(self) -> bool:
-        """See `CoordinatorPartition`."""
+        """Whether records are committed when `append` returns."""
         return self._partition.commits_at_once
 
     @property
     def batch_bytes_max(self) -> int:
-        """See `CoordinatorPartition`."""
+        """The topic's `max.message.bytes`."""
         return self._partition.log.config.max_message_bytes
 
     def append(
         self, batch: bytearray, *, verification_guard: int = 0, transaction_version: int = 0
     ) -> int:
-        """See `CoordinatorPartition`."""
+        """Append a batch and return the end offset after it.
+
+        Raises:
+            ApiError: this is not the leader, or the log rejects the batch.
+        """
         partition = self._partition
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -64,7 +68,11 @@ class ReplicaPartition:
         return info.last_offset + 1
 
     def append_records(self, timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> int:
-        """See `CoordinatorPartition`."""
+        """Append records as a separate, uncompressed batch and return the end offset after it.
+
+        Raises:
+            ApiError: this is not the leader, or the log rejects the records.
+        """
         partition = self._partition
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -76,7 +84,11 @@ class ReplicaPartition:
         return log.log_end_offset
 
     async def read(self, offset: int, max_bytes: int) -> Buffer:
-        """See `CoordinatorPartition`. Reads in a thread."""
+        """Read complete batches in a thread; the result is empty at the end of the log.
+
+        Raises:
+            ApiError: the log cannot be read.
+        """
         log = self._partition.log
         data = log.read(offset, max_bytes, log.log_end_offset)
         if data is None:
@@ -89,19 +101,23 @@ class ReplicaPartition:
         )
 
     def when_committed(self, offset: int, committed: Committed) -> None:
-        """See `CoordinatorPartition`."""
+        """Call `committed` when all records before `offset` are committed, or with an error."""
         self._partition.when_committed(offset, committed)
 
 
 class ReplicaTopic:
-    """A `CoordinatorTopic` over the replicas of this broker."""
+    """A `CoordinatorTopic` that finds its partitions among the replicas of this broker."""
 
     def __init__(self, replicas: ReplicaManager, topic: str) -> None:
         self._replicas = replicas
         self._topic = topic
 
     def partition(self, index: int) -> CoordinatorPartition:
-        """See `CoordinatorTopic`."""
+        """Return a partition.
+
+        Raises:
+            ApiError: this broker does not lead the partition.
+        """
         partition = self._replicas.find(self._topic, index)
         partition.check_leader()
         return ReplicaPartition(partition)

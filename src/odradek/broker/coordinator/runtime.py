@@ -1,4 +1,4 @@
-"""All shards of one coordinator: elections load them, and operations are passed to them."""
+"""Holds all shards of one coordinator, and loads and unloads them after elections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ log: Final = logging.getLogger("odradek.coordinator")
 
 
 class CoordinatorRuntime(Generic[MachineT]):
-    """See the package. `topic_name` is only for the log; `make_machine` makes an empty one."""
+    """The shards of one coordinator, by partition.
+
+    `topic_name` is used in log messages. `make_machine` returns an empty state machine.
+    """
 
     def __init__(
         self,
@@ -45,13 +48,14 @@ class CoordinatorRuntime(Generic[MachineT]):
         """The leader epoch of each partition for which there is a shard."""
         self._loads: dict[int, asyncio.Task[None]] = {}
         self._load_turn = asyncio.Lock()
-        """Partitions are loaded one after the other: many at a time would take long turns."""
+        """Partitions are loaded one after the other. Concurrent loads would make each iteration of
+        the event loop long."""
         self._image: MetadataImage = EMPTY_IMAGE
 
     # -- operations ----------------------------------------------------------------------------
 
     def shard(self, partition: int) -> Shard[MachineT]:
-        """The shard of a partition.
+        """Return the shard of a partition.
 
         Raises:
             ApiError: COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR.
@@ -64,11 +68,11 @@ class CoordinatorRuntime(Generic[MachineT]):
         return shard
 
     def epoch(self, partition: int) -> int:
-        """The epoch in which this broker leads a partition for which there is a shard."""
+        """Return the leader epoch in which this broker leads a partition that has a shard."""
         return self._epochs[partition]
 
     def active(self) -> list[Shard[MachineT]]:
-        """The active shards."""
+        """Return the active shards."""
         return [each for each in self._shards.values() if each.state is ShardState.ACTIVE]
 
     @property
@@ -77,7 +81,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         return any(each.state is ShardState.LOADING for each in self._shards.values())
 
     def machines(self) -> Iterator[MachineT]:
-        """The machines of the active shards."""
+        """Return the state machines of the active shards."""
         return (each.machine for each in self.active())
 
     def write_all(
@@ -92,7 +96,7 @@ class CoordinatorRuntime(Generic[MachineT]):
     # -- elections ----------------------------------------------------------------------------
 
     def load(self, partition: int, leader_epoch: int) -> None:
-        """This broker became the leader of the partition: load it, unless it is loaded."""
+        """Load a partition that this broker leads from now on, unless it is loaded."""
         if leader_epoch <= self._epochs.get(partition, -1):
             return
         self._epochs[partition] = leader_epoch
@@ -101,7 +105,10 @@ class CoordinatorRuntime(Generic[MachineT]):
             self._begin_load(partition)
 
     def unload(self, partition: int, leader_epoch: int | None = None) -> None:
-        """This broker no longer leads the partition, since `leader_epoch` if it is given."""
+        """Unload a partition that this broker no longer leads.
+
+        `leader_epoch` is the epoch of the next leader; None unloads in any case.
+        """
         known = self._epochs.get(partition)
         if known is None or (leader_epoch is not None and leader_epoch <= known):
             return
@@ -126,7 +133,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         shard = Shard(name, machine, replica, self._context, lambda: self._reload(partition))
         self._shards[partition] = shard
         if replica.start_offset == replica.end_offset:
-            self._activate(shard, replica.end_offset)  # nothing to read: ready at once
+            self._activate(shard, replica.end_offset)  # the log is empty: nothing must be loaded
             return
         load = self._context.loop.create_task(self._load(partition, shard, replica))
         self._loads[partition] = load
@@ -160,14 +167,14 @@ class CoordinatorRuntime(Generic[MachineT]):
         shard.machine.on_loaded(self._image)
 
     def _reload(self, partition: int) -> None:
-        """The log end offset differs from the machine's: load the log again."""
+        """Load the log again, because its end offset differs from the state machine's."""
         self._shards[partition].close(ShardState.FAILED)
         self._begin_load(partition)
 
     # -- metadata and shutdown ---------------------------------------------------------------------
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Give the new image to all machines."""
+        """Pass the new image to the state machines of all active shards."""
         self._image = image
         for machine in self.machines():
             machine.on_metadata(delta, image)

@@ -1,15 +1,17 @@
-"""One partition of a coordinator's topic: the machine, and how its operations are performed.
+"""Performs the operations of one state machine, for one partition of a coordinator's topic.
 
-An operation is a method of the machine that returns records and a response. `Shard` consists of
-parts that perform it; each owns its state:
+An operation is a method of the state machine that returns records and a response. A `Shard` has
+several parts:
 
-- `BatchAccumulator`: the records that are replayed but not written;
-- `CommitWait`: the responses that wait until records are committed;
-- `TimerRunner`, `TaskRunner`: the machine's timers, and its tasks in threads;
-- `AnswerSender`: delayed responses.
+- `BatchAccumulator` holds the records that are replayed but not written.
+- `CommitWait` holds the responses that wait until records are committed.
+- `TimerRunner` runs the timers of the state machine.
+- `TaskRunner` runs the tasks of the state machine in threads.
+- `AnswerSender` sends delayed responses.
 
-The shard itself decides when a batch is written: at the end of the turn of the event loop, or at
-once for the first operation of a millisecond, which saves a future and a turn.
+The shard decides when a batch is written. The first operation of a millisecond is written
+immediately, so that its response needs no future and no further iteration of the event loop. Other
+operations are collected in a batch, which is written at the end of the iteration.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from odradek.records.compression import Codec
 
 MachineT = TypeVar("MachineT", bound=CoordinatorMachine)
 Answer = Any
-"""A response, or a future of one."""
+"""A response, or a future of a response."""
 
 log: Final = logging.getLogger("odradek.coordinator")
 
@@ -46,12 +48,12 @@ class ShardState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"
-    """Its log could not be read: requests fail until the next election."""
+    """The log could not be read. Requests fail until the next election."""
     CLOSED = "closed"
 
 
 class Shard(Generic[MachineT]):
-    """See the module. Everything happens on the loop's thread."""
+    """One partition's state machine and its runtime. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -61,8 +63,10 @@ class Shard(Generic[MachineT]):
         context: ShardContext,
         on_diverged: Callable[[], None],
     ) -> None:
-        """`on_diverged` is called if the log end offset differs from the machine's: the shard
-        must be reloaded."""
+        """`on_diverged` is called if the log end offset differs from the expected offset.
+
+        The partition must then be loaded again.
+        """
         self.name = name
         self.machine = machine
         self.state = ShardState.LOADING
@@ -77,14 +81,14 @@ class Shard(Generic[MachineT]):
         self._answers = AnswerSender(machine.effects, context)
         self._is_flush_scheduled = False
         self._appended_alone_ms = 0
-        """When an operation was last written at once, or the shard became active."""
+        """When an operation was last written immediately, or when the shard became active."""
 
     # -- life ---------------------------------------------------------------------------------
 
     def activate(self, end_offset: int) -> None:
-        """The machine has replayed the log up to `end_offset`, its end; operations may follow.
+        """Begin to perform operations: the state machine has replayed the log up to `end_offset`.
 
-        Call `machine.on_loaded` after this.
+        Call `machine.on_loaded` after this method.
         """
         assert self.state is ShardState.LOADING
         self.state = ShardState.ACTIVE
@@ -93,7 +97,7 @@ class Shard(Generic[MachineT]):
         self._timers.start()
 
     def close(self, state: ShardState = ShardState.CLOSED) -> None:
-        """Another broker coordinates now, or the log failed: fail everything that waits."""
+        """Stop, because another broker coordinates or the log failed. Waiting requests fail."""
         was_active = self.state is ShardState.ACTIVE
         self.state = state
         self._timers.close()
@@ -109,10 +113,10 @@ class Shard(Generic[MachineT]):
     # -- operations ---------------------------------------------------------------------------
 
     def write(self, operation: Callable[..., CoordinatorResult[Any]], *arguments: Any) -> Answer:
-        """Perform an operation; its response is given when its records are committed.
+        """Perform an operation. Return its response, or a future if it must wait for a commit.
 
         Raises:
-            ApiError: the machine or the log rejects the operation.
+            ApiError: the state machine or the log rejects the operation.
         """
         try:
             return self._take(operation(*arguments))
@@ -120,7 +124,7 @@ class Shard(Generic[MachineT]):
             self._perform()
 
     def read(self, response: Any) -> Answer:
-        """The response, once everything that it may reflect is committed."""
+        """Return the response, or a future if it may depend on records that are not committed."""
         return self._take(CoordinatorResult((), response))
 
     def write_in_transaction(
@@ -131,13 +135,13 @@ class Shard(Generic[MachineT]):
         operation: Callable[..., CoordinatorResult[Any]],
         *arguments: Any,
     ) -> Answer:
-        """Perform an operation whose records become visible when the producer's transaction
-        commits.
+        """Perform an operation whose records belong to the producer's transaction.
 
-        They form a separate batch, which is written immediately.
+        The records form a separate batch, which is written immediately. Their changes become
+        visible when the transaction commits.
 
         Raises:
-            ApiError: the machine or the log rejects the operation.
+            ApiError: the state machine or the log rejects the operation.
         """
         try:
             result = operation(*arguments)
@@ -159,10 +163,12 @@ class Shard(Generic[MachineT]):
         committed: bool,
         transaction_version: int,
     ) -> Answer:
-        """Write the marker that ends a producer's transaction; the future's result is None.
+        """Write the marker that ends a producer's transaction.
+
+        Return a future that completes with None when the marker is committed.
 
         Raises:
-            ApiError: the log refuses.
+            ApiError: the log rejects the marker.
         """
         self._batch.flush()
         self._batch.append_marker(
@@ -173,11 +179,10 @@ class Shard(Generic[MachineT]):
         return event.future
 
     def write_packed(self, operation: Callable[..., PackedResult], *arguments: Any) -> bool:
-        """Perform an operation with encoded records, and write them immediately as a separate
-        batch.
+        """Perform an operation that returns encoded records, and write them as a separate batch.
 
-        Returns False if this is not possible, because of earlier writes or because the machine or
-        the log rejects it. Then nothing has changed, and `write` gives the reason.
+        Return False if the records cannot be written immediately, or if the state machine or the
+        log rejects the operation. Then nothing has changed. Call `write` to get the error.
         """
         now_ms = self._context.clock.monotonic_ms()
         if (
@@ -196,7 +201,7 @@ class Shard(Generic[MachineT]):
         return True
 
     def write_internal(self, on_error: OnError, operation: Any, *arguments: Any) -> None:
-        """Perform an operation on whose response no client waits."""
+        """Perform an operation. No client waits for its response."""
         self._write_internal(on_error, operation, arguments)
 
     def _write_internal(
@@ -223,7 +228,7 @@ class Shard(Generic[MachineT]):
             self._perform()
 
     def _take(self, result: CoordinatorResult[Any]) -> Answer:
-        """Process a result: return the response, or a future if it must wait."""
+        """Process a result; return the response, or a future if the response must wait."""
         batch = self._batch
         if result.records:
             is_alone = not batch.is_open
@@ -248,7 +253,11 @@ class Shard(Generic[MachineT]):
     # -- when batches are written ---------------------------------------------------------------
 
     def _may_append_alone(self) -> bool:
-        """Whether this is the first operation of the millisecond, if batches are shared."""
+        """Return whether the batch is written immediately.
+
+        The batch is written immediately if operations do not share batches, or if this is the first
+        operation of a millisecond.
+        """
         context = self._context
         if not context.shares_batches:
             return True
@@ -261,7 +270,7 @@ class Shard(Generic[MachineT]):
         """Write the batch now.
 
         Raises:
-            ApiError: the log refuses.
+            ApiError: the log rejects the batch.
         """
         try:
             self._batch.flush()
@@ -277,7 +286,7 @@ class Shard(Generic[MachineT]):
         return event.future
 
     def _schedule_flush(self) -> None:
-        """Write the open batch at the end of this turn of the loop."""
+        """Write the open batch at the end of this iteration of the event loop."""
         if not self._is_flush_scheduled:
             self._is_flush_scheduled = True
             self._context.loop.call_soon(self._flush_at_end_of_turn)
@@ -289,7 +298,7 @@ class Shard(Generic[MachineT]):
             self._perform()
 
     def _flush(self, verification_guard: int = 0) -> None:
-        """Write the open batch; on failure, fail the events that wait for it."""
+        """Write the open batch. If that fails, the events that wait for the batch fail."""
         try:
             self._batch.flush(verification_guard)
         except ApiError as error:
@@ -298,7 +307,7 @@ class Shard(Generic[MachineT]):
     # -- effects ------------------------------------------------------------------------------
 
     def _perform(self) -> None:
-        """Perform the effects that the machine requested."""
+        """Send the responses and start the tasks that the state machine requested."""
         effects = self.machine.effects
         if effects.answers:
             self._answers.send()

@@ -1,4 +1,4 @@
-"""Runs the tasks of a machine in threads (Kafka's CoordinatorExecutor)."""
+"""Runs the tasks of a state machine in threads (Kafka's CoordinatorExecutor)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger("odradek.coordinator")
 
 
 class TaskRunner:
-    """Runs at most one task per key; a second task with the same key is dropped."""
+    """Runs at most one task per key. A second task with the same key is dropped."""
 
     __slots__ = ("_context", "_is_running", "_name", "_tasks", "_write")
 
@@ -28,10 +28,10 @@ class TaskRunner:
         self._write = write
         self._is_running = True
         self._tasks: dict[Any, Task] = {}
-        """The tasks that run, by key."""
+        """The running tasks, by key."""
 
     def start(self, tasks: Sequence[Task]) -> None:
-        """Run tasks; the outcome of each is given to its `done`."""
+        """Run tasks. `done` of each task gets the task's result, or the exception it raised."""
         if not self._is_running:
             return
         for task in tasks:
@@ -52,6 +52,6 @@ class TaskRunner:
         log.warning("%s: the outcome of task %s was not written: %s", self._name, task.key, error)
 
     def close(self) -> None:
-        """Start no more tasks, and ignore the outcomes of those that run."""
+        """Start no more tasks, and ignore the results of running tasks."""
         self._is_running = False
         self._tasks.clear()

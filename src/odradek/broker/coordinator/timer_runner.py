@@ -1,4 +1,4 @@
-"""Runs the timers of a machine on the event loop (Kafka's EventBasedCoordinatorTimer)."""
+"""Runs the timers of a state machine on the event loop (Kafka's EventBasedCoordinatorTimer)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from odradek.core.coordinator.timers import Timer, TimerTable
 from odradek.model.errors import ApiError
 
 TIMERS_PER_TURN = 100
-"""Timers that run before other work gets the loop."""
+"""Maximum number of timers that run in one iteration of the event loop."""
 
 log = logging.getLogger("odradek.coordinator")
 
 OnError = Callable[[ApiError], None]
 Write = Callable[[OnError, Callable[..., CoordinatorResult[Any]], tuple[Any, ...]], None]
-"""Writes the records of an operation on whose result no client waits."""
+"""A function (on_error, operation, arguments) that performs an operation and writes its records. No
+client waits for the response."""
 
 
 class TimerRunner:
-    """Wakes up at the next deadline of a timer table, from `start` to `close`."""
+    """Runs the operations of a timer table at their deadlines, from `start` to `close`."""
 
     __slots__ = ("_alarm", "_alarm_ms", "_context", "_is_running", "_name", "_timers", "_write")
 
@@ -38,7 +39,7 @@ class TimerRunner:
         self._is_running = False
 
     def start(self) -> None:
-        """Run timers from now on."""
+        """Begin to run timers."""
         self._is_running = True
         self._timers.listen(self._arm)
         self._arm()

@@ -1,8 +1,9 @@
-"""The transaction coordinator: passes requests to the machine of the right partition, and
-writes the markers that machines order.
+"""The transaction coordinator: passes requests to state machines and writes markers.
 
-Which partition of `__transaction_state` a transactional id belongs to depends on the id
-(`placement`); the leader of that partition coordinates it.
+A transactional id belongs to a partition of `__transaction_state`, depending on its hash
+(`placement`). The leader of the partition coordinates the transactional id. There is one state
+machine per partition. A state machine orders markers at the end of a transaction; this module
+writes them with a `MarkerWriter`.
 """
 
 from __future__ import annotations
@@ -44,10 +45,11 @@ log: Final = logging.getLogger("odradek.transaction")
 
 
 class TransactionCoordinator(Coordinator[TransactionMachine]):
-    """See the module. Lives on the loop's thread.
+    """The transactional ids that this broker coordinates. Use it only on the event loop's thread.
 
-    Methods for an API return the data for its handler, or a future of it, and raise `ApiError`; the
-    future may fail with one too. Handlers put the error into the response.
+    The method for an API returns the data for the API's handler, or a future of the data. The
+    method may raise an `ApiError`, and the future may fail with an `ApiError`. Handlers put the
+    error into the response.
     """
 
     def __init__(
@@ -93,7 +95,10 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         return super()._shard(transactional_id)
 
     def initialize(self, request: InitProducerIdRequest) -> Answer:
-        """InitProducerId with a transactional id; a coroutine if no producer id is available."""
+        """Perform InitProducerId with a transactional id.
+
+        Return a coroutine if no producer id is available yet.
+        """
         validate(request, self._config)
         if not self._producer_ids.is_available:
             return self._initialize_later(request)
@@ -118,7 +123,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         partitions: Partitions,
         client_version: int,
     ) -> Answer:
-        """AddPartitionsToTxn and AddOffsetsToTxn: the partitions belong to the transaction."""
+        """Add partitions to a transaction (AddPartitionsToTxn and AddOffsetsToTxn)."""
         shard = self._shard(transactional_id)
         return shard.write(
             shard.machine.membership.add,
@@ -132,8 +137,10 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Partitions
     ) -> Answer:
-        """AddPartitionsToTxn with `verify_only`: NONE or TRANSACTION_ABORTABLE for each
-        partition."""
+        """Verify that partitions belong to a transaction (AddPartitionsToTxn with `verify_only`).
+
+        The result of each partition is NONE or TRANSACTION_ABORTABLE.
+        """
         shard = self._shard(transactional_id)
         return shard.write(
             shard.machine.membership.verify,
@@ -144,7 +151,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         )
 
     def end(self, request: EndTxnRequest, client_version: int) -> Answer:
-        """EndTxn: an EndTxnResponse, as soon as the decision is committed."""
+        """Perform EndTxn; return an EndTxnResponse when the decision is committed."""
         shard = self._shard(request.transactional_id)
         return shard.write(
             shard.machine.ending.end,
@@ -158,11 +165,11 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     # -- markers ------------------------------------------------------------------------------
 
     def _send(self, partition: int) -> None:
-        """Write the markers that the machine of a partition has ordered."""
+        """Write the markers that the state machine of a partition has ordered."""
         try:
             shard = self.runtime.shard(partition)
         except ApiError:
-            return  # not loaded here any more; the next coordinator orders the markers again
+            return  # the partition was unloaded; the next coordinator orders the markers again
         completion = shard.machine.completion
         epoch = self.runtime.epoch(partition)
         for order in completion.take_orders():
@@ -211,7 +218,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     # -- administration -----------------------------------------------------------------------
 
     async def describe(self, transactional_id: str) -> DescribedTransaction:
-        """DescribeTransactions: one transactional id."""
+        """Return one result of DescribeTransactions, which may contain an error."""
         try:
             shard = self._shard(transactional_id)
             described = shard.machine.listing.describe(transactional_id)
@@ -221,7 +228,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         return found
 
     async def list(self, wanted: Filter) -> list[ListedTransaction]:
-        """ListTransactions: the transactional ids that this broker coordinates.
+        """Return the transactional ids that this broker coordinates (ListTransactions).
 
         Raises:
             ApiError: see `_listed`.
@@ -229,7 +236,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         return await self._listed(lambda machine: machine.listing.list(wanted))
 
     def count_by_phase(self) -> Counter[str]:
-        """Number of transactional ids by phase."""
+        """Return the number of transactional ids by phase."""
         counts: Counter[str] = Counter()
         for machine in self.runtime.machines():
             counts += machine.count_by_phase()
@@ -242,7 +249,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
 
 
 def _take_note(done: asyncio.Future[Any]) -> None:
-    """Log an error of a marker; the machine retries."""
+    """Log that the end of a transaction could not be written. The state machine retries."""
     error = None if done.cancelled() else done.exception()
     if error is not None:
         log.warning("the end of a transaction is not written yet: %s", error)

@@ -1,9 +1,13 @@
-"""Verifies that a partition belongs to the transaction before it is written to (KIP-890).
+"""Verifies that a partition belongs to the transaction before a batch is appended (KIP-890).
 
-Before the first batch of a transaction is appended to a partition, the partition's leader asks the
-coordinator whether the partition was added to the transaction, or, where the producer leaves that
-to the broker (version 2 of the protocol), has it added. Meanwhile a guard in the log prevents that
-a delayed batch of an earlier transaction is appended (`PartitionLog`).
+Before the first batch of a transaction is appended to a partition, the partition's leader sends a
+request to the transaction coordinator. In version 1 of the transaction protocol the request asks
+whether the producer has added the partition to the transaction. In version 2 the broker adds the
+partition with this request.
+
+Before the request is sent, the log creates a guard (a number) for the producer. After the response,
+the batch is appended only if the log still has the same guard. So a delayed batch of an earlier
+transaction is rejected (see `PartitionLog.start_verification`).
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from odradek.model.topic_partition import TopicPartition
 
 
 class Protocol(Enum):
-    """What the broker does for a request, depending on its version."""
+    """How the broker verifies, depending on the version of the client's request."""
 
     VERIFY_QUIETLY = "the client knows no TRANSACTION_ABORTABLE"
     VERIFY = "the partition was added before"
@@ -31,26 +35,26 @@ class Protocol(Enum):
 
     @property
     def adds(self) -> bool:
-        """Whether the broker adds partitions, and epochs are raised with every transaction."""
+        """Whether the broker adds partitions. Then each transaction has its own producer epoch."""
         return self is Protocol.ADD
 
 
 def protocol_of_produce(api_version: int) -> Protocol:
-    """The protocol for a version of Produce."""
+    """Return the protocol for a version of Produce."""
     if api_version >= 12:
         return Protocol.ADD
     return Protocol.VERIFY if api_version == 11 else Protocol.VERIFY_QUIETLY
 
 
 def protocol_of_offset_commit(api_version: int) -> Protocol:
-    """The protocol for a version of TxnOffsetCommit."""
+    """Return the protocol for a version of TxnOffsetCommit."""
     if api_version >= 5:
         return Protocol.ADD
     return Protocol.VERIFY if api_version == 4 else Protocol.VERIFY_QUIETLY
 
 
 class Writer:
-    """A producer in its transaction."""
+    """A producer with a transaction."""
 
     __slots__ = ("producer_epoch", "producer_id", "protocol", "transactional_id")
 
@@ -66,12 +70,15 @@ class Writer:
 Errors = dict[TopicPartition, ErrorCode]
 Guards = dict[TopicPartition, int]
 Asked = Errors | asyncio.Future[Any]
-"""The partitions that the coordinator refuses, or a future of its response."""
+"""The partitions that the coordinator rejects, or a future of the coordinator's response."""
 
 
 class Turn:
-    """A place in the queue of one producer's requests: its batches have sequence numbers, so later
-    requests must not be appended before one that waits for the coordinator."""
+    """A place in the queue of one producer's requests. Enter it (`async with`) once.
+
+    A producer's batches have sequence numbers. So while a request waits for the coordinator, later
+    requests of the producer must wait too.
+    """
 
     __slots__ = ("_before", "_mine", "_producer_id", "_turns")
 
@@ -93,7 +100,7 @@ class Turn:
 
 
 class Verification:
-    """Requests verification from the coordinator. Lives on the loop's thread."""
+    """Requests verification from the coordinator. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -101,28 +108,27 @@ class Verification:
         config: Callable[[], BrokerConfig],
         clock: Clock,
     ) -> None:
-        """`config` gives the newest configuration of the broker."""
+        """`config` returns the newest configuration of the broker."""
         self._transactions = transactions
         self._config = config
         self._clock = clock
         self._turns: dict[int, asyncio.Future[None]] = {}
-        """Producer id -> its last waiting request."""
+        """Producer id -> a future that completes when the producer's last waiting request ends."""
 
     def is_awaited(self, producer_id: int) -> bool:
         """Whether an earlier request of the producer waits."""
         return producer_id in self._turns
 
     def queue(self, producer_id: int) -> Turn:
-        """Wait behind the earlier requests of the producer, and let later ones wait: enter it
-        (`async with`) once."""
+        """Return a place after the producer's earlier requests. Later requests wait for it."""
         return Turn(self._turns, producer_id)
 
     def begin(
         self, writer: Writer, sequences: Mapping[Partition, int]
     ) -> tuple[Guards, dict[TopicPartition, ApiError]]:
-        """Return guards of the partitions that need verification, and errors.
+        """Return the guards of the partitions that need verification, and the errors.
 
-        `sequences`: for each partition the sequence number of its first batch.
+        `sequences` has the sequence number of the first batch for each partition.
         """
         guards: Guards = {}
         errors: dict[TopicPartition, ApiError] = {}
@@ -144,9 +150,9 @@ class Verification:
         return guards, errors
 
     def ask(self, writer: Writer, guards: Guards) -> Asked:
-        """Ask the coordinator whether the partitions belong to the transaction, or to add them.
+        """Ask the coordinator to verify or to add the partitions.
 
-        If there is no `verdict` yet, pass the result to `confirm`.
+        If `verdict` returns None for the result, pass the result to `confirm`.
         """
         transactions = self._transactions
         partitions = gathered(guards)
@@ -162,10 +168,10 @@ class Verification:
         return answer if isinstance(answer, asyncio.Future) else _refused(answer, writer)
 
     async def confirm(self, writer: Writer, guards: Guards, asked: Asked | None = None) -> Errors:
-        """Return the partitions that the coordinator rejects; the others belong to the transaction.
+        """Return the partitions that the coordinator rejects. The others belong to the transaction.
 
-        While the previous transaction is still ending, a partition is added again after a short
-        delay: this costs less than a retry by the client.
+        While the previous transaction is still ending, the coordinator cannot add a partition. Then
+        the request is repeated after a short delay, which costs less than a retry by the client.
         """
         config = self._config()
         started_ms = self._clock.monotonic_ms()
@@ -186,7 +192,10 @@ class Verification:
 
 
 def verdict(asked: Asked, writer: Writer) -> Errors | None:
-    """Return the partitions that the coordinator rejects; None if it has not responded yet."""
+    """Return the partitions that the coordinator rejects.
+
+    Return None if it has not responded yet, or if the previous transaction is still ending.
+    """
     if isinstance(asked, asyncio.Future):
         return None
     is_ending = writer.protocol.adds and ErrorCode.CONCURRENT_TRANSACTIONS in asked.values()

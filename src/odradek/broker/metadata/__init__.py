@@ -1,5 +1,11 @@
 """The committed metadata of a node.
 
-`loader` follows the metadata log and publishes each image; `publisher` notifies the publishers;
-`cache` is read by handlers; `snapshot_generator` decides when snapshots are written.
+An image is an immutable snapshot of the metadata. A publisher is a part of the node that applies
+metadata changes (Kafka's MetadataPublisher).
+
+- `loader` reads the committed records of the metadata log and publishes each new image.
+- `publisher` calls all publishers.
+- `cache` holds the newest image for handlers; `listener_view` shows it to clients of one listener.
+- `dynamic_config` applies dynamic settings to the node's configuration.
+- `snapshot_generator` writes snapshots of the metadata.
 """

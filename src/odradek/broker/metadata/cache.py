@@ -13,29 +13,32 @@ from odradek.core.metadata.image import (
 
 
 class MetadataCache:
-    """See the module. A `Publisher`; read `image` once if several lookups must be consistent."""
+    """A `Publisher` that keeps the image. For consistent lookups, read `image` only once."""
 
     def __init__(self, image: MetadataImage = EMPTY_IMAGE) -> None:
         self.image = image
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """See `Publisher`."""
+        """Keep the new image."""
         self.image = image
 
     def load(self, image: MetadataImage) -> None:
-        """See `Publisher`."""
+        """Keep the first image."""
         self.image = image
 
     def topic(self, name: str) -> TopicImage | None:
-        """A topic by name."""
+        """Return the topic with this name; None if it does not exist."""
         return self.image.topics.by_name.get(name)
 
     def partition(self, topic: str, index: int) -> PartitionRegistration | None:
-        """A partition by the topic's name."""
+        """Return the partition with this topic name and index; None if it does not exist."""
         return self.image.topics.partition(topic, index)
 
     def endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
-        """Return the endpoint of an alive broker by a listener name; None if there is none."""
+        """Return a broker's endpoint for a listener.
+
+        Return None if the broker is not registered, is fenced, or lacks the listener.
+        """
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return None

@@ -10,10 +10,10 @@ from odradek.model.config_resource import ResourceType
 
 
 class DynamicConfig:
-    """Returns the configuration for an image, computed again only after a change.
+    """Returns the configuration for an image.
 
-    The same object is returned while no setting of this broker or of all brokers changes, so that
-    `is` detects changes.
+    The configuration is computed again only when a setting of this broker or of all brokers has
+    changed. Otherwise the same object is returned, so that callers can detect changes with `is`.
     """
 
     def __init__(self, base: BrokerConfig) -> None:
@@ -29,8 +29,10 @@ class DynamicConfig:
         return self._config
 
     def of(self, image: MetadataImage) -> BrokerConfig:
-        """Return the configuration with the image's settings; `BrokerConfig.ignored` lists those
-        that cannot be applied."""
+        """Return the configuration with the image's settings.
+
+        `BrokerConfig.ignored` lists the settings that cannot be applied.
+        """
         cluster_default = image.configs.of(ResourceType.BROKER, "")
         per_broker = image.configs.of(ResourceType.BROKER, str(self.base.node_id))
         if cluster_default is not self._cluster_default or per_broker is not self._per_broker:

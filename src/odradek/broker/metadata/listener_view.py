@@ -1,8 +1,8 @@
 """The cluster as clients of one listener see it.
 
 A client gets the endpoints of the listener that it is connected to. If this node listens on all
-addresses and `advertised.listeners` is not set, its own endpoint has no address that a client could
-use: then the client gets the address that it connected to.
+addresses and `advertised.listeners` is not set, this node's endpoint has no address that a client
+could use. Then the client gets the address that it has connected to.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ WILDCARD_HOSTS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104  names for "any"
 
 
 class Address(NamedTuple):
-    """Where a client reaches a broker."""
+    """The host and port at which clients reach a broker."""
 
     host: str
     port: int
 
 
 class ListenerView:
-    """Created per request; reads from one image."""
+    """The brokers of one image and their addresses for one client. Create it for each request."""
 
     __slots__ = ("_addresses", "_brokers", "_online", "_own_id", "_places")
 
@@ -54,22 +54,28 @@ class ListenerView:
         }
 
     def address(self, broker_id: int) -> Address | None:
-        """Return the address of a registered broker, fenced or not; None if it lacks the listener."""
+        """Return the address of a broker, which may be fenced.
+
+        Return None if the broker is not registered or lacks the listener.
+        """
         return self._addresses.get(broker_id)
 
     def is_registered(self, broker_id: int) -> bool:
-        """Whether there is such a broker, with any listeners."""
+        """Whether the broker is registered, with or without the listener."""
         return broker_id in self._brokers
 
     def brokers(self, with_fenced: bool = False) -> Iterator[tuple[BrokerRegistration, Address]]:
-        """The brokers that clients of the listener can reach."""
+        """Yield the brokers that have the listener. `with_fenced` includes fenced brokers."""
         for broker_id, address in self._addresses.items():
             if with_fenced or broker_id in self._online:
                 yield self._brokers[broker_id], address
 
     @property
     def controller_id(self) -> int:
-        """Return a broker that forwards requests to the controller; in KRaft any broker does."""
+        """The id of a broker that forwards requests to the controller; -1 if none is available.
+
+        In KRaft mode every broker forwards requests to the controller.
+        """
         if self._own_id in self._online:
             return self._own_id
         return min(self._online, default=-1)
@@ -79,7 +85,11 @@ class ListenerView:
         return [replica for replica in replicas if replica in self._addresses]
 
     def offline(self, partition: PartitionRegistration) -> list[int]:
-        """Return the offline replicas: fenced, without the listener, or on a failed disk."""
+        """Return the offline replicas.
+
+        A replica is offline if its log directory has failed, or if its broker is fenced or lacks
+        the listener.
+        """
         return [
             place[0]
             for place in zip(partition.replicas, partition.directories, strict=True)

@@ -1,4 +1,4 @@
-"""Follows the metadata log and publishes each committed image (Kafka's MetadataLoader).
+"""Reads the committed metadata records and publishes each new image (Kafka's MetadataLoader).
 
 Every node has a loader, whatever its roles. At the start nothing is published before the loader has
 reached the high watermark, so that publishers get one image instead of the whole history.
@@ -18,20 +18,20 @@ from odradek.wire.primitives import Message
 
 
 class MetadataLoader:
-    """A `RaftListener`. It lives on the loop's thread."""
+    """A `RaftListener` that builds images. Use it only on the event loop's thread."""
 
     def __init__(self, publishers: Publishers, high_watermark: Callable[[], int]) -> None:
-        """`high_watermark` returns the end of the committed records."""
+        """`high_watermark` returns the offset after the last committed record."""
         self._publishers = publishers
         self._high_watermark = high_watermark
         self._batches = BatchLoader()
         self.image: MetadataImage = self._batches.image
-        """The newest image that is published."""
+        """The newest published image."""
         self.is_catching_up = True
-        """Whether there are committed records that have not been published since the start."""
+        """True until the loader has reached the high watermark for the first time."""
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
-        """See `RaftListener`.
+        """Replay committed batches and, unless the loader is catching up, publish the image.
 
         Raises:
             ReplayError: the records contradict the image.
@@ -39,7 +39,7 @@ class MetadataLoader:
         for batch in batches:
             if batch.records:
                 self._batches.load(batch.records, batch.base_offset, batch.epoch)
-            else:  # control records: only the offset moves
+            else:  # a control batch advances only the offset
                 self._batches.load((), batch.next_offset, batch.epoch)
         if self.is_catching_up and batches[-1].next_offset < self._high_watermark():
             return
@@ -49,7 +49,7 @@ class MetadataLoader:
         self.is_catching_up = False
 
     def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
-        """See `RaftListener`.
+        """Replace the image by a snapshot.
 
         Raises:
             ReplayError: the records contradict each other.
@@ -59,7 +59,7 @@ class MetadataLoader:
             self._publish(*change)
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """See `RaftListener`."""
+        """Do nothing: the loader does not depend on the leader."""
 
     def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.image = image
@@ -69,10 +69,10 @@ class MetadataLoader:
         """Load the newest image into a publisher, and publish all later changes to it.
 
         Raises:
-            Exception: the publisher cannot load the image.
+            Exception: the publisher cannot load the image; it gets no changes.
         """
         self._publishers.add(publisher, self.image)
 
     def committed_state(self) -> BatchLoader:
-        """Return a copy of the state after the last committed record, for a new active controller."""
+        """Return a copy of the state after the last committed record, for the active controller."""
         return self._batches.copy()

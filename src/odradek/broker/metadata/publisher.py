@@ -1,9 +1,12 @@
 """Notifies the publishers when the committed metadata changes.
 
-They are called on the loop's thread, in the order of their registration. A publisher that raises
-misses that change. Unlike in Apache Kafka, where the change stays missing, it is called again with
-the delta from the last image that it has applied to the newest one: after a second, or with the
-next change if that comes first (docs/decisions/metadata-publishers.md).
+A publisher is a part of the node that applies metadata changes. Publishers are called on the event
+loop's thread, in the order of their registration.
+
+A publisher that raises an exception has missed the change. It is called again after a second, or
+with the next change if that comes first. Its delta then leads from the last image that it has
+applied to the newest image. In Apache Kafka the publisher does not get the missed change again.
+Decision: docs/decisions/metadata-publishers.md.
 """
 
 from __future__ import annotations
@@ -23,17 +26,17 @@ RETRY_SECONDS = 1.0
 
 
 class Publisher(Protocol):
-    """Acts on changes of the metadata: opens logs, applies settings, moves coordinators."""
+    """Applies metadata changes to a part of the node, such as logs, settings or coordinators."""
 
     def load(self, image: MetadataImage) -> None:
-        """Load the whole image; called once, when the publisher is added."""
+        """Load the whole image. This method is called once, when the publisher is added."""
         ...
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Apply a change. `image` is the result of `delta`.
 
-        May be called again with a delta that contains changes from an earlier call: if it has
-        raised, or if another publisher was added.
+        If this method raises an exception, it is called again. The next delta may contain changes
+        that the publisher has already applied.
         """
         ...
 
@@ -48,7 +51,7 @@ class _Registered:
         self.image = image
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Publish, with a larger delta if the publisher has missed changes.
+        """Publish a change. If the publisher has missed changes, the delta contains them too.
 
         Raises:
             Exception: the publisher failed.
@@ -60,7 +63,7 @@ class _Registered:
 
 
 class Publishers:
-    """All publishers of a node. Lives on the loop's thread."""
+    """All publishers of a node. Use it only on the event loop's thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -68,13 +71,13 @@ class Publishers:
         self._newest = EMPTY_IMAGE
         self._retry: asyncio.TimerHandle | None = None
         self.failures = 0
-        """How often a publisher has raised (Kafka's metadata-apply-error-count)."""
+        """How often a publisher has raised an exception (Kafka's metadata-apply-error-count)."""
 
     def add(self, publisher: Publisher, image: MetadataImage) -> None:
         """Add a publisher and load the newest image into it.
 
         Raises:
-            Exception: the publisher cannot load the image; it is not added.
+            Exception: the publisher cannot load the image, and is not added.
         """
         publisher.load(image)
         self._newest = image
@@ -107,7 +110,7 @@ class Publishers:
                 self._publish(each, MetadataDelta(newest), newest)
 
     def close(self) -> None:
-        """Stop calling publishers."""
+        """Cancel the repetition of failed calls."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None

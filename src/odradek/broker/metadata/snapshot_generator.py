@@ -1,8 +1,9 @@
-"""Decides when a snapshot of the metadata is written.
+"""Decides when a snapshot of the metadata is written (Kafka's SnapshotGenerator).
 
-A snapshot is due after `metadata.log.max.record.bytes.between.snapshots` bytes of new records, or
-`metadata.log.max.snapshot.interval.ms` after the last one if there is anything new. It holds the
-newest image, which never changes, so another thread can encode and write it.
+A snapshot is due after `metadata.log.max.record.bytes.between.snapshots` bytes of new records. It
+is also due `metadata.log.max.snapshot.interval.ms` after the first record that the last snapshot
+does not contain. A snapshot contains the newest image. Another thread can encode and write it,
+because an image never changes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger("odradek.metadata")
 
 
 class SnapshotGenerator:
-    """A `RaftListener`, registered after the loader, whose image it writes."""
+    """A `RaftListener` that writes the loader's image. Register it after the loader."""
 
     def __init__(self, config: BrokerConfig, raft: RaftClient, loader: MetadataLoader) -> None:
         self._config = config
@@ -40,7 +41,7 @@ class SnapshotGenerator:
         self._task: asyncio.Task[None] | None = None
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
-        """See `RaftListener`."""
+        """Begin a snapshot if one is due, or start the timer for the next one."""
         self._bytes += sum(each.size for each in batches)
         self._last_append_ms = batches[-1].append_timestamp_ms
         if self._bytes >= self._config.metadata_log_max_record_bytes_between_snapshots:
@@ -50,11 +51,11 @@ class SnapshotGenerator:
             self._timer = self._loop.call_later(interval_s, self._begin)
 
     def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
-        """See `RaftListener`. Everything before the snapshot's offset is in it."""
+        """Count the bytes of new records from 0: the snapshot contains all earlier records."""
         self._bytes = 0
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """See `RaftListener`."""
+        """Do nothing: followers write snapshots too."""
 
     def _begin(self) -> None:
         if self._task is None and not self._loader.is_catching_up:
@@ -64,7 +65,7 @@ class SnapshotGenerator:
     def _written(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled():
-            task.result()  # a defect of Odradek is logged
+            task.result()  # raises an unexpected exception, which the event loop logs
 
     async def _write(self, image: MetadataImage) -> None:
         if self._timer is not None:
@@ -81,11 +82,11 @@ class SnapshotGenerator:
             await self._raft.create_snapshot(snapshot_id, values, self._last_append_ms)
             log.info("wrote a snapshot of the metadata up to offset %d", image.offset)
         except (OSError, LogDirectoryOffline) as error:
-            # The log still has everything; the next attempt comes with the next records.
+            # The log still has all records. The next records start the next attempt.
             log.error("could not write a snapshot of the metadata: %s", error)
 
     async def close(self) -> None:
-        """Write no more snapshots; wait for the one that is being written."""
+        """Write no more snapshots, and wait for the snapshot that is being written."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

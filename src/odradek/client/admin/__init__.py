@@ -1,5 +1,5 @@
-"""Administrative requests: one module per subject, with plain functions over a `Cluster`.
+"""Administrative requests. Each module has the functions of one subject; they take a `Cluster`.
 
 Functions about several resources return a dictionary with the value or the error of each resource.
-They raise only if the whole request fails.
+Such a function raises an error only if the whole request fails.
 """

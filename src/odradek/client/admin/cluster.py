@@ -1,4 +1,4 @@
-"""The cluster as a whole: brokers, features, quorum, versions, log directories, producers."""
+"""Describes the cluster: brokers, features, quorum, API versions, log directories, producers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from odradek.wire.generated.describe_quorum_response import DescribeQuorumRespon
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A broker of the cluster. `fenced`: registered, but not serving."""
+    """A broker of the cluster. A `fenced` broker is registered, but does not serve clients."""
 
     id: int
     address: Address
@@ -57,10 +57,12 @@ class ClusterInfo:
 
 
 def describe_cluster(cluster: Cluster) -> ClusterInfo:
-    """Describe the cluster: id, controller, brokers; fenced brokers too if the broker reports them.
+    """Return the cluster's id, controller and brokers.
+
+    Fenced brokers are included if the broker that responds reports them.
 
     Raises:
-        ClientError: no response.
+        ClientError: no response, or an error response.
     """
     response = cluster.ask_any(
         DescribeClusterRequest(include_fenced_brokers=True), DescribeClusterResponse
@@ -97,7 +99,7 @@ def features(connection: Connection) -> list[Feature]:
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A voter or observer. Timestamps in ms; -1 if unknown."""
+    """A voter or observer. Its times are in ms since the epoch, or -1 if unknown."""
 
     id: int
     directory_id: bytes
@@ -156,7 +158,11 @@ def _quorum_replica(state: ReplicaState) -> QuorumReplica:
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """A log directory of a broker. `sizes` in bytes by partition; -1 for unknown totals."""
+    """A log directory of a broker. The totals are -1 if unknown.
+
+    `sizes` holds bytes by partition. `future` holds the partitions that are moving into this
+    directory.
+    """
 
     path: str
     error: ClientError | None
@@ -169,7 +175,7 @@ class LogDir:
 def describe_log_dirs(
     cluster: Cluster, node_id: int, partitions: Sequence[TopicPartition] | None = None
 ) -> list[LogDir]:
-    """Describe the log directories of a broker, with all or some of its partitions.
+    """Describe the log directories of a broker. `partitions` limits the result to these partitions.
 
     Raises:
         ClientError: no response, or an error response.

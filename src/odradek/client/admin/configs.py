@@ -32,7 +32,7 @@ from odradek.wire.generated.list_config_resources_response import ListConfigReso
 
 
 class Resource(NamedTuple):
-    """A resource with settings. A broker's name is its id; empty means the cluster default."""
+    """A resource with settings. A broker's name is its id; an empty name means all brokers."""
 
     type: ResourceType
     name: str
@@ -49,7 +49,7 @@ VALUE_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A source of a setting's value, used if the sources before it have none."""
+    """A source of a setting's value. It is used if no source before it has a value."""
 
     name: str
     value: str | None
@@ -90,7 +90,7 @@ def describe_configs(
     names: Sequence[str] | None = None,
     documentation: bool = False,
 ) -> dict[Resource, list[ConfigEntry] | ClientError]:
-    """Describe the settings of resources, sorted by name; with `names`, only these.
+    """Return the settings of resources, sorted by name. `names` limits the settings in the result.
 
     Raises:
         ClientError: a broker does not respond, or does not support the request.
@@ -149,7 +149,7 @@ def alter_configs(
     *,
     validate_only: bool = False,
 ) -> dict[Resource, ClientError | None]:
-    """Change settings; the changes of one resource are all applied or none (KIP-339).
+    """Change settings. Either all changes of a resource are applied, or none of them (KIP-339).
 
     Raises:
         ClientError: a broker does not respond, or does not support the request.
@@ -195,7 +195,7 @@ def _route(cluster: Cluster) -> Route[Resource]:
 
 
 def list_config_resources(cluster: Cluster, types: Iterable[ResourceType]) -> list[Resource]:
-    """List the resources of some types that have settings of their own (KIP-1142).
+    """List the resources of these types that have settings of their own (KIP-1142).
 
     Raises:
         ClientError: no response, or the broker is too old.

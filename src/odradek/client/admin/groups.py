@@ -1,4 +1,4 @@
-"""Groups: list, describe, delete. Classic groups and KIP-848 groups have the same form here."""
+"""Lists, describes and deletes groups. The same classes describe classic and KIP-848 groups."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Group:
 def list_groups(
     cluster: Cluster, *, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[GroupListing]:
-    """List the groups of all brokers, by id; only some states or types, if given.
+    """List the groups of all brokers, sorted by id. `states` and `types` filter the list.
 
     Raises:
         ClientError: a broker does not respond.
@@ -81,7 +81,9 @@ def _check_list(response: ListGroupsResponse) -> None:
 
 
 def describe_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, Group | ClientError]:
-    """Describe groups and members: requested first as KIP-848 groups, then as classic ones.
+    """Describe groups and their members.
+
+    A group that ConsumerGroupDescribe (KIP-848) does not find is requested with DescribeGroups.
 
     Raises:
         ClientError: a coordinator does not respond.
@@ -166,7 +168,7 @@ def _classic_member(member: classic.DescribedGroupMember, is_consumer: bool) -> 
 
 
 def delete_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, ClientError | None]:
-    """Delete groups without members, with their offsets.
+    """Delete groups and their committed offsets. A group with members is not deleted.
 
     Raises:
         ClientError: a coordinator does not respond.

@@ -1,4 +1,4 @@
-"""Topics: create, delete, add partitions, describe; delete the oldest records."""
+"""Creates and deletes topics, adds partitions, and deletes the oldest records of partitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ from odradek.wire.generated.delete_topics_response import DeleteTopicsResponse
 class NewTopic:
     """A topic to create. -1 means the cluster's default.
 
-    With `assignments` (a tuple of broker ids for each partition) the two numbers stay -1.
+    With `assignments` (the broker ids for each partition) `partitions` and `replication_factor`
+    must be -1.
     """
 
     name: str
@@ -124,7 +125,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, ClientErr
 
 
 def _error(topic: str, code: int, message: str | None) -> ClientError | None:
-    """Return the error of a response about a topic; a missing topic is a `NoSuchTopicError`."""
+    """Return the error of a response about a topic: `NoSuchTopicError` if the topic is missing."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return NoSuchTopicError(topic)
     return broker_error(code, message, f"topic {topic}")
@@ -162,8 +163,9 @@ def create_partitions(
 def delete_records(
     cluster: Cluster, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | ClientError]:
-    """Delete the records before an offset (-1: the high watermark); return the new log start
-    offsets.
+    """Delete the records before an offset of each partition; return the new log start offsets.
+
+    Offset -1 means the high watermark.
 
     Raises:
         ClientError: a broker does not respond, or does not support the request.

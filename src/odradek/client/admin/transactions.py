@@ -1,4 +1,4 @@
-"""Transactions: list, describe, find hanging ones, abort (KIP-664)."""
+"""Lists, describes and aborts transactions, and finds hanging transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def list_transactions(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
-    """List the transactional ids of all brokers, by id; only those that match the filters.
+    """List the transactional ids of all brokers that match the filters, sorted by id.
 
     Raises:
         ClientError: a broker does not respond, or rejects the pattern.
@@ -145,9 +145,11 @@ def open_transactions(
 def hanging_transactions(
     cluster: Cluster, partitions: Iterable[TopicPartition], before_ms: int
 ) -> list[OpenTransaction]:
-    """Return open transactions, idle since `before_ms`, that no coordinator will ever end.
+    """Return the open transactions that no coordinator will ever end.
 
-    Either no transactional id has the producer, or its transaction does not include the partition.
+    Such a transaction is hanging. Either no transactional id has its producer id, or the current
+    transaction of that transactional id does not include the partition. Transactions whose producer
+    wrote at or after `before_ms` are ignored.
 
     Raises:
         ClientError: a broker does not respond.
@@ -163,7 +165,9 @@ def hanging_transactions(
 def coordinated(
     cluster: Cluster, transactions: Sequence[OpenTransaction]
 ) -> list[tuple[OpenTransaction, Transaction | None]]:
-    """Map open transactions to their coordinators' view; None if no coordinator will end it.
+    """Pair each open transaction with its coordinator's description of the transaction.
+
+    The description is None if no coordinator will end the transaction.
 
     Raises:
         ClientError: a broker does not respond.

@@ -1,1 +1,1 @@
-"""The settings by subject; the notation is explained in `odradek.config.definition`."""
+"""The settings by subject. `odradek.config.definition` explains the notation."""

@@ -3,9 +3,9 @@
 SETTINGS = """
 [honoured]
 metrics  list  = ""  distinct  medium
-    Prefixes of the metrics to push; empty: none, `*`: all.
+    Prefixes of the metrics to push. An empty list means none, and `*` means all.
 interval.ms  int  = 300000  medium
     How often clients push.
 match  list  = ""  distinct  medium
-    Which clients: client_id=PATTERN, client_software_name=PATTERN, ...
+    The clients that push metrics: client_id=PATTERN, client_software_name=PATTERN, ...
 """

@@ -1,4 +1,4 @@
-"""Settings of a group; what a group does not set comes from the broker's synonyms."""
+"""Settings of a group, which override the broker's settings."""
 
 SETTINGS = """
 [honoured]
@@ -35,9 +35,9 @@ streams.session.timeout.ms  int  = 45000  >=1  medium  from group.streams.sessio
 streams.heartbeat.interval.ms  int  = 5000  >=1  medium  from group.streams.heartbeat.interval.ms
     How often members send heartbeats.
 streams.num.standby.replicas  int  = 0  >=0  medium  from group.streams.num.standby.replicas
-    Standby copies of each task's state.
+    Number of standby copies of each task's state.
 streams.initial.rebalance.delay.ms  int  = 3000  >=0  medium  from group.streams.initial.rebalance.delay.ms
-    Wait for more members before the first assignment.
+    Time to wait for more members before the first assignment.
 streams.assignment.interval.ms  int  = 1000  >=0  medium  from group.streams.assignment.interval.ms
     Minimum time between two assignments.
 """

@@ -7,21 +7,21 @@ group.min.session.timeout.ms  int  = 6000  medium
 group.max.session.timeout.ms  int  = 1800000  medium
     Maximum session timeout of a member of a classic group.
 group.initial.rebalance.delay.ms  int  = 3000  medium
-    Wait for more members before the first rebalance of an empty group.
+    Time to wait for more members before the first rebalance of an empty group.
 group.max.size  int  = 2147483647  >=1  medium
     Maximum number of members of a classic group.
 offset.metadata.max.bytes  int  = 4096  high
-    Largest text that may be stored with an offset.
+    Maximum size of the metadata that may be stored with an offset, in bytes.
 offsets.load.buffer.size  int  = 5242880  >=1  high
-    Bytes read at once when offsets are loaded.
+    Number of bytes that are read at once when offsets are loaded.
 offsets.topic.replication.factor  short  = 3  >=1  high
-    Replicas of `__consumer_offsets`.
+    Replication factor of `__consumer_offsets`.
 offsets.topic.num.partitions  int  = 50  >=1  high
-    Partitions of `__consumer_offsets`; keep it once the topic exists.
+    Number of partitions of `__consumer_offsets`. Do not change it after the topic has been created.
 offsets.topic.segment.bytes  int  = 104857600  >=1  high
     Segment size of `__consumer_offsets`.
 offsets.topic.compression.codec  int  = 0  high
-    Codec of batches in `__consumer_offsets`: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+    Codec of batches in `__consumer_offsets`: 0 is none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 offsets.retention.minutes  int  = 10080  >=1  high
     Offsets of an empty group expire after this time.
 offsets.retention.check.interval.ms  long  = 600000  >=1  high
@@ -45,11 +45,11 @@ group.consumer.max.heartbeat.interval.ms  int  = 15000  >=1  medium
 group.consumer.max.size  int  = 2147483647  >=1  medium
     Maximum number of members of a consumer group.
 group.consumer.assignors  list  = uniform,range  distinct  non-empty  medium
-    Assignors of consumer groups on the server; the first is the default.
+    Assignors that the broker has for consumer groups. The first assignor is the default.
 group.consumer.migration.policy  string  = bidirectional  any-case{disabled,downgrade,upgrade,bidirectional}  medium
     Whether groups may move between the classic and the consumer protocol.
 group.consumer.regex.refresh.interval.ms  int  = 600000  >=10000  medium  internal
-    How often subscribed patterns are matched again.
+    How often subscribed patterns are matched with the topics again.
 group.consumer.assignment.interval.ms  int  = 1000  >=0  medium  cluster-wide
     Minimum time between two assignments of a consumer group.
 group.consumer.min.assignment.interval.ms  int  = 0  >=0  medium
@@ -59,13 +59,13 @@ group.consumer.max.assignment.interval.ms  int  = 15000  >=0  medium
 
 [accepted: coordinators run on the node's event loop]
 group.coordinator.threads  int  = 4  >=1  high
-    Threads of the coordinator.
+    Number of threads of the coordinator.
 group.coordinator.background.threads  int  = 2  >=1  high
-    Threads for the coordinator's slow work.
+    Threads for slow tasks of the coordinator.
 
 [accepted: records are written without delay]
 group.coordinator.append.linger.ms  int  = -1  >=-1  medium
-    How long a coordinator's records wait for others; -1: adaptive.
+    How long a coordinator's records wait for other records. -1 means an adaptive time.
 group.coordinator.cached.buffer.max.bytes  int  = 1048588  >=524288  medium  cluster-wide
-    Largest write buffer that a coordinator keeps.
+    Maximum size of a write buffer that a coordinator keeps.
 """

@@ -3,27 +3,27 @@
 SETTINGS = """
 [honoured]
 listeners  list  = PLAINTEXT://:9092  distinct  non-empty  high  per-broker
-    Where to listen: NAME://host:port, ...; an empty host means every address.
+    The listeners: NAME://host:port, ... An empty host means every address of the machine.
 advertised.listeners  list  distinct  non-empty  high
-    The addresses that clients use; by default those of `listeners`.
+    The addresses that clients use, by default the addresses in `listeners`.
 listener.security.protocol.map  string  = SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT  low  per-broker
     The security protocol of each listener name: NAME:PROTOCOL, ...
 controller.listener.names  list  required  distinct  non-empty  high
-    The listener names that serve the controller; the first is used to reach others.
+    The names of the controller listeners. The first name is used to connect to other controllers.
 socket.send.buffer.bytes  int  = 102400  high
-    Send buffer of a connection's socket (SO_SNDBUF); -1 leaves it to the system.
+    Send buffer of a connection's socket (SO_SNDBUF). -1 means the system's default.
 socket.receive.buffer.bytes  int  = 102400  high
-    Receive buffer of a connection's socket (SO_RCVBUF); -1 leaves it to the system.
+    Receive buffer of a connection's socket (SO_RCVBUF). -1 means the system's default.
 socket.listen.backlog.size  int  = 50  >=1  medium
-    Connections that may wait to be accepted on a listener.
+    Number of connections that may wait to be accepted on a listener.
 socket.request.max.bytes  int  = 104857600  >=1  high
-    The largest request; a connection that announces a longer one is closed.
+    Maximum size of a request. A connection with a larger request is closed.
 connections.max.idle.ms  long  = 600000  medium
-    A connection without traffic for this long is closed; negative: never.
+    A connection without traffic for this long is closed. A negative value means never.
 max.connections  int  = 2147483647  >=0  medium  cluster-wide
-    Connections at the same time on this node; further ones wait or are refused.
+    Maximum number of connections on this node. Further connections wait or are refused.
 max.connections.per.ip  int  = 2147483647  >=0  medium  cluster-wide
-    Connections at the same time from one address.
+    Maximum number of connections from one address.
 max.connections.per.ip.overrides  string  = ""  medium  cluster-wide
     Exceptions from `max.connections.per.ip`: address:count, ...
 fetch.max.bytes  int  = 57671680  >=1024  medium
@@ -31,35 +31,35 @@ fetch.max.bytes  int  = 57671680  >=1024  medium
 message.max.bytes  int  = 1048588  >=0  high  cluster-wide
     Maximum size of a record batch, unless a topic sets it.
 max.request.partition.size.limit  int  = 2000  >=1  medium
-    Partitions in one page of DescribeTopicPartitions.
+    Maximum number of partitions in a response to DescribeTopicPartitions.
 max.incremental.fetch.session.cache.slots  int  = 1000  >=0  medium
-    Fetch sessions remembered at the same time.
+    Maximum number of fetch sessions.
 request.timeout.ms  int  = 30000  high
     How long a request to another node may take.
 
-[accepted: one event loop per node serves all requests; more cores are used by more nodes]
+[accepted: one event loop per node serves all requests; several nodes can use several cores]
 num.network.threads  int  = 3  >=1  high  cluster-wide
     Threads that read requests and write responses.
 num.io.threads  int  = 8  >=1  high  cluster-wide
     Threads that process requests.
 queued.max.requests  int  = 500  >=1  high
-    Requests that may wait for a thread before reading stops.
+    Number of requests that may wait for a thread. Then no more requests are read.
 background.threads  int  = 10  >=1  high  cluster-wide
     Threads for background tasks.
 
-[accepted: a connection is read only while its earlier requests fit in its bounds]
+[accepted: each connection has its own limit for waiting requests]
 queued.max.request.bytes  long  = -1  medium
-    Bytes of requests that may wait before reading stops; -1: no bound.
+    Total size of requests that may wait. Then no more requests are read. -1 means no limit.
 
 [accepted: waiting operations are removed when they end, so nothing has to be purged]
 fetch.purgatory.purge.interval.requests  int  = 1000  medium
-    Waiting fetches that ended before the list of them is purged.
+    Number of completed fetches in the purgatory before it is purged.
 producer.purgatory.purge.interval.requests  int  = 1000  medium
-    Waiting produce requests that ended before the list is purged.
+    Number of completed produce requests in the purgatory before it is purged.
 delete.records.purgatory.purge.interval.requests  int  = 1  medium
-    Waiting deletions that ended before the list is purged.
+    Number of completed deletions in the purgatory before it is purged.
 share.fetch.purgatory.purge.interval.requests  int  = 1000  medium
-    Waiting share fetches that ended before the list is purged.
+    Number of completed share fetches in the purgatory before it is purged.
 
 [accepted: all listeners start together, after the logs are loaded]
 early.start.listeners  list  distinct  high
@@ -67,22 +67,22 @@ early.start.listeners  list  distinct  high
 
 [unsupported: connections are accepted at any rate]
 max.connection.creation.rate  int  = 2147483647  >=0  medium  cluster-wide
-    New connections per second on this node.
+    Maximum number of new connections per second on this node.
 
 [accepted: there is no authentication that could fail]
 connection.failed.authentication.delay.ms  int  = 100  >=0  low
     Pause before a connection is closed whose authentication failed.
 
 unstable.api.versions.enable  boolean  = false  high  internal
-    Also serve API versions that may still change: version 6 of InitProducerId.
+    Also serve API versions that may still change, such as version 6 of InitProducerId.
 
 [accepted: this node opens no connection to others yet]
 inter.broker.listener.name  string  medium
     The listener that brokers use among themselves.
 socket.connection.setup.timeout.ms  long  = 10000  medium
-    How long a connection to another node may take to open, at first.
+    Timeout of the first attempt to connect to another node.
 socket.connection.setup.timeout.max.ms  long  = 30000  medium
-    How long a connection to another node may take at most, after repeated failures.
+    Maximum timeout of an attempt to connect to another node, after repeated failures.
 controller.socket.timeout.ms  int  = 30000  medium
-    How long the socket to the controller may stay silent.
+    Timeout of the socket to the controller.
 """

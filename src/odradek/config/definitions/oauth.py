@@ -3,7 +3,7 @@
 SETTINGS = """
 [unsupported: there is no SASL yet; every client is User:ANONYMOUS]
 sasl.oauthbearer.scope.claim.name  string  = scope  low
-    Claim of a token that holds the scope.
+    Claim of a token that has the scope.
 sasl.oauthbearer.sub.claim.name  string  = sub  low
     Claim of a token that names the subject.
 sasl.oauthbearer.token.endpoint.url  string  medium
@@ -13,17 +13,17 @@ sasl.oauthbearer.jwks.endpoint.url  string  medium
 sasl.oauthbearer.jwks.endpoint.refresh.ms  long  = 3600000  low
     How often the keys that verify tokens are fetched again.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms  long  = 100  low
-    First pause before fetching those keys is retried.
+    First pause before the fetch of these keys is retried.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms  long  = 10000  low
-    Maximum pause before fetching those keys is retried.
+    Maximum pause before the fetch of these keys is retried.
 sasl.oauthbearer.clock.skew.seconds  int  = 30  low
-    Tolerated difference of clocks.
+    Tolerated difference between clocks.
 sasl.oauthbearer.expected.audience  list  = ""  distinct  low
-    Audiences that a token may be made for.
+    Audiences that a token may have.
 sasl.oauthbearer.expected.issuer  string  low
-    Who must have issued a token.
+    The issuer that a token must have.
 sasl.oauthbearer.scope  string  medium
-    Scope to ask for.
+    Scope to request.
 sasl.oauthbearer.jwt.retriever.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  medium
     Java class that fetches tokens.
 sasl.oauthbearer.jwt.validator.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  medium
@@ -41,17 +41,17 @@ sasl.oauthbearer.assertion.claim.exp.seconds  int  = 300  0..86400  low
 sasl.oauthbearer.assertion.claim.iss  string  medium
     Issuer claim of an assertion.
 sasl.oauthbearer.assertion.claim.jti.include  boolean  = false  medium
-    Whether an assertion carries an id.
+    Whether an assertion has an id.
 sasl.oauthbearer.assertion.claim.nbf.seconds  int  = 60  0..3600  low
-    How far back an assertion is valid.
+    How long before its creation an assertion is valid.
 sasl.oauthbearer.assertion.claim.sub  string  medium
     Subject claim of an assertion.
 sasl.oauthbearer.assertion.file  string  medium
-    File of a ready assertion.
+    File with an assertion.
 sasl.oauthbearer.assertion.private.key.file  string  medium
-    File of the key that signs assertions.
+    File with the private key that signs assertions.
 sasl.oauthbearer.assertion.private.key.passphrase  password  medium
-    Passphrase of that key.
+    Passphrase of the private key that signs assertions.
 sasl.oauthbearer.assertion.template.file  string  medium
     File with further claims of an assertion.
 """

@@ -5,11 +5,11 @@ SETTINGS = """
 odradek.metrics.host  string  = 127.0.0.1  medium
     Address at which metrics are served to Prometheus over HTTP.
 odradek.metrics.port  int  = -1  -1..65535  medium
-    Port at which metrics are served at /metrics; 0 chooses a free port, -1 disables metrics.
+    Port at which metrics are served under /metrics. 0 means any free port, and -1 disables metrics.
 odradek.log.level  string  = info  any-case{debug,info,warning,error}  low
     Log level of the node.
 odradek.log.format  string  = text  {text,json}  low
-    Format of log lines: text, or one JSON object per line.
+    Format of log lines: text, or a JSON object per line.
 odradek.shutdown.timeout.ms  int  = 5000  >=0  low
-    How long open requests may take to end when the node is stopped.
+    Maximum time that a stopping node waits for open requests.
 """

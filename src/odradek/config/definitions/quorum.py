@@ -5,9 +5,9 @@ SETTINGS = """
 controller.quorum.voters  list  = ""  voters  high
     The voters of a fixed quorum: id@host:port, ...
 controller.quorum.bootstrap.servers  list  = ""  endpoints  high
-    Controllers to ask first, when the quorum is dynamic: host:port, ...
+    Addresses of controllers for the first requests to a dynamic quorum: host:port, ...
 metadata.log.dir  string  high
-    Directory of the metadata log; without it, the first data directory.
+    Directory of the metadata log. If it is not set, the first data directory is used.
 metadata.log.segment.bytes  int  = 1073741824  >=8388608  high
     Size at which a new segment of the metadata log is rolled.
 metadata.log.segment.ms  long  = 604800000  high
@@ -15,33 +15,33 @@ metadata.log.segment.ms  long  = 604800000  high
 metadata.log.max.record.bytes.between.snapshots  long  = 20971520  >=1  high
     A snapshot is taken after this many new bytes of metadata.
 metadata.log.max.snapshot.interval.ms  long  = 3600000  >=0  high
-    A snapshot is taken at least this often, if anything is new; 0: never for its age.
+    Maximum age of the newest snapshot, if there is new metadata. 0 means no maximum.
 metadata.max.retention.bytes  long  = 104857600  high
-    Size of metadata log and snapshots before old ones are deleted.
+    Total size of metadata log and snapshots above which the oldest are deleted.
 metadata.max.retention.ms  long  = 604800000  high
-    Age of metadata log and snapshots before old ones are deleted.
+    Age at which segments of the metadata log and snapshots are deleted.
 
 [accepted: a quorum of one elects itself and has nothing to fetch]
 controller.quorum.election.timeout.ms  int  = 1000  >=0  high
-    Time without contact to the leader before an election starts.
+    Time without a response from the leader before an election starts.
 controller.quorum.election.backoff.max.ms  int  = 1000  >=0  high
-    Longest pause between elections that had no winner.
+    Maximum pause after an election without a winner.
 controller.quorum.fetch.timeout.ms  int  = 2000  >=0  high
-    Time without a successful fetch from the leader before an election.
+    Time without a successful fetch from the leader before an election starts.
 controller.quorum.request.timeout.ms  int  = 2000  >=0  medium
     How long a request within the quorum may take.
 controller.quorum.retry.backoff.ms  int  = 20  >=0  low
-    Pause before such a request is sent again.
+    Pause before a request within the quorum is sent again.
 controller.quorum.fetch.max.bytes  int  = 1048576  >=1  low
-    The most that one fetch within the quorum returns.
+    Maximum number of bytes in the response to a fetch within the quorum.
 controller.quorum.fetch.snapshot.max.bytes  int  = 1048576  >=1  low
-    The most that one piece of a snapshot holds.
+    Maximum number of bytes of a snapshot in one response.
 controller.quorum.auto.join.enable  boolean  = false  low
-    A controller that is not a voter becomes one by itself.
+    Whether a controller that is not a voter becomes a voter automatically.
 
 [accepted: broker and controller run in one process and share their state]
 metadata.max.idle.interval.ms  int  = 500  >=0  low
-    An idle controller writes a no-op record this often; 0: never.
+    How often an idle controller writes a no-op record. 0 means never.
 broker.heartbeat.interval.ms  int  = 2000  medium
     How often a broker sends a heartbeat to the controller.
 broker.session.timeout.ms  int  = 9000  medium
@@ -53,15 +53,15 @@ initial.broker.registration.timeout.ms  int  = 60000  medium
 
 [accepted: metadata records are written in batches as they come, without waiting]
 controller.quorum.append.linger.ms  int  = 25  >=0  medium
-    How long records wait for others before they are written.
+    How long records wait for other records before they are written.
 internal.metadata.log.segment.bytes  int  low  internal
     Size of a metadata segment, for tests.
 internal.metadata.max.batch.size.in.bytes  int  = 8388608  low  internal
-    Largest batch of metadata records, for tests.
+    Maximum size of a batch of metadata records, for tests.
 internal.metadata.delete.delay.millis  long  = 60000  low  internal
-    Wait before an old metadata file is removed, for tests.
+    Time before an old metadata file is removed, for tests.
 
-[accepted: the loop's pauses are measured by a metric of their own]
+[accepted: a separate metric measures the pauses of the event loop]
 controller.performance.sample.period.ms  long  = 60000  >=100  medium  internal
     How often the controller's slowest events are reported.
 controller.performance.always.log.threshold.ms  long  = 2000  >=0  medium  internal

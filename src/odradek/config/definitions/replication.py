@@ -5,35 +5,35 @@ SETTINGS = """
 replica.high.watermark.checkpoint.interval.ms  long  = 5000  high
     How often the high watermarks are written to disk.
 unclean.leader.election.enable  boolean  = false  high  cluster-wide
-    Allow a replica that may lack records to become leader, rather than none.
+    Allow a replica that may lack records to become leader if there is no other candidate.
 
 [accepted: a single node has no followers]
 replica.lag.time.max.ms  long  = 30000  high
-    A follower that lags for longer is removed from the in-sync replicas.
+    A follower that lags for longer than this is removed from the in-sync replicas.
 replica.socket.timeout.ms  int  = 30000  high
-    How long a fetch from a leader may wait for its response.
+    Timeout of a fetch from a leader.
 replica.socket.receive.buffer.bytes  int  = 65536  high
     Receive buffer of the sockets to leaders.
 replica.fetch.max.bytes  int  = 1048576  >=0  medium
-    Bytes that a follower asks for per partition.
+    Maximum number of bytes per partition that a follower requests.
 replica.fetch.wait.max.ms  int  = 500  high
     How long a leader may wait for bytes before it responds to a follower.
 replica.fetch.min.bytes  int  = 1  high
-    Bytes that a leader should have before it responds to a follower.
+    Number of bytes that a leader waits for before it responds to a follower.
 replica.fetch.response.max.bytes  int  = 10485760  >=0  medium
-    Bytes that a follower asks for in one fetch.
+    Maximum number of bytes that a follower requests in a fetch.
 replica.fetch.backoff.ms  int  = 1000  >=0  medium
     Pause of a follower after an error.
 num.replica.fetchers  int  = 1  >=1  high  cluster-wide
-    Fetchers for each leader that this node follows.
+    Number of fetchers for each leader that this node follows.
 auto.leader.rebalance.enable  boolean  = true  high
-    Give leadership back to the preferred replicas by itself.
+    Make the preferred replicas leaders again automatically.
 leader.imbalance.check.interval.seconds  long  = 300  >=1  high
-    How often the leaders are checked for that.
+    How often leaders that are not preferred replicas are looked for.
 unclean.leader.election.interval.ms  long  = 300000  >=1  medium  internal
     How often partitions without leader are checked for an unclean election.
 
 [unsupported: consumers read from the leader]
 replica.selector.class  string  medium
-    Java class that picks the replica to read from.
+    Java class that chooses the replica from which a consumer reads.
 """

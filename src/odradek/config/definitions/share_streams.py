@@ -15,7 +15,7 @@ group.share.min.heartbeat.interval.ms  int  = 5000  >=1  medium
 group.share.max.heartbeat.interval.ms  int  = 15000  >=1  medium
     Maximum value of `group.share.heartbeat.interval.ms`.
 group.share.max.size  int  = 200  1..1000  medium
-    Members of a share group.
+    Maximum number of members of a share group.
 group.share.assignors  list  = simple  distinct  non-empty  medium
     The assignor of share groups.
 group.share.assignment.interval.ms  int  = 1000  >=0  medium  cluster-wide
@@ -45,37 +45,37 @@ group.share.min.partition.max.record.locks  int  = 100  100..2000  medium
 group.share.max.partition.max.record.locks  int  = 4000  2000..10000  medium
     Maximum value of `group.share.partition.max.record.locks`.
 group.share.max.share.sessions  int  = 2000  >=1  medium
-    Share sessions remembered at the same time.
+    Maximum number of share sessions.
 group.share.persister.class.name  string  = org.apache.kafka.server.share.persister.DefaultStatePersister  medium  internal
-    Java class that keeps the share state.
+    Java class that stores the share state.
 share.coordinator.threads  int  = 1  >=1  medium
-    Threads of the share coordinator.
+    Number of threads of the share coordinator.
 share.coordinator.append.linger.ms  int  = -1  >=-1  medium
-    How long the share coordinator's records wait for others; -1: adaptive.
+    How long the share coordinator's records wait for other records. -1 means an adaptive time.
 share.coordinator.cached.buffer.max.bytes  int  = 1048588  >=524288  medium  cluster-wide
-    Largest write buffer that the share coordinator keeps.
+    Maximum size of a write buffer that the share coordinator keeps.
 share.coordinator.load.buffer.size  int  = 5242880  >=1  high
-    Bytes read at once when share state is loaded.
+    Number of bytes that are read at once when share state is loaded.
 share.coordinator.write.timeout.ms  int  = 5000  >=1  high
     How long the write of share state may take.
 share.coordinator.snapshot.update.records.per.snapshot  int  = 500  0..500  medium
-    Updates between two snapshots of share state.
+    Number of updates between two snapshots of share state.
 share.coordinator.cold.partition.snapshot.interval.ms  int  = 300000  >=1  low  internal
-    How often idle partitions are snapshotted.
+    How often a snapshot of an idle partition is taken.
 share.coordinator.state.topic.num.partitions  int  = 50  >=1  high
-    Partitions of `__share_group_state`.
+    Number of partitions of `__share_group_state`.
 share.coordinator.state.topic.segment.bytes  int  = 104857600  >=1  high
     Segment size of `__share_group_state`.
 share.coordinator.state.topic.compression.codec  int  = 0  high
     Codec of batches in `__share_group_state`.
 share.coordinator.state.topic.prune.interval.ms  int  = 300000  >=1  low  internal
-    How often records that are not needed are deleted there.
+    How often unnecessary records are deleted from `__share_group_state`.
 
-[accepted: share groups are not served yet, and configuration files as shipped set it]
+[accepted: share groups are not served yet, and Apache Kafka's own configuration files have the setting]
 share.coordinator.state.topic.replication.factor  short  = 3  >=1  high
-    Replicas of `__share_group_state`.
+    Replication factor of `__share_group_state`.
 share.coordinator.state.topic.min.isr  short  = 2  >=1  high
-    Least in-sync replicas of `__share_group_state`.
+    Minimum number of in-sync replicas of `__share_group_state`.
 
 [unsupported: streams groups are not served yet]
 group.streams.session.timeout.ms  int  = 45000  >=1  medium
@@ -91,13 +91,13 @@ group.streams.min.heartbeat.interval.ms  int  = 5000  >=1  medium
 group.streams.max.heartbeat.interval.ms  int  = 15000  >=1  medium
     Maximum value of `group.streams.heartbeat.interval.ms`.
 group.streams.max.size  int  = 2147483647  >=1  medium
-    Members of a streams group.
+    Maximum number of members of a streams group.
 group.streams.num.standby.replicas  int  = 0  >=0  medium
-    Standby copies of each task's state.
+    Number of standby copies of each task's state.
 group.streams.max.standby.replicas  int  = 2  >=0  medium
     Maximum value of `group.streams.num.standby.replicas`.
 group.streams.initial.rebalance.delay.ms  int  = 3000  >=0  medium
-    Wait for more members before the first assignment.
+    Time to wait for more members before the first assignment.
 group.streams.assignment.interval.ms  int  = 1000  >=0  medium  cluster-wide
     Minimum time between two assignments of a streams group.
 group.streams.min.assignment.interval.ms  int  = 0  >=0  medium

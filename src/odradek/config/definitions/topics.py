@@ -1,61 +1,61 @@
-"""Settings of a topic; what a topic does not set comes from the broker's synonyms."""
+"""Settings of a topic, which override the broker's settings."""
 
 SETTINGS = """
 [honoured]
 cleanup.policy  list  = delete  {compact,delete}  medium  from log.cleanup.policy
     What happens to old segments: delete, compact, both, or nothing.
 compression.type  string  = producer  {uncompressed,zstd,lz4,snappy,gzip,producer}  medium  from compression.type
-    Codec of stored batches: one of them, `uncompressed`, or `producer` to keep the producer's codec.
+    Codec of stored batches. `producer` keeps the codec of the producer.
 compression.gzip.level  int  = -1  1..9|-1  medium  from compression.gzip.level
-    Level of gzip; -1 is the library's own.
+    Compression level of gzip. -1 means the default of the library.
 compression.lz4.level  int  = 9  1..17  medium  from compression.lz4.level
-    Level of lz4.
+    Compression level of lz4.
 compression.zstd.level  int  = 3  -131072..22  medium  from compression.zstd.level
-    Level of zstd.
+    Compression level of zstd.
 delete.retention.ms  long  = 86400000  >=0  medium  from log.cleaner.delete.retention.ms
     How long a tombstone is kept after compaction.
 file.delete.delay.ms  long  = 60000  >=0  medium  from log.segment.delete.delay.ms
-    Wait before the files of a deleted segment are removed.
+    Time before the files of a deleted segment are removed.
 flush.messages  long  = 9223372036854775807  >=1  medium  from log.flush.interval.messages
-    Records after which the partition is flushed to disk.
+    Number of records after which the partition is flushed to disk.
 flush.ms  long  = 9223372036854775807  >=0  medium  from log.flush.interval.ms log.flush.scheduler.interval.ms
-    Time after which an unflushed record is flushed.
+    Maximum time before a record is flushed to disk.
 index.interval.bytes  int  = 4096  >=0  medium  from log.index.interval.bytes
-    Bytes of records between two entries of the index.
+    Size of the records between two entries of an index, in bytes.
 max.compaction.lag.ms  long  = 9223372036854775807  >=1  medium  from log.cleaner.max.compaction.lag.ms
     Records older than this are compacted regardless of the ratio.
 max.message.bytes  int  = 1048588  >=0  medium  from message.max.bytes
-    Maximum size of a record batch, after the broker's compression.
+    Maximum size of a record batch, after compression by the broker.
 message.timestamp.type  string  = CreateTime  {CreateTime,LogAppendTime}  medium  from log.message.timestamp.type
-    The timestamp of records: their creation time, or the time of the append.
+    The timestamp of records is their creation time, or the time of the append.
 message.timestamp.before.max.ms  long  = 9223372036854775807  >=0  medium  from log.message.timestamp.before.max.ms
     How far in the past a record's timestamp may be.
 message.timestamp.after.max.ms  long  = 3600000  >=0  medium  from log.message.timestamp.after.max.ms
     How far in the future a record's timestamp may be.
 min.cleanable.dirty.ratio  double  = 0.5  0..1  medium  from log.cleaner.min.cleanable.ratio
-    Share of uncompacted bytes at which compaction begins.
+    Minimum ratio of uncompacted bytes to all bytes of a partition at which the partition is compacted.
 min.compaction.lag.ms  long  = 0  >=0  medium  from log.cleaner.min.compaction.lag.ms
     Records younger than this are not compacted.
 min.insync.replicas  int  = 1  >=1  medium  from min.insync.replicas
-    In-sync replicas that a write with acks=all requires.
+    Minimum number of in-sync replicas for a write with acks=all.
 preallocate  boolean  = false  medium  from log.preallocate
     Reserve the disk space of a whole segment when it is created.
 retention.bytes  long  = -1  medium  from log.retention.bytes
-    Size of a partition above which its oldest segments are deleted; -1: no limit.
+    Size of a partition above which its oldest segments are deleted. -1 means no limit.
 retention.ms  long  = 604800000  >=-1  medium  from log.retention.ms log.retention.minutes:minutes log.retention.hours:hours
-    Age at which segments are deleted; -1: never.
+    Age at which segments are deleted. -1 means never.
 segment.bytes  int  = 1073741824  >=1048576  medium  from log.segment.bytes
     Size at which a new segment is rolled.
 segment.index.bytes  int  = 10485760  >=4  medium  from log.index.size.max.bytes
-    Largest size of an offset or time index file.
+    Maximum size of an offset or time index file.
 segment.jitter.ms  long  = 0  >=0  medium  from log.roll.jitter.ms log.roll.jitter.hours:hours
-    Random part subtracted from `segment.ms`, so that segments do not roll together.
+    Maximum random time subtracted from `segment.ms`, so that segments are not rolled at the same time.
 segment.ms  long  = 604800000  >=1  medium  from log.roll.ms log.roll.hours:hours
     Age at which a new segment is rolled.
 unclean.leader.election.enable  boolean  = false  medium  from unclean.leader.election.enable
-    Allow a replica that may lack records to become leader, rather than none.
+    Allow a replica that may lack records to become leader if there is no other candidate.
 internal.segment.bytes  int  medium  internal
-    Segment size without the lower bound, for tests.
+    Size at which a new segment is rolled, without a minimum, for tests.
 
 [unsupported: replication is not throttled]
 leader.replication.throttled.replicas  list  = ""  replicas  medium
@@ -71,7 +71,7 @@ remote.log.copy.disable  boolean  = false  medium
 remote.log.delete.on.disable  boolean  = false  medium
     Delete the remote segments when remote storage is turned off.
 local.retention.ms  long  = -2  >=-2  medium  from log.local.retention.ms
-    Age at which a copied segment leaves the local disk; -2: as `retention.ms`.
+    Age at which a copied segment is deleted from the local disk. -2 means the value of `retention.ms`.
 local.retention.bytes  long  = -2  >=-2  medium  from log.local.retention.bytes
-    Local size of a partition with remote copies; -2: as `retention.bytes`.
+    Maximum local size of a partition with remote copies. -2 means the value of `retention.bytes`.
 """

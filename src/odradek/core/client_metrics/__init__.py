@@ -1,1 +1,1 @@
-"""Client telemetry (KIP-714): who should push which metrics, and how often."""
+"""Client telemetry (KIP-714): which metrics each client must push, and how often."""

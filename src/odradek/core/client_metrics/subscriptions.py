@@ -1,11 +1,12 @@
-"""Which metrics each client is asked to push, and which pushes are accepted (KIP-714).
+"""State machine of client metrics: chooses the metrics of each client, and accepts or rejects
+pushes (KIP-714, Apache Kafka's `ClientMetricsManager`).
 
-Subscriptions are the configurations of `client-metrics` resources: metric name prefixes, an
-interval, and patterns that choose clients. For each client instance the machine derives one
-subscription from all that match: the union of their metrics, the shortest interval, and an id
-that changes when they do. A client requests it, then pushes at that interval. A push that is too
-early, has an old id, or follows a terminating push is refused with Kafka's error
-(`ClientMetricsManager` in Apache Kafka).
+Each `client-metrics` resource is a subscription. It has metric name prefixes, a push interval, and
+patterns that select clients. For each client instance the state machine combines all subscriptions
+that match the client. The result has all their metrics, the shortest interval, and a subscription
+id. The id changes when the metrics or the interval change. A client requests this result, and then
+pushes its metrics once per interval. A push gets an error if it is too early, has an old
+subscription id, or follows a terminating push.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from odradek.model.errors import ApiError, ErrorCode
 
 INTERVAL_MS_DEFAULT = 300_000
 INSTANCES_MAX = 16_384
-"""Least recently used instances are forgotten beyond this number."""
+"""Maximum number of client instances. A new instance replaces the least recently used instance."""
 EXPIRY_MS_MIN = 60_000
 ALL_METRICS = "*"
 COMPRESSION_TYPES_MAX = 4
@@ -47,10 +48,10 @@ class Subscription:
 
     @classmethod
     def parse(cls, settings: Mapping[str, str]) -> Subscription:
-        """From the settings `metrics`, `interval.ms` and `match`.
+        """Create a subscription from the settings `metrics`, `interval.ms` and `match`.
 
         Raises:
-            ApiError: INVALID_CONFIG, for a pattern that cannot be used.
+            ApiError: INVALID_CONFIG: a pattern in `match` is invalid.
         """
         match: dict[str, re.Pattern[str]] = {}
         for item in _list(settings.get("match", "")):
@@ -66,7 +67,7 @@ class Subscription:
         return cls(tuple(_list(settings.get("metrics", ""))), interval_ms, match)
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """Whether all patterns match; without patterns every client does."""
+        """Return whether all patterns match. Without patterns, every client matches."""
         return all(pattern.fullmatch(client[name]) for name, pattern in self.match.items())
 
 
@@ -75,7 +76,7 @@ def _list(text: str) -> list[str]:
 
 
 class Instance:
-    """One client instance, and the subscription derived for it."""
+    """One client instance, and the combination of all subscriptions that match it."""
 
     __slots__ = (
         "_asked_ms",
@@ -99,7 +100,7 @@ class Instance:
         self.subscription_id = 0
         self.seen_ms = 0
         self._generation = -1
-        """The generation of the subscriptions that its own was derived from."""
+        """The generation of the subscriptions when they were last combined."""
         self._asked_ms: int | None = None
         self._pushed_ms: int | None = None
         self._last_error = ErrorCode.NONE
@@ -108,14 +109,17 @@ class Instance:
     def on_request(
         self, now_ms: int, subscriptions: Mapping[str, Subscription], generation: int
     ) -> None:
-        """The client has sent a request: derive its subscription again if they have changed."""
+        """Store the time of a request. Combine the subscriptions again if they have changed."""
         self.seen_ms = now_ms
         if self._generation != generation:
             self._derive(subscriptions.values())
             self._generation = generation
 
     def _derive(self, subscriptions: Iterable[Subscription]) -> None:
-        """Join all subscriptions that match; after a change the client may ask at once."""
+        """Combine all subscriptions that match.
+
+        After this the client may request its subscription immediately.
+        """
         metrics: set[str] = set()
         interval_ms = INTERVAL_MS_DEFAULT
         for subscription in subscriptions:
@@ -130,10 +134,10 @@ class Instance:
         self._is_terminating = False
 
     def ask(self, now_ms: int) -> None:
-        """The client asks for its subscription.
+        """Process a request for the subscription.
 
         Raises:
-            ApiError: THROTTLING_QUOTA_EXCEEDED, because it asks too early.
+            ApiError: THROTTLING_QUOTA_EXCEEDED: the request is too early.
         """
         times = [time for time in (self._asked_ms, self._pushed_ms) if time is not None]
         early = bool(times) and now_ms - max(times) < self.interval_ms
@@ -154,10 +158,10 @@ class Instance:
         is_too_large: bool,
         terminating: bool,
     ) -> None:
-        """The client pushes metrics.
+        """Process a push of metrics.
 
         Raises:
-            ApiError: the push is refused.
+            ApiError: the push is rejected.
         """
         error = self._refusal(now_ms, subscription_id, compression_type, is_too_large, terminating)
         self._is_terminating = terminating
@@ -166,7 +170,7 @@ class Instance:
             raise ApiError(error)
 
     def refuse(self, error: ErrorCode) -> None:
-        """The push that was accepted last could not be read after all."""
+        """Record an error in the last accepted push, because its content could not be read."""
         self._last_error = error
 
     def _refusal(
@@ -180,7 +184,8 @@ class Instance:
         if self._is_terminating:
             return ErrorCode.INVALID_REQUEST
         asked, pushed = self._asked_ms, self._pushed_ms
-        # The first push after asking may come early: clients spread theirs by a jitter.
+        # The first push after a subscription request may come before the end of the interval,
+        # because clients shorten the first interval by a random time.
         first = asked is not None and (pushed is None or asked > pushed)
         on_time = first or pushed is None or now_ms - pushed >= self.interval_ms
         if on_time:
@@ -195,11 +200,11 @@ class Instance:
 
 
 class ClientMetrics:
-    """The machine. `draw_id` makes ids for clients that have none yet."""
+    """The state machine. `draw_id` returns an id for a client that has no instance id yet."""
 
     def __init__(self, payload_bytes_max: int, draw_id: Callable[[], bytes]) -> None:
         self.payload_bytes_max = payload_bytes_max
-        """telemetry.max.bytes"""
+        """The setting telemetry.max.bytes."""
         self._draw_id = draw_id
         self._subscriptions: dict[str, Subscription] = {}
         self._generation = 0
@@ -207,11 +212,15 @@ class ClientMetrics:
 
     @property
     def has_subscriptions(self) -> bool:
-        """Whether any client may be asked for anything."""
+        """Whether there is any subscription."""
         return bool(self._subscriptions)
 
     def configure(self, name: str, settings: Mapping[str, str]) -> None:
-        """A `client-metrics` resource has changed; without settings it is gone."""
+        """Set the settings of a `client-metrics` resource. Without settings, remove it.
+
+        Raises:
+            ApiError: INVALID_CONFIG: a pattern is invalid.
+        """
         if settings:
             self._subscriptions[name] = Subscription.parse(settings)
         else:
@@ -219,10 +228,10 @@ class ClientMetrics:
         self._generation += 1
 
     def subscribe(self, instance_id: bytes, client: Mapping[str, str], now_ms: int) -> Instance:
-        """GetTelemetrySubscriptions: the instance with its present subscription.
+        """Process GetTelemetrySubscriptions. Return the instance, which has the subscription.
 
         Raises:
-            ApiError: THROTTLING_QUOTA_EXCEEDED, for a client that comes too early.
+            ApiError: THROTTLING_QUOTA_EXCEEDED: the request is too early.
         """
         if instance_id == uuids.ZERO:
             instance_id = self._draw_id()
@@ -241,10 +250,10 @@ class ClientMetrics:
         payload_bytes: int,
         terminating: bool,
     ) -> Instance:
-        """PushTelemetry: the instance whose metrics may be taken.
+        """Process PushTelemetry. Return the instance; the caller may then read the metrics.
 
         Raises:
-            ApiError: the push is refused.
+            ApiError: the push is rejected.
         """
         if uuids.is_reserved(instance_id):
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -263,7 +272,10 @@ class ClientMetrics:
         return instance
 
     def _expire(self, now_ms: int) -> None:
-        """Forget what has been silent for three intervals, and the oldest beyond the limit."""
+        """Remove instances without a request for three intervals.
+
+        If there are still `INSTANCES_MAX` instances, also remove the least recently used instance.
+        """
         while self.instances:
             oldest = next(iter(self.instances.values()))
             silent_ms = now_ms - oldest.seen_ms

@@ -1,9 +1,15 @@
-"""The controller's decisions: requests that change the metadata, and the records for them.
+"""The controller's decisions about requests that change the metadata.
 
-A decision is a function of the state and a request. It returns the records to append, and the
-response, which is valid once they are committed. This package changes no state: the state is the
-image with all decided records, and only the replay of records (`odradek.core.metadata`) creates the
-next image. Each file has one subject; only `partition_change` elects leaders.
+A decision is a function of the state and a request. It returns the response, and the records to
+append to the metadata log. The response is valid when the records are committed.
+
+The functions of this package do not change any state. Their input is the metadata image after all
+earlier decisions, which also contains records that are not committed yet. The replay of the
+returned records creates the next image (`odradek.core.metadata`).
+
+Each module processes one group of related requests. `decisions` maps each request to its function.
+`elections` processes ElectLeaders requests. `partition_change` chooses the leader of an existing
+partition, whatever the cause of the change is.
 
 Checks are made in Apache Kafka's order (ReplicationControlManager, ConfigurationControlManager,
 ClusterControlManager, ControllerApis), so that clients get the same error if several apply.

@@ -1,8 +1,9 @@
 """The records that a controller writes when it becomes the active controller.
 
-In an empty log these are the records from formatting the cluster, in a metadata transaction if
-metadata.version supports them. In any other log it is the end of a transaction that the last
-controller left open. Then it fences brokers that cannot reach it.
+If the log is empty, the controller writes the bootstrap records, which the formatting of the node
+has stored. It writes them in a metadata transaction if metadata.version supports transactions. If
+the log is not empty, and the previous controller left a transaction open, the controller aborts
+this transaction. Then it fences the brokers on other nodes.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ ABORT_REASON = "Controller failover"
 def bootstrap_records(
     bootstrap: Sequence[Message], min_insync_replicas: int, in_transaction: bool
 ) -> list[Message]:
-    """The first records of a cluster; `bootstrap` are those that formatting wrote.
+    """Return the first records of a cluster. `bootstrap`: the records that formatting has stored.
 
-    `in_transaction`: an earlier attempt was interrupted and must be aborted first.
+    `in_transaction`: an earlier attempt was interrupted, so its transaction must be aborted first.
 
     Raises:
         MetadataError: the records do not finalize metadata.version.
@@ -48,7 +49,8 @@ def bootstrap_records(
         raise MetadataError(f"the node was formatted without {METADATA_VERSION}; format it again")
     records: list[Message] = [*bootstrap]
     if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
-        # With ELR it is one value for all brokers, so it has to be in the log (KIP-966).
+        # With ELR, min.insync.replicas has one value for all brokers. So the log must contain it
+        # (KIP-966).
         records.append(
             ConfigRecord(
                 resource_type=ResourceType.BROKER,
@@ -64,12 +66,15 @@ def bootstrap_records(
 
 
 def abort_records(in_transaction: bool) -> list[Message]:
-    """The records that abort a transaction that was left open."""
+    """Return the records that abort the open transaction, if there is one."""
     return [AbortTransactionRecord(reason=ABORT_REASON)] if in_transaction else []
 
 
 def fence_unreachable(state: ControllerState, own_id: int) -> list[Message]:
-    """Fence registered brokers of other nodes, which cannot reach this controller."""
+    """Return the records that fence all brokers except this node's broker.
+
+    Brokers on other nodes cannot send heartbeats to this controller.
+    """
     records: list[Message] = []
     for broker in state.image.cluster.brokers.values():
         if broker.id != own_id and not broker.fenced:

@@ -1,7 +1,8 @@
-"""Brokers are registered, fenced, unfenced and unregistered.
+"""Registers, fences, unfences and unregisters brokers, and registers controllers.
 
-A broker's epoch is the offset at which the decision to register it begins. Until it is unfenced it
-leads no partition and is not in metadata responses.
+A broker's epoch is the offset of the first record of the decision that registered the broker. A
+fenced broker leads no partition, and metadata responses do not contain it. A new broker is fenced
+until it has read the metadata log up to its own registration.
 """
 
 from __future__ import annotations
@@ -46,11 +47,13 @@ UNFENCE = -1
 def register_broker(
     state: ControllerState, request: BrokerRegistrationRequest, version: int
 ) -> Decision[BrokerRegistrationResponse]:
-    """Register an incarnation of a broker, fenced; or change the registration of the current
-    incarnation.
+    """Register a new incarnation of a broker, or update the registration of the same incarnation.
+
+    A new incarnation is fenced. The same incarnation keeps its epoch.
 
     Raises:
-        ApiError: another cluster, unusable directories, or features that it does not support.
+        ApiError: the broker belongs to another cluster, its log directories are invalid, or it
+            does not support the finalized features.
     """
     if request.cluster_id != state.cluster_id:
         raise ApiError(
@@ -102,30 +105,34 @@ def _check_directories(state: ControllerState, request: BrokerRegistrationReques
     directories = request.log_dirs
     problem = ""
     if not directories:
-        problem = "the broker names no log directory"
+        problem = "the broker has no log directory"
     elif any(is_reserved(each) for each in directories):
-        problem = "the broker names a log directory by a reserved id"
+        problem = "the broker has a log directory with a reserved id"
     elif len(set(directories)) != len(directories):
-        problem = "the broker names a log directory twice"
+        problem = "two log directories of the broker have the same id"
     for other in state.image.cluster.brokers.values():
         shared = set(directories).intersection(other.directories)
         if not problem and other.id != request.broker_id and shared:
             named = to_text(min(shared))
-            problem = f"log directory {named} is that of broker {other.id}; was it copied?"
+            problem = f"log directory {named} also belongs to broker {other.id}; was it copied?"
     if problem:
         raise ApiError(ErrorCode.INVALID_REGISTRATION, problem)
 
 
 def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
-    """The broker runs at every finalized level that this software knows of.
+    """Check that the broker supports the finalized level of every feature.
 
-    Levels of features that it does not know (an Apache Kafka cluster may have finalized
-    share.version) are ignored, because this node does not serve these features.
+    Features that this software does not support are not checked. (An Apache Kafka cluster may have
+    finalized share.version, for example.) This node does not serve these features.
+
+    Raises:
+        ApiError: INVALID_REGISTRATION or UNSUPPORTED_VERSION.
     """
     offered = {each.name: each for each in request.features}
     if METADATA_VERSION not in offered:
         raise ApiError(
-            ErrorCode.INVALID_REGISTRATION, f"the broker does not tell its {METADATA_VERSION}"
+            ErrorCode.INVALID_REGISTRATION,
+            f"the registration does not contain the supported range of {METADATA_VERSION}",
         )
     finalized = {**state.image.features.finalized, KRAFT_VERSION: state.kraft_version}
     for name, level in finalized.items():
@@ -145,7 +152,9 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
 def broker_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest, version: int
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Process a broker's heartbeat: fence or unfence it as requested.
+    """Process a broker's heartbeat: fence or unfence the broker as requested.
+
+    The broker is unfenced only when it has read the metadata log up to its registration.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH.
@@ -175,7 +184,7 @@ def broker_heartbeat(
 
 
 def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Message]:
-    """The records that fence a broker and remove it from ISRs and leaderships."""
+    """Return the records that fence a broker, remove it from ISRs, and elect other leaders."""
     return [
         *broker_fenced(state, broker.id),
         BrokerRegistrationChangeRecord(
@@ -211,7 +220,7 @@ def register_controller(
     """Register a controller's endpoints and supported features (KIP-919).
 
     Raises:
-        ApiError: UNSUPPORTED_VERSION, the finalized metadata.version has no such record.
+        ApiError: UNSUPPORTED_VERSION: the finalized metadata.version does not have this record.
     """
     if state.level < LEVEL_CONTROLLER_REGISTRATION:
         raise ApiError(

@@ -1,7 +1,8 @@
-"""Settings of topics, brokers, groups and client metrics: changing and replacing them.
+"""Changes and replaces settings of topics, brokers, groups and client metrics.
 
-Values are checked by `odradek.config.alter` as a whole: a resource is changed completely or not at
-all. Loggers of a broker are not part of the metadata.
+`odradek.config.alter` checks all new settings of a resource together. If one value is invalid, no
+setting of the resource changes. The log levels of a broker are not part of the metadata, so the
+controller rejects changes of them.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ from odradek.wire.primitives import Message
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 Settings = Mapping[str, str | None]
-"""New values by name; None removes."""
+"""New values by name. None removes the setting."""
 
 
 def incremental_alter_configs(
     state: ControllerState, request: IncrementalAlterConfigsRequest, version: int
 ) -> Decision[IncrementalAlterConfigsResponse]:
-    """Apply operations to single settings (KIP-339)."""
+    """Change single settings: set, delete, append or subtract (KIP-339)."""
     records: list[Message] = []
     responses: list[AlterConfigsResourceResponse] = []
     for each, resource, wrong in _marked(request.resources):
@@ -109,7 +110,7 @@ ResponseT = TypeVar("ResponseT")
 
 
 def _marked(resources: Sequence[ResourceT]) -> Iterator[tuple[ResourceT, ConfigResource, str]]:
-    """Return each resource, its name, and the error of the request about it (empty if none)."""
+    """Yield each resource, its type and name, and its error message (empty if it is valid)."""
     names = [ConfigResource(each.resource_type, each.resource_name) for each in resources]
     counts = Counter(names)
     for each, name in zip(resources, names, strict=True):
@@ -158,13 +159,14 @@ def _operation(number: int) -> Operation:
 def _changes(
     state: ControllerState, resource: ConfigResource, given: Settings, removed: Settings
 ) -> list[Message]:
-    """The records of one resource.
+    """Return the records that change one resource.
 
     Raises:
         ApiError: the new settings are invalid.
     """
     current = state.image.configs.of(*resource)
-    # An unchanged value is written too: a broker reloads its key store then (KAFKA-14136).
+    # For a broker, also write a value that is the same as before: this makes the broker reload its
+    # key store (KAFKA-14136).
     always = resource.type == ResourceType.BROKER
     changed = {name: value for name, value in given.items() if always or current.get(name) != value}
     changed.update(removed)
@@ -182,7 +184,11 @@ def _changes(
 def _check_min_insync_replicas(
     state: ControllerState, resource: ConfigResource, changed: Settings
 ) -> None:
-    """With ELR, min.insync.replicas has one value for all brokers, and always has it (KIP-966)."""
+    """Check that min.insync.replicas keeps one value for all brokers if ELR is enabled (KIP-966).
+
+    Raises:
+        ApiError: INVALID_CONFIG.
+    """
     is_broker = resource.type == ResourceType.BROKER
     if not is_broker or MIN_INSYNC_REPLICAS not in changed or not state.elr_enabled:
         return
@@ -245,8 +251,7 @@ def _check_broker(state: ControllerState, name: str, after: Mapping[str, str]) -
 def _decision(
     state: ControllerState, records: list[Message], validate_only: bool, response: ResponseT
 ) -> Decision[ResponseT]:
-    """Return the decision, with the records that update the ELR after a change of
-    min.insync.replicas."""
+    """Return the decision. A change of min.insync.replicas also clears the ELR."""
     if validate_only:
         return Decision([], response)
     if state.elr_enabled:

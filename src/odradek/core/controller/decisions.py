@@ -18,7 +18,10 @@ from odradek.core.controller import (
 from odradek.core.controller.state import ControllerState, Decision
 
 Decide = Callable[[ControllerState, Any, int], Decision[Any]]
-"""(state, request, version of the API) -> decision; may raise `ApiError` for the whole response."""
+"""The arguments are the state, the request and the API version. Returns the decision.
+
+Raises `ApiError` if the whole request fails.
+"""
 
 DECISIONS: dict[int, Decide] = {
     19: topics.create_topics,
@@ -36,4 +39,4 @@ DECISIONS: dict[int, Decide] = {
     67: producer_ids.allocate_producer_ids,
     70: brokers.register_controller,
 }
-"""By API key."""
+"""The function for each request, by API key."""

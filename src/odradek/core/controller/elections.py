@@ -1,4 +1,4 @@
-"""Elections of leaders on request (KIP-460)."""
+"""Processes ElectLeaders, which elects leaders on request (KIP-460)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ UNCLEAN = 1
 def elect_leaders(
     state: ControllerState, request: ElectLeadersRequest, version: int
 ) -> Decision[ElectLeadersResponse]:
-    """Elect the preferred leader, or an unclean one, of each partition named, or of all."""
+    """Elect a leader for each partition in the request.
+
+    If the request has no list of partitions, elect a leader for all partitions. The election type
+    is PREFERRED or UNCLEAN.
+    """
     records: list[Message] = []
     results: list[ReplicaElectionResult] = []
     for topic, indexes in _wanted(state, request):
@@ -33,7 +37,8 @@ def elect_leaders(
                 records.append(_elect(state, topic, index, request.election_type))
                 outcomes.append(PartitionResult(partition_id=index, error_message=None))
             except ApiError as error:
-                # For all partitions, the response omits those that already have this leader.
+                # If the request is for all partitions, the response omits the partitions that
+                # need no election.
                 if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                     continue
                 outcomes.append(

@@ -1,4 +1,4 @@
-"""Finalized features: which levels of optional behaviour the whole cluster runs at (KIP-584)."""
+"""Sets the finalized features: the levels of features at which the cluster runs (KIP-584)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,19 @@ SAFE_DOWNGRADE = 2
 UNSAFE_DOWNGRADE = 3
 
 RECORDS_CHANGED_AT = (8, 11, 13, 14, 15, 17, 23, 30)
-"""Levels of metadata.version that added records or fields: a downgrade below one loses metadata."""
+"""Levels of metadata.version that added records or fields.
+
+A downgrade to a lower level could lose metadata.
+"""
 
 
 def update_features(
     state: ControllerState, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """Set the levels of all features in the request, or of none.
+    """Set the levels of all features in the request. If one level is invalid, none is set.
 
-    Raises: ApiError: INVALID_UPDATE_VERSION, for the first feature whose level is not possible.
+    Raises:
+        ApiError: INVALID_UPDATE_VERSION, for the first feature whose level is not possible.
     """
     wanted = {each.feature: each.max_version_level for each in request.feature_updates}
     records: list[Message] = []
@@ -124,7 +128,7 @@ def _check_metadata_version(present: int, level: int) -> None:
         raise ApiError(
             ErrorCode.INVALID_UPDATE_VERSION,
             f"Unsupported metadata.version downgrade from {present} to {level}. "
-            f"Metadata that level {lost[0]} brought could be lost.",
+            f"Metadata that was added in level {lost[0]} could be lost.",
         )
 
 
@@ -136,7 +140,10 @@ def _invalid(name: str, level: int, problem: str) -> ApiError:
 
 
 def _elr_settings(state: ControllerState) -> list[Message]:
-    """With ELR, min.insync.replicas is one value for all brokers (KIP-966)."""
+    """Return the records that make min.insync.replicas one value for all brokers (KIP-966).
+
+    ELR needs this. The value for all brokers is set, and the values of single brokers are removed.
+    """
     records: list[Message] = []
     configs = state.image.configs
     if MIN_INSYNC_REPLICAS not in configs.of(ResourceType.BROKER, ""):

@@ -1,14 +1,24 @@
 """Changes of one partition: its ISR, its replicas, and its leader.
 
-The same builder is used for all causes: a broker is fenced or unfenced, an election or a
-reassignment is requested, an ISR shrinks. The rules are those of Kafka's PartitionChangeBuilder:
+`PartitionChange` is used for all causes: a broker is fenced or unfenced, an election or a
+reassignment is requested, or the ISR shrinks. The rules are the same as in Kafka's
+PartitionChangeBuilder:
 
-- The leader is kept if it may still lead. Otherwise the new leader is the first replica in the ISR
-  that may lead; if the ISR is empty, one of the eligible leader replicas (KIP-966); then the last
-  known leader; then, if unclean elections are allowed, any replica that may lead.
-- The last replica of the ISR stays in it when its broker is fenced, unless ELR keeps it eligible.
-- An unclean leader is the only replica in the ISR, and is marked as recovering.
-- A reassignment is complete when the ISR has all added replicas and at least one that is kept.
+- In a preferred election, the first replica becomes the leader if it is in the ISR and may lead.
+- Otherwise the leader stays the leader if it may still lead. If not, the new leader is the first of
+  the following replicas that may lead:
+
+  1. a replica in the ISR;
+  2. if the ISR is empty: an eligible leader replica (ELR, KIP-966);
+  3. if the ELR is also empty: the last known leader (only if ELR is enabled);
+  4. if unclean elections are allowed: any replica.
+
+- If ELR is disabled, the ISR never becomes empty: when the broker of the last replica in the ISR
+  is fenced, this replica stays in the ISR. If ELR is enabled, this replica leaves the ISR and
+  becomes an eligible leader replica.
+- After an unclean election the ISR contains only the new leader, which is marked as recovering.
+- A reassignment is complete when the ISR contains all added replicas. See `reassignment.completed`
+  for the other conditions.
 """
 
 from __future__ import annotations
@@ -33,14 +43,15 @@ class Election(Enum):
     """The requested kind of election."""
 
     ONLINE = "keep the leader if it may lead"
-    PREFERRED = "the first replica"
-    UNCLEAN = "as ONLINE, but at last any replica"
+    PREFERRED = "elect the first replica"
+    UNCLEAN = "as ONLINE, but elect any replica if no other leader is possible"
 
 
 class PartitionChange:
-    """A requested change of a partition; `record()` returns the record of the change.
+    """A requested change of a partition. `record()` returns the record of the change.
 
-    The attributes are the target values: those passed in, and the current ones for all others.
+    The attributes are the values after the change. A value that the caller did not pass is the
+    current value.
     """
 
     def __init__(
@@ -59,9 +70,12 @@ class PartitionChange:
         adding: Sequence[int] | None = None,
         unclean_shutdown: Sequence[int] = (),
     ) -> None:
-        """`may_lead` replaces the state's `is_active` while the state of a broker changes.
+        """Prepare the change.
 
-        `unclean_shutdown` names replicas that may have lost data: they are no longer eligible.
+        `may_lead` returns whether a broker may lead; the default is the state's `is_active`.
+        Callers pass it if a broker is being fenced or unfenced, because the state does not yet
+        contain this change. `unclean_shutdown` has the replicas that may have lost records. These
+        replicas are removed from the ELR.
         """
         self._state = state
         self._topic_id = topic_id
@@ -79,7 +93,7 @@ class PartitionChange:
         self._elr: Sequence[int] = partition.elr
 
     def record(self) -> PartitionChangeRecord | None:
-        """The record that makes the change; None if nothing changes."""
+        """Return the record that makes the change; None if nothing changes."""
         record = PartitionChangeRecord(topic_id=self._topic_id, partition_id=self._index)
         self._complete_reassignment()
         self._set_eligible()
@@ -98,8 +112,11 @@ class PartitionChange:
             self.removing = self.adding = ()
 
     def _set_eligible(self) -> None:
-        """Replicas that leave the ISR while it is smaller than min.insync.replicas stay
-        eligible."""
+        """Set the new ELR.
+
+        While the ISR is smaller than min.insync.replicas, replicas that leave the ISR become
+        eligible leader replicas. Otherwise the ELR is empty.
+        """
         if not self._state.elr_enabled:
             return
         if len(self.isr) >= self._min_isr:
@@ -143,7 +160,7 @@ class PartitionChange:
         return NO_LEADER, False
 
     def _can_elect_last_known(self) -> bool:
-        """No replica is in sync or eligible: the last known leader is the best choice."""
+        """Return whether the last known leader may be elected: the ISR and the ELR are empty."""
         last_known = self._before.last_known_elr
         return (
             self._state.elr_enabled
@@ -169,8 +186,10 @@ class PartitionChange:
     # -- the rest of the record -------------------------------------------------------------------
 
     def _bump_epoch_for_lost_replicas(self, record: PartitionChangeRecord) -> None:
-        """Set the leader in the record: this raises the leader epoch, which fences removed
-        replicas."""
+        """Raise the leader epoch if a replica is removed, so that the removed replica is fenced.
+
+        A record with a leader raises the leader epoch, even if the leader is the same.
+        """
         if record.leader == NO_LEADER_CHANGE and not set(self._before.replicas) <= set(
             self.replicas
         ):
@@ -233,5 +252,5 @@ def _is_empty(record: PartitionChangeRecord) -> bool:
 
 
 def without(replicas: Iterable[int], *gone: int) -> tuple[int, ...]:
-    """The replicas without the given ones."""
+    """Return the replicas except those in `gone`."""
     return tuple(replica for replica in replicas if replica not in gone)

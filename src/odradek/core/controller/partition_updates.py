@@ -1,4 +1,4 @@
-"""The partition changes when a broker is fenced, shut down uncleanly or unfenced."""
+"""Partition changes after a broker is fenced, unfenced or restarted after an unclean shutdown."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ class Located(NamedTuple):
 
 
 def all_partitions(state: ControllerState) -> Iterator[Located]:
-    """Every partition of every topic."""
+    """Return every partition of every topic."""
     for topic in state.image.topics.by_id.values():
         for index, partition in topic.partitions.items():
             yield Located(topic.name, topic.id, index, partition)
 
 
 def broker_fenced(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The broker is fenced or shuts down: it is removed from ISRs, and others become leaders.
+    """Return the changes after the broker was fenced or has shut down.
 
-    A partition whose only replica is on this broker does not change: no other broker can lead it,
-    and its log is complete when the broker returns. (Apache Kafka removes its leader meanwhile.)
+    The broker is removed from ISRs and leads no partition. Other replicas become leaders.
+
+    A partition whose only replica is on this broker does not change. No other broker can lead such
+    a partition, and its log is complete when the broker returns. (Apache Kafka removes the leader
+    until the broker returns.)
     """
     yield from _changes(
         state,
@@ -42,11 +45,11 @@ def broker_fenced(state: ControllerState, broker_id: int) -> Iterator[PartitionC
 
 
 def unclean_shutdown(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The broker was shut down uncleanly: it may have lost records.
+    """Return the changes after an unclean shutdown of the broker, which may have lost records.
 
-    With ELR it is removed from the ISR and the eligible leader replicas (KIP-966). A partition
-    whose only replica is on this broker gets a new leader epoch, so that consumers notice if the
-    end of its log was lost.
+    The broker is removed from ISRs. If ELR is enabled, it is also removed from the eligible leader
+    replicas (KIP-966). A partition whose only replica is on this broker keeps its leader but gets a
+    new leader epoch, so that consumers notice if the end of the log was lost.
     """
     for each in _held_by(state, broker_id):
         if each.partition.replicas == (broker_id,) and each.partition.leader == broker_id:
@@ -63,7 +66,10 @@ def unclean_shutdown(state: ControllerState, broker_id: int) -> Iterator[Partiti
 
 
 def broker_unfenced(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """The broker is unfenced: it becomes the leader of partitions without one, if it may."""
+    """Return the changes after the broker was unfenced.
+
+    The broker may become the leader of partitions without a leader.
+    """
     yield from _changes(
         state,
         (each for each in all_partitions(state) if each.partition.leader == NO_LEADER),

@@ -1,4 +1,4 @@
-"""Adding partitions to topics."""
+"""Adds partitions to topics (CreatePartitions)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from odradek.wire.primitives import Message
 def create_partitions(
     state: ControllerState, request: CreatePartitionsRequest, version: int
 ) -> Decision[CreatePartitionsResponse]:
-    """Add partitions to each topic up to the requested count, or return an error for the topic.
+    """Add partitions to each topic up to the requested count.
 
-    Raises: ApiError: POLICY_VIOLATION: the request is too large.
+    The response has a result or an error for each topic.
+
+    Raises:
+        ApiError: POLICY_VIOLATION: the request is too large.
     """
     counts = Counter(topic.name for topic in request.topics)
     records: list[Message] = []

@@ -1,11 +1,14 @@
-"""Placement of the replicas of new partitions (Kafka's StripedReplicaPlacer).
+"""Places the replicas of new partitions (Kafka's StripedReplicaPlacer).
 
 The racks form a list, and each rack has a list of brokers. The replicas of a partition are on
-brokers of consecutive racks, and those of the next partition start one rack further; within a rack
-the brokers take turns in the same way. So the replicas of one partition are on different racks as
-long as there are enough, and leaders are spread over brokers. The start of the list is random, so
-that many small topics are spread too, and the list is shuffled after every broker was used once.
-Fenced brokers come last and never lead.
+consecutive racks of the list. The replicas of the next partition start one rack later. Within a
+rack, the brokers are chosen in turn. So the replicas of one partition are on different racks if
+there are enough racks, and the leaders are spread over the brokers.
+
+The first rack is random, so that many topics with few partitions are spread too. All lists are
+shuffled again and again, each time after as many partitions as there are unfenced brokers. In each
+rack, the fenced brokers come after the unfenced brokers. The first replica becomes the leader, so
+it is never on a fenced broker.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ ItemT = TypeVar("ItemT")
 
 
 class _Turns:
-    """A round-robin list of brokers; each is returned once per round."""
+    """A round-robin list of brokers.
+
+    A round chooses the replicas of one partition, and uses each broker at most once.
+    """
 
     def __init__(self, brokers: list[int], random_bytes: RandomBytes) -> None:
         self.brokers = sorted(brokers)
@@ -53,7 +59,7 @@ class _Rack:
 def place(
     state: ControllerState, partition_count: int, replication_factor: int
 ) -> list[tuple[int, ...]]:
-    """Return the replicas of each new partition; the first one can lead.
+    """Return the replicas of each new partition. The first replica is unfenced.
 
     Raises:
         ApiError: INVALID_REPLICATION_FACTOR.
@@ -69,7 +75,7 @@ def place(
 
 
 def _racks(state: ControllerState) -> list[_Rack]:
-    """The racks with usable brokers, sorted by name; brokers without a rack come first."""
+    """Return the racks with usable brokers, sorted by name. Brokers without a rack come first."""
     by_rack: dict[str, tuple[list[int], list[int]]] = {}
     for broker in state.image.cluster.brokers.values():
         if broker.in_controlled_shutdown or not broker.has_uncordoned_directory:
@@ -86,11 +92,11 @@ def _check(racks: list[_Rack], replication_factor: int) -> None:
     if replication_factor <= 0:
         problem = f"a replication factor of {replication_factor} is not positive"
     elif unfenced == 0:
-        problem = "no broker is alive that may take new replicas"
+        problem = "there is no unfenced broker that may have new replicas"
     elif replication_factor > total:
         problem = (
-            f"a replication factor of {replication_factor} needs as many brokers; "
-            f"{total} may take new replicas"
+            f"a replication factor of {replication_factor} needs {replication_factor} brokers, "
+            f"but only {total} may have new replicas"
         )
     if problem:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
@@ -120,7 +126,7 @@ class _Stripes:
         assert leader is not None
         replicas = [leader]
         index = self._offset
-        skip: int | None = first  # the leader has used its turn
+        skip: int | None = first  # the leader is on this rack, so skip the rack once
         while len(replicas) < replication_factor:
             if index == skip:
                 skip = None

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each id is assigned once in the lifetime of the cluster."""
+"""Allocates blocks of producer ids. Each id is used once in the lifetime of the cluster."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _PRODUCER_ID_MAX = 2**63 - 1
 def allocate_producer_ids(
     state: ControllerState, request: AllocateProducerIdsRequest, version: int
 ) -> Decision[AllocateProducerIdsResponse]:
-    """Give the broker the next block.
+    """Allocate the next block of ids to the broker.
 
-    Raises: ApiError: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR if all ids are used.
+    Raises:
+        ApiError: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR if all ids are used.
     """
     state.check_broker_epoch(request.broker_id, request.broker_epoch)
     first = max(state.image.next_producer_id, 0)
     if first > _PRODUCER_ID_MAX - BLOCK_SIZE:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids were handed out")
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used")
     record = ProducerIdsRecord(
         broker_id=request.broker_id,
         broker_epoch=request.broker_epoch,

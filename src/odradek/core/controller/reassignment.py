@@ -1,7 +1,8 @@
-"""Moving a partition to other replicas, in steps (KIP-455).
+"""The steps that move a partition to other replicas (KIP-455).
 
-During a reassignment the partition has both the new replicas (`adding`) and those to be removed
-(`removing`). It is complete when the new replicas are in the ISR; then the old ones are removed.
+During a reassignment the partition has both the new replicas (`adding`) and the replicas that will
+be removed (`removing`). When all new replicas are in the ISR, the old replicas are removed, and the
+reassignment is complete.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ def plan(current: Sequence[int], target: Sequence[int]) -> Plan:
 def completed(
     replicas: Sequence[int], isr: Sequence[int], removing: Sequence[int], adding: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[int]] | None:
-    """(replicas, ISR) after the last step.
+    """Return (replicas, ISR) after the last step of a reassignment.
 
-    None if it is not possible yet, or if there is no reassignment.
+    Return None if the reassignment cannot be completed yet, or if there is no reassignment. It can
+    be completed when the ISR contains all added replicas and at least one replica of the target.
     """
     if not removing and not adding:
         return None
@@ -38,7 +40,8 @@ def completed(
     new_replicas = [replica for replica in replicas if replica not in removing]
     if not new_isr or not new_replicas or not set(adding) <= set(new_isr):
         return None
-    # Fewer replicas than before: wait for all of them, or the ISR shrinks without need.
+    # The replication factor decreases. Wait until all remaining replicas are in the ISR, so that
+    # the ISR does not shrink more than necessary.
     if len(adding) < len(removing) and not set(new_replicas) <= set(new_isr):
         return None
     return new_replicas, new_isr
@@ -50,11 +53,11 @@ class Reversal(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     is_unclean: bool
-    """No old replica is in sync: data would be lost."""
+    """No old replica is in the ISR, so records may be lost."""
 
 
 def reverse(replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int]) -> Reversal:
-    """Remove the replicas that were being added."""
+    """Return the state after the replicas that were being added are removed."""
     old_replicas = tuple(replica for replica in replicas if replica not in adding)
     old_isr = tuple(replica for replica in isr if replica not in adding)
     if old_isr:

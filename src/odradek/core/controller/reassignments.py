@@ -1,4 +1,4 @@
-"""Reassignments of partitions on request (KIP-455, KIP-860)."""
+"""Processes AlterPartitionReassignments and ListPartitionReassignments (KIP-455, KIP-860)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from odradek.wire.primitives import Message
 def alter_partition_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest, version: int
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Begin to reassign partitions, or (null replicas) cancel a reassignment."""
+    """Begin reassignments. For a partition with null replicas, cancel its reassignment."""
     records: list[Message] = []
     responses: list[ReassignableTopicResponse] = []
     for topic in request.topics:
@@ -70,7 +70,7 @@ def _alter(
     topic = state.image.topics.by_name.get(name)
     partition = None if topic is None else topic.partitions.get(request.partition_index)
     if topic is None or partition is None:
-        what = f"a topic named {name}" if topic is None else f"{name}-{request.partition_index}"
+        what = f"topic {name}" if topic is None else f"partition {name}-{request.partition_index}"
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {what}")
     index = request.partition_index
     if request.replicas is None:
@@ -101,7 +101,8 @@ def _cancel(
     if reversal.is_unclean and not may_be_unclean:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"no old replica of {topic.name} is in sync; going back to them needs an unclean election",
+            f"no old replica of {topic.name}-{index} is in the ISR, so the reassignment cannot be "
+            "cancelled without an unclean election",
         )
     return PartitionChange(
         state,
@@ -131,7 +132,7 @@ def _check_factor(partition: PartitionRegistration, wanted: int) -> None:
 def list_partition_reassignments(
     state: ControllerState, request: ListPartitionReassignmentsRequest, version: int
 ) -> Decision[ListPartitionReassignmentsResponse]:
-    """List the reassignments in progress, of the named partitions or of all."""
+    """List the reassignments in progress of the requested partitions, or of all partitions."""
     topics = state.image.topics.by_name
     found: list[OngoingTopicReassignment] = []
     if request.topics is None:

@@ -20,7 +20,10 @@ ResponseT = TypeVar("ResponseT", covariant=True)
 RandomBytes = Callable[[int], bytes]
 
 RECORDS_MAX = 100_000
-"""Maximum records of one decision (Apache Kafka: 10 000); more are POLICY_VIOLATION."""
+"""Maximum number of records of one decision (Apache Kafka: 10 000).
+
+A request that needs more records gets the error POLICY_VIOLATION.
+"""
 
 
 class Decision(NamedTuple, Generic[ResponseT]):
@@ -32,7 +35,7 @@ class Decision(NamedTuple, Generic[ResponseT]):
 
 @dataclass(frozen=True, slots=True)
 class ControllerState:
-    """The input of a decision. `image` has all earlier decisions, committed or not."""
+    """The input of a decision. `image` contains all earlier decisions, committed or not."""
 
     image: MetadataImage
     config: BrokerConfig
@@ -42,7 +45,7 @@ class ControllerState:
     """The offset of the first record of the decision."""
     random_bytes: RandomBytes
     supported_features: Mapping[str, tuple[int, int]]
-    """Levels of each feature that this software can run at."""
+    """The lowest and the highest level of each feature that this software supports."""
     kraft_version: int
 
     @property
@@ -56,12 +59,19 @@ class ControllerState:
         return self.image.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether the broker may lead: it is registered, unfenced, and not shutting down."""
+        """Return whether the broker may lead.
+
+        It may lead if it is registered, unfenced, and not in controlled shutdown.
+        """
         broker = self.image.cluster.brokers.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def default_directory(self, broker_id: int) -> bytes:
-        """The directory id for a new replica; a reserved id if the broker chooses."""
+        """Return the directory id for a new replica.
+
+        The id is reserved if the broker is unknown, if it has reported no directory ids, or if it
+        has several directories and chooses one of them.
+        """
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None:
             return uuids.DIRECTORY_UNASSIGNED
@@ -70,10 +80,10 @@ class ControllerState:
         return broker.directories[0] if len(broker.directories) == 1 else uuids.DIRECTORY_UNASSIGNED
 
     def check_broker_epoch(self, broker_id: int, epoch: int) -> BrokerRegistration:
-        """Return the broker, if it has this epoch.
+        """Return the broker if it has this epoch.
 
         Raises:
-            ApiError: STALE_BROKER_EPOCH, also if it is not registered.
+            ApiError: STALE_BROKER_EPOCH: the broker has another epoch or is not registered.
         """
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
@@ -84,23 +94,23 @@ class ControllerState:
         return broker
 
     def topic_settings(self, name: str) -> Mapping[str, str]:
-        """The settings that were set for a topic."""
+        """Return the settings that override the defaults for a topic."""
         return self.image.configs.of(ResourceType.TOPIC, name)
 
     def min_insync_replicas(self, topic: str, replica_count: int) -> int:
-        """min.insync.replicas of a topic, at most its replication factor."""
+        """Return min.insync.replicas of a topic, or `replica_count` if that is smaller."""
         value = topic_value("min.insync.replicas", self.topic_settings(topic), self.config.layers)
         assert isinstance(value, int)
         return min(value, replica_count)
 
     def unclean_election_enabled(self, topic: str) -> bool:
-        """Whether a replica outside of the ISR may lead the topic's partitions."""
+        """Return whether a replica outside of the ISR may become a leader of the topic."""
         name = "unclean.leader.election.enable"
         return topic_value(name, self.topic_settings(topic), self.config.layers) is True
 
 
 def has_online_directory(broker: BrokerRegistration | None, directory: bytes) -> bool:
-    """Whether a replica in that directory can be served by the broker."""
+    """Return whether the broker can serve a replica in this directory."""
     if broker is None or directory == uuids.DIRECTORY_LOST:
         return False
     if directory in (uuids.DIRECTORY_UNASSIGNED, uuids.DIRECTORY_MIGRATING):
@@ -117,5 +127,5 @@ def check_record_count(count: int) -> None:
     if count > RECORDS_MAX:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"the request would change {count} things at once; at most {RECORDS_MAX} can be",
+            f"the request needs at least {count} metadata records; the maximum is {RECORDS_MAX}",
         )

@@ -1,17 +1,19 @@
-"""Common parts of the state machines of the group and transaction coordinators.
+"""Common parts of the state machines of the group coordinator and the transaction coordinator.
 
-An operation of a machine reads its state and returns a `CoordinatorResult`: records that make the
-decision durable, and a response that is valid once they are committed. Durable state is changed
-only by `replay(record)`, when a record is appended and again when the log is loaded. A timer that
-expires is one more operation; it returns records too.
+An operation of a state machine reads the machine's state and returns a `CoordinatorResult`. The
+result has the records that make the decision durable, and a response that is valid when the records
+are committed. Durable state is changed by `replay(record)`: when the record is appended, and again
+when the log is loaded. The members of classic groups are an exception: operations change them
+directly. When a timer expires, the runtime calls the operation of the timer in the same way.
 
-- `record`: `CoordinatorRecord`, and its bytes in the log;
+- `record`: `CoordinatorRecord`, and its encoding in the log;
 - `result`: `CoordinatorResult`;
-- `journal`: `Journal`, which rolls changes back when their records could not be written;
-- `timers`: `TimerTable`, deadlines and their operations; it does not wait by itself;
-- `machine`: `CoordinatorMachine`, the interface between a machine and the runtime;
-- `placement`: which partition, and so which broker, coordinates a key.
+- `journal`: `Journal`, which undoes changes when their records could not be written;
+- `timers`: `TimerTable`, which stores deadlines and their operations;
+- `machine`: `CoordinatorMachine`, the interface between a state machine and the runtime;
+- `placement`: the partition of the coordinator's topic to which a key belongs. The leader of this
+  partition is the coordinator of the key.
 
-The runtime that appends, loads and waits is `odradek.broker.coordinator`. The model is Apache
-Kafka's `CoordinatorRuntime`.
+The runtime is `odradek.broker.coordinator`. It appends records, loads logs and waits for deadlines.
+The design follows Apache Kafka's `CoordinatorRuntime`.
 """

@@ -6,12 +6,12 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Given to a machine when it is made; the same as `odradek.env.clock.Clock`."""
+    """The clock that a state machine uses. It has the same methods as `odradek.env.clock.Clock`."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as in records."""
+        """Return milliseconds since 1970, as in the timestamps of records."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds from some start; for deadlines."""
+        """Return milliseconds since an arbitrary start. Use them only for deadlines."""
         ...

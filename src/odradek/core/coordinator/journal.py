@@ -1,9 +1,9 @@
-"""Rolls back changes whose records could not be written to the log.
+"""Undoes changes whose records could not be written to the log.
 
-State is changed when records are added to a batch, so that the next operation sees it; the batch is
-written later. Until then the journal keeps the previous value of every changed item of durable
-state. When the write succeeds, the entries are dropped; when it fails, they are applied in reverse
-order.
+State is changed when records are added to a batch, so that the next operation sees the change. The
+batch is written later. Until then the journal keeps the previous value of every changed item of
+durable state. When the write succeeds, the journal drops these values. When the write fails, the
+journal restores them in reverse order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ABSENT: Final[Any] = object()
 
 
 class Journal:
-    """The previous values. `recording` is False while a log is loaded."""
+    """The previous values of changed items. `recording` is False while a log is loaded."""
 
     __slots__ = ("_notes", "recording")
 
@@ -27,7 +27,7 @@ class Journal:
         self.recording = True
 
     def pause(self) -> None:
-        """Stop recording changes: replayed records are already in the log."""
+        """Stop recording changes. Call this before a log is loaded."""
         self.recording = False
 
     def resume(self) -> None:
@@ -38,7 +38,7 @@ class Journal:
         return len(self._notes)
 
     def put(self, mapping: MutableMapping[KeyT, ValueT], key: KeyT, value: ValueT) -> ValueT | None:
-        """`mapping[key] = value`; returns the previous value."""
+        """Set `mapping[key] = value`. Return the previous value, or None."""
         before = mapping.get(key, _ABSENT)
         if self.recording:
             self._notes.append((mapping, key, before))
@@ -46,7 +46,7 @@ class Journal:
         return None if before is _ABSENT else before
 
     def remove(self, mapping: MutableMapping[KeyT, ValueT], key: KeyT) -> ValueT | None:
-        """`del mapping[key]` if it is there; returns the previous value."""
+        """Remove `key` from the mapping, if it exists. Return its value, or None."""
         before = mapping.pop(key, _ABSENT)
         if before is _ABSENT:
             return None
@@ -55,18 +55,18 @@ class Journal:
         return before  # type: ignore[no-any-return]
 
     def assign(self, owner: object, name: str, value: object) -> None:
-        """`owner.name = value`."""
+        """Set `owner.name = value`."""
         if self.recording:
             self._notes.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
     def commit(self) -> None:
-        """Drop the entries: the changes are in the log."""
+        """Drop the previous values, because the changes are in the log."""
         if self._notes:
             self._notes.clear()
 
     def roll_back(self) -> None:
-        """Undo the changes, the last one first."""
+        """Undo all recorded changes in reverse order."""
         notes, self._notes = self._notes, []
         notes.reverse()
         for owner, key, before in notes:

@@ -1,4 +1,4 @@
-"""The interface between a coordinator's machine and the runtime."""
+"""The interface between a coordinator's state machine and the runtime."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
 
 QuickReplay = Callable[[int, int, bytes | None, bytes | None], bool]
-"""Replays a record (offset, producer id, key, value) while a log is loaded.
+"""Replays a record while a log is loaded. The arguments are offset, producer id, key and value.
 
-Returns False if the record must be decoded and passed to `replay`.
+Returns False if it has not replayed the record. Then the runtime decodes the record and passes it
+to `replay`.
 """
 
 
 class Answer(NamedTuple):
-    """The response to a waiting request. `ticket` is the one that was passed to the operation."""
+    """A response to a waiting request. `ticket` identifies the request.
+
+    The caller of the operation has created the ticket.
+    """
 
     ticket: Any
     response: Any
 
 
 class Task(NamedTuple):
-    """Work that takes too long for the event loop. `work` runs in a thread and may use no state.
+    """Work that takes too long for the event loop.
 
-    Its result, or the exception that it raised, is passed to `done`, which returns records. At most
-    one task per key runs at a time; a second one with the same key is dropped.
+    `work` runs in a thread and must not use the state of the state machine. Its result, or the
+    exception that it raised, is passed to `done`, which runs as an operation. If a task with the
+    same key is running, the new task is dropped.
     """
 
     key: Any
@@ -40,7 +45,10 @@ class Task(NamedTuple):
 
 
 class Effects:
-    """What the runtime must do after each operation, in this order; it removes the entries."""
+    """What the runtime must do after an operation: send `answers`, then start `tasks`.
+
+    The runtime removes the entries.
+    """
 
     __slots__ = ("answers", "tasks")
 
@@ -60,26 +68,29 @@ class Effects:
         return taken
 
     def answer(self, ticket: Any, response: Any) -> None:
-        """Send the response of a waiting request; does nothing if the ticket is None."""
+        """Send a response to a waiting request. Do nothing if the ticket is None."""
         if ticket is not None:
             self.answers.append(Answer(ticket, response))
 
 
 class CoordinatorMachine(Protocol):
-    """The state of one partition of a coordinator's topic. Operations are its other methods."""
+    """The state machine of one partition of a coordinator's topic.
+
+    Its operations are not part of this interface.
+    """
 
     journal: Journal
     timers: TimerTable
     effects: Effects
     messages: KeyMessages
-    """The types of records in its log."""
+    """The types of the records in the log."""
     quick_replay: QuickReplay | None
-    """Replays records of the most common form without decoding; None if there is no such form."""
+    """A fast replay function for the most common form of records; None if there is none."""
 
     def replay(
         self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord
     ) -> None:
-        """Apply a record; `producer_id` is -1 outside of transactions."""
+        """Apply a record. `producer_id` is -1 if the record is not part of a transaction."""
         ...
 
     def replay_end_of_transaction(
@@ -89,14 +100,11 @@ class CoordinatorMachine(Protocol):
         ...
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """Called when the log is replayed, before the first operation; schedules timers."""
+        """Schedule timers. The runtime calls this after the log is loaded, before any operation."""
         ...
 
     def on_unloaded(self) -> None:
-        """Called when another broker becomes the coordinator.
-
-        Sends errors to all waiting requests.
-        """
+        """Send errors to all waiting requests, because this broker is no longer the coordinator."""
         ...
 
     def update_config(self, config: BrokerConfig) -> None:

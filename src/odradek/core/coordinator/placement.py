@@ -1,4 +1,7 @@
-"""Which partition of a coordinator's topic a key belongs to, as every client computes it."""
+"""Maps keys (group ids, transactional ids) to partitions of a coordinator's topic.
+
+The mapping is the same as in Apache Kafka.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ INT_MIN: Final = -(2**31)
 
 
 def java_hash(text: str) -> int:
-    """Java's `String.hashCode`: over UTF-16 units, in 32 bits, signed."""
+    """Return Java's `String.hashCode`: a signed 32-bit hash of the UTF-16 units."""
     value = 0
     if text.isascii():
         for unit in text.encode():
@@ -23,6 +26,9 @@ def java_hash(text: str) -> int:
 
 @lru_cache(maxsize=16_384)
 def partition_for(key: str, partition_count: int) -> int:
-    """`abs(hash) % count`; the smallest int, which has no absolute value, counts as 0."""
+    """Return `abs(hash) % partition_count`.
+
+    The absolute value of the smallest 32-bit number is 0, as in Kafka's `Utils.abs`.
+    """
     value = java_hash(key)
     return 0 if value == INT_MIN else abs(value) % partition_count

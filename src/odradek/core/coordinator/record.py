@@ -1,7 +1,9 @@
-"""Records of `__consumer_offsets` and `__transaction_state`.
+"""Encodes and decodes the records of `__consumer_offsets` and `__transaction_state`.
 
-key:   int16 type    | message of that type, version 0 value: int16 version | message in that
-version, or null: the key is deleted (tombstone)
+    key:   int16 type    | message of this type in version 0
+    value: int16 version | message in this version
+
+A null value deletes the key (tombstone).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ class MalformedRecord(ValueError):
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key and its new value. The messages are never changed afterwards."""
+    """A key and its new value. The messages must not be changed after the record was created."""
 
     key: Message
     value: Message | None
@@ -31,11 +33,11 @@ class CoordinatorRecord(NamedTuple):
 
 
 KeyMessages = Mapping[int, tuple[type[Message], type[Message]]]
-"""By type: the classes of key and value."""
+"""The message classes of key and value, by record type."""
 
 
 def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-    """The bytes of key and value."""
+    """Return the bytes of the key and the value."""
     key, value, version = record
     kind = key.API_KEY
     assert kind is not None
@@ -53,9 +55,9 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 def decode(
     key: Buffer | None, value: Buffer | None, messages: KeyMessages
 ) -> CoordinatorRecord | None:
-    """Decode a record; None if its type is not in `messages`.
+    """Decode a record. Return None if its type is not in `messages`.
 
-    Kafka skips types that it does not know: a newer broker may have written them.
+    Like Apache Kafka, the caller skips unknown types, because a newer broker may have written them.
 
     Raises:
         MalformedRecord: the bytes are invalid, or have an unknown version.

@@ -1,4 +1,4 @@
-"""The result of an operation: records and a response."""
+"""The result of a state machine's operation: records and a response."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from odradek.model.errors import ApiError
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 OnCommit = Callable[[ApiError | None], None]
-"""Called with None when the records are committed, or with the error."""
+"""Called with None when the records are committed, or with an error if this fails."""
 
 NO_RECORDS: Final[Sequence[CoordinatorRecord]] = ()
 
 
 class CoordinatorResult(Generic[ResponseT_co]):
-    """A decision. Without records, the response still waits for all earlier writes.
+    """The records and the response of one operation.
 
-    `replay`: False if the machine has already changed its state, because the records only describe
-    it (the members of a classic group). `atomic`: all records must be in one batch. `on_commit`:
-    called after the commit; it may send responses to waiting requests.
+    If there are no records, the response is still delayed until all earlier records are committed.
+
+    `replay` is False if the records must not be replayed, because the operation has already changed
+    the state (the members of a classic group). If `atomic` is True, all records must be in one
+    batch. `on_commit` is called when the records are committed or have failed. It may send
+    responses to waiting requests.
     """
 
     __slots__ = ("atomic", "on_commit", "records", "replay", "response")
@@ -43,8 +46,11 @@ class CoordinatorResult(Generic[ResponseT_co]):
 
 
 PackedResult = tuple[Sequence[tuple[bytes, bytes]], Callable[[int], None]]
-"""A common decision: its records as encoded keys and values, and a function that replays them
-all, given the first offset. The response reports success."""
+"""A result with encoded records, for operations that are frequent.
+
+It has the encoded keys and values, and a function that replays all records. The argument of the
+function is the offset of the first record. The response reports success.
+"""
 
 
 NOTHING: Final[CoordinatorResult[None]] = CoordinatorResult(NO_RECORDS, None)

@@ -1,8 +1,11 @@
-"""Deadlines and their operations. A machine schedules timers; its runtime gets the next deadline
-and runs due timers.
+"""Deadlines and the operations that are called after them.
 
-Every heartbeat postpones a deadline, so that must be cheap: it changes the timer only. The timer's
-entry in the heap keeps the old deadline, and is pushed again when it comes to the top.
+A state machine schedules timers. The runtime asks for the next deadline, waits, and calls the
+operations of expired timers.
+
+Every heartbeat postpones a deadline, so a postponement must be fast. It changes the timer but not
+the heap. The timer's entry in the heap keeps the old deadline. When this entry becomes the first
+entry of the heap, the timer is pushed again with its current deadline.
 """
 
 from __future__ import annotations
@@ -16,13 +19,15 @@ from odradek.core.coordinator.result import CoordinatorResult
 TimedOperation = Callable[..., CoordinatorResult[Any]]
 
 STALE_MIN: Final = 64
-"""Cancelled entries are removed when the heap has this many more than twice the timers."""
+"""Limit of outdated heap entries: the heap is cleaned when it has more entries than this number
+plus twice the number of timers."""
 
 
 class Timer:
-    """One deadline. `operation(*arguments)` is called when it has passed.
+    """One deadline. `operation(*arguments)` is called after the deadline.
 
-    With `retry_ms` it is called again after that time if its records cannot be written.
+    If `retry_ms` is set and the records of the operation cannot be written, the operation is called
+    again after `retry_ms`.
     """
 
     __slots__ = ("arguments", "deadline_ms", "key", "operation", "queued_ms", "retry_ms")
@@ -37,7 +42,7 @@ class Timer:
     ) -> None:
         self.key = key
         self.queued_ms = deadline_ms
-        """The deadline of its entry in the heap; not after `deadline_ms`."""
+        """The deadline of the timer's entry in the heap; at most `deadline_ms`."""
         self.postpone(deadline_ms, operation, arguments, retry_ms)
 
     def postpone(
@@ -47,7 +52,7 @@ class Timer:
         arguments: tuple[Any, ...],
         retry_ms: int | None,
     ) -> None:
-        """Replace deadline and operation; the entry in the heap stays where it is."""
+        """Replace the deadline and the operation. The timer's entry in the heap does not change."""
         self.deadline_ms = deadline_ms
         self.operation = operation
         self.arguments = arguments
@@ -60,7 +65,7 @@ class Timer:
 
 
 class TimerTable:
-    """Timers by key; a new one replaces the old one of the same key."""
+    """Timers by key. A new timer replaces the timer with the same key."""
 
     __slots__ = ("_by_key", "_heap", "_monotonic_ms", "_number", "_on_earlier")
 
@@ -72,7 +77,10 @@ class TimerTable:
         self._on_earlier: Callable[[], None] | None = None
 
     def listen(self, on_earlier: Callable[[], None] | None) -> None:
-        """Call `on_earlier` whenever the next deadline may have become earlier; None ends that."""
+        """Call `on_earlier` whenever the next deadline may have become earlier.
+
+        If `on_earlier` is None, stop these calls.
+        """
         self._on_earlier = on_earlier
 
     def __len__(self) -> int:
@@ -89,7 +97,7 @@ class TimerTable:
         *arguments: Any,
         retry_ms: int | None = None,
     ) -> None:
-        """Call `operation(*arguments)` after a delay; replaces the timer of `key`."""
+        """Call `operation(*arguments)` after a delay. Replace the timer of `key`, if it exists."""
         deadline_ms = self._monotonic_ms() + delay_ms
         timer = self._by_key.get(key)
         if timer is None or deadline_ms < timer.queued_ms:
@@ -114,7 +122,7 @@ class TimerTable:
         return self._by_key.get(timer.key) is timer and timer.queued_ms == queued_ms
 
     def cancel(self, key: Hashable) -> None:
-        """Remove the timer of `key`, if there is one."""
+        """Remove the timer of `key`, if it exists."""
         self._by_key.pop(key, None)
 
     def cancel_all(self) -> None:
@@ -123,14 +131,14 @@ class TimerTable:
         self._heap.clear()
 
     def next_deadline_ms(self) -> int | None:
-        """A lower bound of the next deadline (monotonic clock); None if there is no timer."""
+        """Return a time at or before the next deadline (monotonic clock); None without timers."""
         heap = self._heap
         while heap and not self._is_current(heap[0]):
             heappop(heap)
         return heap[0][0] if heap else None
 
     def take_due(self) -> Timer | None:
-        """Remove and return the oldest timer whose deadline has passed."""
+        """Remove and return the first expired timer; None if no timer has expired."""
         now_ms = self._monotonic_ms()
         heap = self._heap
         while heap and heap[0][0] <= now_ms:

@@ -1,7 +1,7 @@
 """Subscriptions and assignments of consumers in classic groups (`ConsumerProtocol`).
 
-The format is an int16 version and the message in that version. Newer versions are read as the
-newest known one, because they only add fields at the end.
+The format is an int16 version, followed by the message in this version. New versions only add
+fields at the end. So a message in an unknown, newer version is decoded in the newest known version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VERSION = Struct(">h")
 
 
 class MalformedSubscription(ValueError):
-    """Bytes that are not a valid subscription or assignment."""
+    """The bytes are not a valid subscription or assignment."""
 
 
 def read_subscription(metadata: bytes) -> tuple[ConsumerProtocolSubscription, int]:
@@ -40,7 +40,7 @@ def read_subscription(metadata: bytes) -> tuple[ConsumerProtocolSubscription, in
 
 def _read_version(text: bytes) -> int:
     if len(text) < _VERSION.size:
-        raise MalformedSubscription("there is not a version")
+        raise MalformedSubscription("the version is missing")
     (version,) = _VERSION.unpack_from(text)
     if version < 0:
         raise MalformedSubscription(f"{version} is not a version")
@@ -62,7 +62,7 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(partitions: Mapping[str, list[int]], like: bytes) -> bytes:
-    """Encode an assignment by topic, in the version of `like`, the member's subscription.
+    """Encode an assignment in the version of the member's subscription, which is `like`.
 
     Raises:
         MalformedSubscription: `like` is invalid.
@@ -77,9 +77,9 @@ def write_assignment(partitions: Mapping[str, list[int]], like: bytes) -> bytes:
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all subscriptions; None if one of them cannot be read.
+    """Return the topics of all subscriptions; None if a subscription is invalid.
 
-    All versions begin with the fields of version 0; only these are read.
+    Only the fields of version 0 are read, because all versions begin with them.
     """
     topics: set[str] = set()
     for each in metadata:

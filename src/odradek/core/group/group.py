@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from odradek.core.group.offsets.store import CommittedOffset
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of groups whose members consume topics."""
+"""The protocol type of classic groups whose members are consumers."""
 
 
 class GroupType(Enum):
@@ -29,7 +29,7 @@ class Requester(NamedTuple):
 
     client_id: str
     host: str
-    """The client's address as Kafka shows it, with a leading slash."""
+    """The client's address, with a leading slash as in Apache Kafka."""
     api_version: int
 
 
@@ -44,9 +44,12 @@ class Committer(NamedTuple):
 
 
 ValidatePartition = Callable[[str, bytes, int], None]
-"""(topic, topic id, partition): raises if a commit of it is stale."""
+"""Checks one partition of an offset commit. The arguments are topic, topic id and partition.
+
+Raises `ApiError` if the member's epoch is stale for this partition.
+"""
 ExpiryBase = Callable[["CommittedOffset"], int]
-"""Returns the time from which the retention of an offset counts."""
+"""Returns the time at which the retention of an offset begins, in milliseconds since 1970."""
 
 
 class Group(ABC):
@@ -61,12 +64,12 @@ class Group(ABC):
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """The state's name."""
+        """The name of the group's state in responses."""
 
     @property
     @abstractmethod
     def protocol_type_name(self) -> str:
-        """The protocol type as it is listed; empty if there is none."""
+        """The protocol type in ListGroups responses; empty if the group has none."""
 
     @property
     @abstractmethod
@@ -75,7 +78,10 @@ class Group(ABC):
 
     @abstractmethod
     def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
-        """Check that a client may commit; return a check for each partition, if one is needed."""
+        """Check that a client may commit offsets.
+
+        Return a function that checks each partition, or None if this is not needed.
+        """
 
     @abstractmethod
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -91,11 +97,11 @@ class Group(ABC):
 
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic, so that its offsets are in use."""
+        """Return whether a member subscribes to the topic. Then its offsets do not expire."""
 
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that delete the group."""
+        """Return the records that delete the group."""
 
     @abstractmethod
     def cancel_timers(self, timers: TimerTable) -> None:
@@ -103,4 +109,7 @@ class Group(ABC):
 
     @abstractmethod
     def offset_expiry_base(self) -> ExpiryBase | None:
-        """The time from which the retention of offsets counts; None if they do not expire."""
+        """Return the function for the time at which an offset's retention begins.
+
+        Return None if no offset of the group expires now.
+        """

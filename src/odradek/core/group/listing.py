@@ -20,7 +20,10 @@ from odradek.wire.generated.describe_groups_response import DescribedGroup
 from odradek.wire.generated.list_groups_response import ListedGroup
 
 NOT_FOUND_VERSION = 6
-"""From this version on, DescribeGroups returns GROUP_ID_NOT_FOUND instead of a dead group."""
+"""From this version on, DescribeGroups returns GROUP_ID_NOT_FOUND for groups that do not exist.
+
+Earlier versions return a group in the state Dead.
+"""
 
 
 class Listing:
@@ -33,7 +36,10 @@ class Listing:
     def list_groups(
         self, states_filter: Iterable[str], types_filter: Iterable[str]
     ) -> list[ListedGroup]:
-        """The groups with one of the states and one of the types; an empty filter accepts all."""
+        """Return the groups with one of the states and one of the types.
+
+        An empty filter accepts all groups.
+        """
         states = {each.strip().lower() for each in states_filter}
         types = {each.lower() for each in types_filter}
         return [
@@ -49,7 +55,7 @@ class Listing:
         ]
 
     def describe(self, group_ids: Iterable[str], api_version: int) -> list[DescribedGroup]:
-        """Describe classic groups; groups of other types do not exist for this API."""
+        """Describe classic groups. Groups of other types get the same error as missing groups."""
         return [self._describe(group_id, api_version) for group_id in group_ids]
 
     def _describe(self, group_id: str, api_version: int) -> DescribedGroup:
@@ -76,7 +82,7 @@ class Listing:
     def describe_consumer_groups(
         self, group_ids: Iterable[str], default_assignor: str
     ) -> list[DescribedConsumerGroup]:
-        """Describe consumer groups; groups of other types do not exist for this API."""
+        """Describe consumer groups. Groups of other types get the same error as missing groups."""
         found = []
         for group_id in group_ids:
             group = self._state.groups.get(group_id)
@@ -95,7 +101,7 @@ class Listing:
         return found
 
     def delete(self, group_ids: Collection[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
-        """Delete groups without members, and their offsets."""
+        """Delete groups without members, and their offsets. Other groups get an error."""
         records: list[CoordinatorRecord] = []
         results = []
         for group_id in group_ids:

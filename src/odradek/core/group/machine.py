@@ -48,12 +48,15 @@ if TYPE_CHECKING:
     from odradek.wire.generated.offset_commit_key import OffsetCommitKey
 
 Replay = Callable[[int, int, Any, Any], None]
-"""(offset, producer id, key, value or None)."""
+"""The arguments are offset, producer id, key, and value or None."""
 
 
 class GroupMachine:
-    """See the package. `commit`, `fetch`, `deletion` and `listing` are its parts for offsets and
-    administration; requests of group members are dispatched here by the type of the group.
+    """The state machine of one partition, see the package.
+
+    The attributes `commit`, `fetch`, `deletion` and `listing` process requests about offsets and
+    requests of administrators. The methods of this class process requests of group members,
+    according to the type of the group.
     """
 
     def __init__(self, state: GroupState) -> None:
@@ -86,10 +89,10 @@ class GroupMachine:
     def join(
         self, request: JoinGroupRequest, requester: Requester, ticket: Any
     ) -> CoordinatorResult[None]:
-        """JoinGroup; the response is sent to `ticket`.
+        """Process JoinGroup. The response is sent to `ticket`.
 
         Raises:
-            ApiError: the member cannot be in a consumer group.
+            ApiError: the group is a consumer group and the member cannot join it.
         """
         group = self.state.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
@@ -103,10 +106,10 @@ class GroupMachine:
         return self._join.join(request, requester, ticket, group.tombstones())
 
     def sync(self, request: SyncGroupRequest, ticket: Any) -> CoordinatorResult[None]:
-        """SyncGroup; the response is sent to `ticket`.
+        """Process SyncGroup. The response is sent to `ticket`.
 
         Raises:
-            ApiError: the member of a consumer group must rejoin.
+            ApiError: the group is a consumer group, and the member is unknown or must rejoin.
         """
         group = self.state.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and group.members:
@@ -117,7 +120,7 @@ class GroupMachine:
         return self._sync.sync(group, request, ticket)
 
     def heartbeat(self, request: HeartbeatRequest) -> CoordinatorResult[HeartbeatResponse]:
-        """Heartbeat.
+        """Process Heartbeat.
 
         Raises:
             ApiError: see `Presence.heartbeat`.
@@ -128,9 +131,10 @@ class GroupMachine:
         return self._presence.heartbeat(self._classic_group(request.group_id), request)
 
     def leave(self, request: LeaveGroupRequest) -> CoordinatorResult[LeaveGroupResponse]:
-        """LeaveGroup.
+        """Process LeaveGroup.
 
-        Raises: ApiError: UNKNOWN_MEMBER_ID: the group does not exist.
+        Raises:
+            ApiError: UNKNOWN_MEMBER_ID: the group does not exist.
         """
         group = self.state.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
@@ -146,7 +150,7 @@ class GroupMachine:
     # -- events of the runtime ----------------------------------------------------------------
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """See `CoordinatorMachine`. Starts the session timeouts of the members."""
+        """See `CoordinatorMachine`. This starts the session timeouts of the members."""
         self.state.update_image(image)
         self._quick.forget()
         for group in list(self.state.groups.values()):
@@ -174,7 +178,7 @@ class GroupMachine:
         self._consumer.on_metadata(delta, image)
 
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
-        """Topics were deleted; `topics` has (id, name) of each."""
+        """Delete the offsets of deleted topics. `deleted` has the id and the name of each topic."""
         return self.deletion.on_topics_deleted(deleted)
 
     # -- replay -------------------------------------------------------------------------------
@@ -216,13 +220,13 @@ class GroupMachine:
             self.offsets.commit_pending(producer_id, group_id, key.topic, key.partition, committed)
 
     def _make_room(self, group_id: str) -> None:
-        """Create a group that only stores offsets, if the group of a commit does not exist."""
+        """Create a simple group, which only stores offsets, if the group does not exist."""
         if group_id not in self.state.groups:
             group = ClassicGroup(group_id, self.state.clock.now_ms())
             self.journal.put(self.state.groups, group_id, group)
 
     def _place(self, group_id: str, topic: str) -> PartitionOffsets:
-        """Return where offsets of a group and topic are stored; create the group if necessary."""
+        """Return the dict of the offsets of a group and topic. Create the group if necessary."""
         self._make_room(group_id)
         return self.offsets.place(group_id, topic)
 
@@ -260,12 +264,12 @@ class GroupMachine:
     # -- administration and metrics -----------------------------------------------------------
 
     def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
-        """ConsumerGroupDescribe."""
+        """Process ConsumerGroupDescribe."""
         assignor = self._consumer.targets.default_assignor
         return self.listing.describe_consumer_groups(group_ids, assignor)
 
     def count_by_state(self) -> dict[tuple[GroupType, str], int]:
-        """Number of groups by type and state."""
+        """Return the number of groups by type and state."""
         counts = dict.fromkeys(((GroupType.CLASSIC, each.value) for each in ClassicState), 0)
         counts |= dict.fromkeys(((GroupType.CONSUMER, each) for each in CONSUMER_STATES), 0)
         for group in self.state.groups.values():

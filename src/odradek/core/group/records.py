@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`: their types, and those of classic groups and offsets."""
+"""The record types of `__consumer_offsets`, and the records of classic groups and of offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from odradek.wire.names import snake_case
 
 OFFSET_COMMIT_VERSION = 4
 OFFSET_COMMIT_EXPIRING_VERSION = 1
-"""The only version with an expiry time, for commits with their own retention time."""
+"""The only version with an expiry time. It is used for commits with their own retention time."""
 GROUP_METADATA_VERSION = 3
 
 TYPES = {
@@ -29,7 +29,8 @@ TYPES = {
     8: "ConsumerGroupCurrentMemberAssignment",
     16: "ConsumerGroupRegularExpression",
 }
-"""The supported record types. Records of other group types are ignored and stay in the log."""
+"""The supported record types. Other records, for example of share groups, are ignored and stay in
+the log."""
 
 
 def _messages() -> KeyMessages:
@@ -50,7 +51,7 @@ MESSAGES = _messages()
 def offset_commit(
     group_id: str, topic: str, partition: int, value: OffsetCommitValue
 ) -> CoordinatorRecord:
-    """The record of a committed offset."""
+    """Return the record of a committed offset."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     version = OFFSET_COMMIT_VERSION
     if value.expire_timestamp != -1:
@@ -59,7 +60,7 @@ def offset_commit(
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """The tombstone of an offset."""
+    """Return the tombstone of a committed offset."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     return CoordinatorRecord(key, None)
 
@@ -74,7 +75,7 @@ def group_metadata(
     state_timestamp_ms: int = -1,
     members: Iterable[MemberMetadata] = (),
 ) -> CoordinatorRecord:
-    """The record of a classic group."""
+    """Return the record of a classic group."""
     value = GroupMetadataValue(
         protocol_type=protocol_type,
         protocol=protocol,
@@ -87,5 +88,5 @@ def group_metadata(
 
 
 def group_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """The tombstone of a classic group."""
+    """Return the tombstone of a classic group."""
     return CoordinatorRecord(GroupMetadataKey(group=group_id), None)

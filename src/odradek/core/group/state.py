@@ -23,7 +23,7 @@ def no_note(group_id: str, text: str) -> None:
 
 
 class GroupState:
-    """The groups of one partition, and the dependencies of the machine."""
+    """The groups of one partition, and the dependencies of the state machine."""
 
     __slots__ = (
         "clock", "config", "effects", "groups", "image", "journal", "note", "random_bytes",
@@ -68,6 +68,6 @@ class GroupState:
         return group
 
     def make_member_id(self, prefix: str) -> str:
-        """A new id for a member: `prefix`, a dash and a random UUID."""
+        """Return a new member id: `prefix`, a dash and a random UUID."""
         text = uuids.make(self.random_bytes(16)).hex()
         return f"{prefix}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,8 +1,8 @@
 """Converts committed batches of the metadata log to deltas and images.
 
-A metadata transaction (KIP-868) may span batches; its records become visible together at its end.
-All records that are loaded between two calls of `flush` form one delta, so a starting node
-publishes only one delta.
+A metadata transaction (KIP-868) may span several batches. Its records become visible together, when
+the transaction ends. All records that are loaded between two calls of `flush` form one delta. So a
+node that starts publishes only one delta.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ Change = tuple[MetadataDelta, MetadataImage]
 
 
 class BatchLoader:
-    """See the module. `image` is the last flushed image."""
+    """Loads records and creates images. `image` is the image of the last flush."""
 
     def __init__(self, image: MetadataImage = EMPTY_IMAGE) -> None:
         self.image = image
         self.transaction_start_offset = -1
         """The offset of the BeginTransaction of the open transaction; -1 if none is open."""
         self._outside = MetadataDelta(image)
-        """Records outside of the open transaction."""
+        """The changes since the last flush, without the records of the open transaction."""
         self._inside: list[Message] = []
-        """Records of the open transaction; they are replayed when it ends."""
+        """The records of the open transaction, which are replayed when the transaction ends."""
         self._offset = image.offset
         self._epoch = image.epoch
 
     def load_snapshot(self, records: Iterable[Message], offset: int, epoch: int) -> Change:
-        """Replace everything by a snapshot, whose last record was at `offset`.
+        """Replace the image by a snapshot of the log up to and including `offset`.
 
         Raises:
             ReplayError: the records contradict each other.
@@ -57,7 +57,7 @@ class BatchLoader:
     def copy(self) -> BatchLoader:
         """Return a loader in the same state, including an open transaction.
 
-        All records must be flushed.
+        Call `flush` before.
         """
         is_open = self.transaction_start_offset >= 0
         end = self.transaction_start_offset - 1 if is_open else self._offset
@@ -70,7 +70,7 @@ class BatchLoader:
         return other
 
     def load(self, records: Iterable[Message], base_offset: int, epoch: int) -> None:
-        """Load the records of a batch; the first one has the offset `base_offset`.
+        """Load the records of a batch. The first record has the offset `base_offset`.
 
         Raises:
             ReplayError: the records contradict the image or the state of the transaction.
@@ -104,9 +104,10 @@ class BatchLoader:
                 self._outside.replay(each)
 
     def flush(self) -> Change | None:
-        """Return the delta since the last call; None if there is no visible change.
+        """Return the delta since the last flush, and the new image.
 
-        While a transaction is open, the offset of the image stays before its beginning.
+        Return None if no record has become visible since then. While a transaction is open, the
+        offset of the image is before the first record of the transaction.
         """
         offset = self._offset
         if self.transaction_start_offset >= 0:

@@ -1,4 +1,4 @@
-"""Collects changes to an immutable mapping, from which the next one is created."""
+"""Collects changes to an immutable mapping, and creates the changed mapping."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ ValueT = TypeVar("ValueT")
 
 
 class MapChanges(Generic[KeyT, ValueT]):
-    """Additions to and removals from `before`, the newest per key.
+    """The changes to the mapping `before`.
 
-    `changed` is public: key -> the new value, or None if the key was removed.
+    `changed` maps each changed key to its newest value, or to None if the key was removed.
     """
 
     __slots__ = ("before", "changed")
@@ -22,7 +22,7 @@ class MapChanges(Generic[KeyT, ValueT]):
         self.changed: dict[KeyT, ValueT | None] = {}
 
     def get(self, key: KeyT) -> ValueT | None:
-        """The current value; None if there is none."""
+        """Return the current value of a key; None if the key is missing."""
         if key in self.changed:
             return self.changed[key]
         return self.before.get(key)
@@ -32,20 +32,20 @@ class MapChanges(Generic[KeyT, ValueT]):
         self.changed[key] = value
 
     def remove(self, key: KeyT) -> None:
-        """Remove a key; a key that was added within the delta leaves no entry."""
+        """Remove a key. If the key is not in `before`, it also disappears from `changed`."""
         if key in self.before:
             self.changed[key] = None
         else:
             self.changed.pop(key, None)
 
     def remove_unmentioned(self) -> None:
-        """Remove every key that was not put: used at the end of a snapshot."""
+        """Remove every key that has not changed. Call this at the end of a snapshot."""
         for key in self.before:
             if key not in self.changed:
                 self.changed[key] = None
 
     def apply(self) -> Mapping[KeyT, ValueT]:
-        """Return the changed mapping; `before` itself if there are no changes."""
+        """Return the changed mapping, or `before` if there are no changes."""
         if not self.changed:
             return self.before
         after = dict(self.before)

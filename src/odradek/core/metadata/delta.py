@@ -1,8 +1,9 @@
-"""The changes that records make to an image, and the image after them.
+"""The changes that records make to a metadata image, and the image after these changes.
 
-`replay` takes the records of a log in their order. The delta lists the changes by subject; readers
-may keep it but must not modify it. If the records are a whole snapshot, `finish_snapshot` removes
-what the snapshot does not contain.
+`replay` applies one record. Call it for all records in the order of the log. The delta has the
+changes grouped by kind (topics, cluster, configs, ...). Readers may keep the delta but must not
+modify it. If the records are a complete snapshot, `finish_snapshot` removes everything that the
+snapshot does not contain.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ ValueT = TypeVar("ValueT")
 
 
 class ClusterDelta:
-    """Changes to brokers and controllers: `brokers.changed`, `controllers.changed`."""
+    """Changes to brokers and controllers, in `brokers.changed` and `controllers.changed`."""
 
     __slots__ = ("brokers", "controllers")
 
@@ -71,7 +72,7 @@ class ClusterDelta:
         self.controllers: MapChanges[int, ControllerRegistration] = MapChanges(before.controllers)
 
     def broker(self, broker_id: int, epoch: int) -> BrokerRegistration:
-        """Return the current registration.
+        """Return the current registration of a broker.
 
         Raises:
             ReplayError: the broker is not registered, or has another epoch.
@@ -79,7 +80,7 @@ class ClusterDelta:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
             known = "not registered" if broker is None else f"in epoch {broker.epoch}"
-            raise ReplayError(f"a change of broker {broker_id} epoch {epoch}, which is {known}")
+            raise ReplayError(f"a record changes broker {broker_id}, epoch {epoch}: it is {known}")
         return broker
 
     def set_fenced(self, broker_id: int, epoch: int, fenced: bool) -> None:
@@ -87,14 +88,14 @@ class ClusterDelta:
         self.brokers.put(broker_id, self.broker(broker_id, epoch)._replace(fenced=fenced))
 
     def apply(self, before: ClusterImage) -> ClusterImage:
-        """Return the changed nodes."""
+        """Return all nodes after the changes."""
         if not self.brokers.changed and not self.controllers.changed:
             return before
         return ClusterImage(self.brokers.apply(), self.controllers.apply())
 
 
 class NestedChanges(MapChanges[KeyT, Mapping[str, ValueT]]):
-    """Changes to named values of entities; an entity without values is absent."""
+    """Changes to the named values of entities. An entity without values has no entry."""
 
     __slots__ = ("_open",)
 
@@ -103,7 +104,7 @@ class NestedChanges(MapChanges[KeyT, Mapping[str, ValueT]]):
         self._open: dict[KeyT, dict[str, ValueT]] = {}
 
     def set(self, key: KeyT, name: str, value: ValueT | None) -> None:
-        """Set or (None) remove a named value of an entity."""
+        """Set a named value of an entity. If `value` is None, remove the named value."""
         values = self._open.get(key)
         if values is None:
             values = self._open[key] = dict(self.get(key) or {})
@@ -122,17 +123,17 @@ class NestedChanges(MapChanges[KeyT, Mapping[str, ValueT]]):
         super().remove(key)
 
     def begin_snapshot(self) -> None:
-        """Remove all values before a complete snapshot."""
+        """Remove the values of all entities, because a complete snapshot follows."""
         for key in self.before:
             self.remove(key)
 
 
 class MetadataDelta:
-    """Collects the changes of records to `image_before`.
+    """The changes that records make to `image_before`.
 
-    The changes are in `topics` (a `TopicsDelta`), `cluster` (a `ClusterDelta`), and the attribute
-    `changed` of `features` (by name), `configs` (by `ConfigResource`), `client_quotas`, `acls`,
-    `scram` and `delegation_tokens`, which map keys to the new value, or to None if it was removed.
+    `topics` is a `TopicsDelta`, `cluster` is a `ClusterDelta`. The other attributes (`features`,
+    `configs`, `client_quotas`, `acls`, `scram` and `delegation_tokens`) are `MapChanges` of the
+    mappings in the image.
     """
 
     __slots__ = (
@@ -168,7 +169,10 @@ class MetadataDelta:
 
     @classmethod
     def of_snapshot(cls, image_before: MetadataImage) -> MetadataDelta:
-        """A delta for the records of a whole snapshot; end it with `finish_snapshot`."""
+        """Return a delta for the records of a complete snapshot.
+
+        Call `finish_snapshot` after the last record.
+        """
         delta = cls(image_before)
         delta.configs.begin_snapshot()
         delta.client_quotas.begin_snapshot()
@@ -179,7 +183,7 @@ class MetadataDelta:
         """Apply the next record.
 
         Raises:
-            ReplayError: the record contradicts earlier ones, or has an unknown type.
+            ReplayError: the record contradicts earlier records, or has an unknown type.
         """
         replay = _REPLAY.get(cast("int", record.API_KEY))
         if replay is None:
@@ -187,7 +191,7 @@ class MetadataDelta:
         replay(self, record)
 
     def finish_snapshot(self) -> None:
-        """Remove everything that was not in the records, which must be a complete snapshot."""
+        """Remove everything that the replayed snapshot did not contain."""
         self.topics.finish_snapshot()
         self.features.remove_unmentioned()
         self.cluster.brokers.remove_unmentioned()
@@ -197,7 +201,7 @@ class MetadataDelta:
         self.delegation_tokens.remove_unmentioned()
 
     def apply(self, offset: int, epoch: int) -> MetadataImage:
-        """Return the image after the records; the last one has `offset` and leader `epoch`."""
+        """Return the image after the changes. The last record has this offset and leader epoch."""
         before = self.image_before
         return MetadataImage(
             offset,
@@ -213,7 +217,7 @@ class MetadataDelta:
             self.delegation_tokens.apply(),
         )
 
-    # -- one method per record type, except those of `topics` ---------------------
+    # -- one method per record type, except the types that `TopicsDelta` replays ----
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
         self.cluster.brokers.put(record.broker_id, BrokerRegistration.from_record(record))
@@ -251,7 +255,7 @@ class MetadataDelta:
                     f"understands ({LEVEL_MIN} to {LEVEL_MAX})"
                 )
         elif record.name == KRAFT_VERSION:
-            return  # some old logs have it; the control records count (KAFKA-18979)
+            return  # some old logs have this record; only the control records count (KAFKA-18979)
         if record.feature_level == 0:
             self.features.remove(record.name)
         else:
@@ -278,7 +282,7 @@ class MetadataDelta:
 
     def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         if self.acls.get(record.id) is None:
-            raise ReplayError("an ACL is removed that does not exist")
+            raise ReplayError("a record removes an ACL that does not exist")
         self.acls.remove(record.id)
 
     def _scram(self, record: UserScramCredentialRecord) -> None:
@@ -339,4 +343,4 @@ _REPLAY: dict[int, Callable[[MetadataDelta, Any], None]] = {
     27: MetadataDelta._register_controller,
     28: lambda delta, record: delta.topics.replay_clear_elr(record),
 }
-"""By the record's type number. Begin, End and AbortTransaction are `batch_loader`'s."""
+"""The replay method by record type. `batch_loader` processes the records of transactions."""

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 
 class MetadataError(Exception):
-    """The metadata log cannot be read.
-
-    A node must not continue with the records that it has read.
-    """
+    """The metadata log cannot be read. The node must not continue with incomplete metadata."""
 
 
 class MetadataFormatError(MetadataError):
@@ -15,4 +12,4 @@ class MetadataFormatError(MetadataError):
 
 
 class ReplayError(MetadataError):
-    """A record that contradicts the image: it changes something that does not exist."""
+    """A record contradicts the image. For example, it changes a topic that does not exist."""

@@ -1,6 +1,8 @@
-r"""Metadata records as values of the metadata log; keys are null.
+r"""Encodes metadata records as values of records in the metadata log. The keys are null.
 
-uvarint frame version (1) | uvarint type | uvarint version | message
+The format of a value is:
+
+    uvarint frame version (1) | uvarint type | uvarint version | message
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ RECORD_NAMES = {
     27: "RegisterControllerRecord",
     28: "ClearElrRecord",
 }
-"""The messages by type. The types 6, 13 and 16 are obsolete."""
+"""Message names by record type. The types 6, 13 and 16 are obsolete."""
 
 BEGIN_TRANSACTION = 23
 END_TRANSACTION = 24
@@ -58,13 +60,13 @@ ABORT_TRANSACTION = 25
 
 @cache
 def record_class(key: int) -> type[Message] | None:
-    """The class of a record type, imported at its first use; None if there is no such type."""
+    """Return the class of a record type, or None. The class is imported at its first use."""
     name = RECORD_NAMES.get(key)
     return None if name is None else message_class(name)
 
 
 def encode_record(record: Message, level: int) -> bytes:
-    """Encode a record in the version for a level of metadata.version."""
+    """Encode a record in the version that belongs to a level of metadata.version."""
     return encode_record_as(record, record_version(record, level))
 
 
@@ -92,7 +94,7 @@ def decode_record(value: Buffer) -> Message:
 
 
 def decode_record_and_version(value: Buffer) -> tuple[Message, int]:
-    """Decode a record; return also its version.
+    """Decode a record. Return the record and its version.
 
     Raises:
         MetadataFormatError: see `decode_record`.

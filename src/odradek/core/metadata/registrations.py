@@ -1,4 +1,4 @@
-"""Registrations of brokers, controllers and partitions."""
+"""The registrations of brokers, controllers and partitions in a metadata image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_LEADER_CHANGE = -2
 """In a PartitionChangeRecord: the leader and the leader epoch do not change."""
 RECOVERED = 0
 RECOVERING = 1
-"""The leader was elected uncleanly and has not yet recovered (KIP-704)."""
+"""The leader was elected in an unclean election and has not recovered yet (KIP-704)."""
 NO_RECOVERY_CHANGE = -1
 
 Uuid = bytes
@@ -31,14 +31,18 @@ Uuid = bytes
 class PartitionRegistration(NamedTuple):
     """One partition: its replicas, ISR and leader.
 
-    Invariants: `directories` has one entry per replica, in the same order; `isr` and `elr` are
-    disjoint subsets of `replicas`; `leader` is in `isr` or -1. `leader_epoch` grows with each
-    change of the leader, `partition_epoch` with every change.
+    Invariants:
+
+    - `directories` has one entry per replica, in the order of `replicas`.
+    - `isr` and `elr` are disjoint subsets of `replicas`.
+    - `leader` is in `isr`, or -1.
+    - `leader_epoch` increases with each record that sets the leader, `partition_epoch` with each
+      change of the partition.
     """
 
     replicas: tuple[int, ...]
     directories: tuple[Uuid, ...]
-    """The log directory of each replica; a reserved id if it is unknown."""
+    """The id of each replica's log directory; a reserved id if the directory is unknown."""
     isr: tuple[int, ...]
     removing_replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -52,10 +56,10 @@ class PartitionRegistration(NamedTuple):
 
     @classmethod
     def from_record(cls, record: PartitionRecord) -> PartitionRegistration:
-        """The registration that a PartitionRecord makes.
+        """Return the registration that a PartitionRecord contains.
 
         Raises:
-            ReplayError: there are directories, but not one per replica.
+            ReplayError: the number of directories differs from the number of replicas.
         """
         replicas = tuple(record.replicas)
         return cls(
@@ -73,10 +77,10 @@ class PartitionRegistration(NamedTuple):
         )
 
     def changed_by(self, record: PartitionChangeRecord) -> PartitionRegistration:
-        """The registration after a PartitionChangeRecord.
+        """Return the registration after a PartitionChangeRecord.
 
         Raises:
-            ReplayError: there are directories, but not one per replica.
+            ReplayError: the number of directories differs from the number of replicas.
         """
         replicas = _changed(self.replicas, record.replicas)
         directories = self.directories if record.directories is None else record.directories
@@ -97,18 +101,18 @@ class PartitionRegistration(NamedTuple):
         )
 
     def without_elr(self) -> PartitionRegistration:
-        """The registration after a ClearElrRecord."""
+        """Return the registration after a ClearElrRecord."""
         if not self.elr and not self.last_known_elr:
             return self
         return self._replace(elr=(), last_known_elr=(), partition_epoch=self.partition_epoch + 1)
 
     def directory(self, replica: int) -> Uuid:
-        """The log directory of a replica, which must be one of the partition's."""
+        """Return the log directory of a replica. The partition must have this replica."""
         return self.directories[self.replicas.index(replica)]
 
     @property
     def preferred_leader(self) -> int:
-        """The first replica of the assignment."""
+        """The first replica; -1 if there are no replicas."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
     @property
@@ -122,7 +126,11 @@ def _changed(before: tuple[int, ...], after: list[int] | None) -> tuple[int, ...
 
 
 def _directories(given: Sequence[Uuid], replica_count: int) -> tuple[Uuid, ...]:
-    """Directories from before JBOD support (KIP-858) count as being migrated."""
+    """Return one directory per replica.
+
+    Records from before KIP-858 contain no directories. Then the result is DIRECTORY_MIGRATING for
+    each replica.
+    """
     if not given:
         return (DIRECTORY_MIGRATING,) * replica_count
     if len(given) != replica_count:
@@ -133,7 +141,7 @@ def _directories(given: Sequence[Uuid], replica_count: int) -> tuple[Uuid, ...]:
 
 
 class Endpoint(NamedTuple):
-    """The address of a node's listener. `security_protocol` is Kafka's number."""
+    """The address of a node's listener. `security_protocol` is the number of the protocol."""
 
     name: str
     host: str
@@ -142,18 +150,19 @@ class Endpoint(NamedTuple):
 
 
 class VersionRange(NamedTuple):
-    """The levels of a feature that a node supports, both inclusive."""
+    """The lowest and the highest level of a feature that a node supports."""
 
     min: int
     max: int
 
 
 class BrokerRegistration(NamedTuple):
-    """One broker, alive or fenced."""
+    """One registered broker, fenced or not."""
 
     id: int
     epoch: int
-    """The offset of the record that registered this incarnation."""
+    """The broker epoch: the offset of the first record of the decision that registered the broker.
+    """
     incarnation_id: Uuid
     listeners: Mapping[str, Endpoint]
     features: Mapping[str, VersionRange]
@@ -162,13 +171,13 @@ class BrokerRegistration(NamedTuple):
     in_controlled_shutdown: bool
     is_migrating_zk_broker: bool
     directories: tuple[Uuid, ...]
-    """Online log directories, sorted; empty before KIP-858."""
+    """The ids of the online log directories, sorted; empty in records from before KIP-858."""
     cordoned_directories: tuple[Uuid, ...] | None
-    """Directories that get no new replicas; None until the broker has reported them."""
+    """The directories that get no new replicas; None if the broker has not reported any list."""
 
     @classmethod
     def from_record(cls, record: RegisterBrokerRecord) -> BrokerRegistration:
-        """The registration that a RegisterBrokerRecord makes."""
+        """Return the registration that a RegisterBrokerRecord contains."""
         cordoned = record.cordoned_log_dirs
         return cls(
             record.broker_id,
@@ -185,10 +194,10 @@ class BrokerRegistration(NamedTuple):
         )
 
     def changed_by(self, record: BrokerRegistrationChangeRecord) -> BrokerRegistration:
-        """The registration after a BrokerRegistrationChangeRecord.
+        """Return the registration after a BrokerRegistrationChangeRecord.
 
         Raises:
-            ReplayError: a change of an unknown kind.
+            ReplayError: the record contains an unknown kind of change.
         """
         if record.fenced not in {-1, 0, 1} or record.in_controlled_shutdown not in {0, 1}:
             raise ReplayError(f"unknown change of broker {self.id}: {record!r}")
@@ -203,7 +212,7 @@ class BrokerRegistration(NamedTuple):
 
     @property
     def has_uncordoned_directory(self) -> bool:
-        """Whether new replicas may be placed here."""
+        """Whether new replicas may be placed on the broker: not all directories are cordoned."""
         cordoned = self.cordoned_directories
         return not self.directories or not cordoned or not set(self.directories) <= set(cordoned)
 
@@ -219,7 +228,7 @@ class ControllerRegistration(NamedTuple):
 
     @classmethod
     def from_record(cls, record: RegisterControllerRecord) -> ControllerRegistration:
-        """The registration that a RegisterControllerRecord makes."""
+        """Return the registration that a RegisterControllerRecord contains."""
         return cls(
             record.controller_id,
             record.incarnation_id,

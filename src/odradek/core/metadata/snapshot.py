@@ -1,7 +1,7 @@
 """Converts an image to the records of a metadata snapshot.
 
-metadata.version comes first, because it determines the format of the other records. Data that the
-finalized level does not support is omitted, as in Apache Kafka's image writer.
+The first record has metadata.version, because it determines the format of the other records. Data
+that the finalized level does not support is omitted, as in Apache Kafka's image writer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from odradek.wire.primitives import Message
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
-    """The smallest set of records that creates this image from an empty one."""
+    """Return the smallest set of records that creates this image from an empty image."""
     level = image.features.metadata_version
     yield from _features(image.features)
     yield from _cluster(image.cluster, level)
@@ -57,7 +57,7 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
 def delta_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
     """Return a delta from `before` to `after`.
 
-    It marks everything in `after` as changed, like the delta of a snapshot.
+    Like the delta of a snapshot, this delta marks everything in `after` as changed.
     """
     delta = MetadataDelta.of_snapshot(before)
     for record in image_records(after):
@@ -83,7 +83,7 @@ def _cluster(cluster: ClusterImage, level: int) -> Iterator[Message]:
 
 
 def broker_record(broker: BrokerRegistration, level: int) -> RegisterBrokerRecord:
-    """The record that makes this registration at a level of metadata.version."""
+    """Return the record that contains this registration, at a level of metadata.version."""
     with_directories = level >= versions.LEVEL_DIRECTORIES
     with_cordons = level >= versions.LEVEL_CORDONED_DIRECTORIES
     cordoned = broker.cordoned_directories
@@ -135,7 +135,7 @@ def _topics(topics: TopicsImage, level: int) -> Iterator[Message]:
 def partition_record(
     topic_id: Uuid, index: int, partition: PartitionRegistration, level: int
 ) -> PartitionRecord:
-    """The record that makes this registration at a level of metadata.version."""
+    """Return the record that contains this registration, at a level of metadata.version."""
     with_elr = level >= versions.LEVEL_ELR
     return PartitionRecord(
         partition_id=index,

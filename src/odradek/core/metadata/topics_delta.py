@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class TopicDelta:
     """Changes to one topic that still exists.
 
-    `image_before` is None if the topic was created within the delta. `partitions` has the new and
-    changed partitions in their current state.
+    `image_before` is None if the topic was created within the delta. `partitions` has the new
+    state of the partitions that were added or changed.
     """
 
     __slots__ = ("id", "image_before", "name", "partitions")
@@ -32,14 +32,14 @@ class TopicDelta:
         self.partitions: dict[int, PartitionRegistration] = {}
 
     def partition(self, index: int) -> PartitionRegistration | None:
-        """The current state of a partition; None if it does not exist."""
+        """Return the current state of a partition; None if it does not exist."""
         found = self.partitions.get(index)
         if found is None and self.image_before is not None:
             found = self.image_before.partitions.get(index)
         return found
 
     def clear_elr(self) -> None:
-        """Forget the eligible leader replicas of all partitions."""
+        """Remove the eligible leader replicas of all partitions."""
         before = self.image_before.partitions if self.image_before is not None else {}
         for index, partition in {**before, **self.partitions}.items():
             cleared = partition.without_elr()
@@ -56,9 +56,10 @@ class TopicDelta:
 class TopicsDelta:
     """Changes to all topics.
 
-    `changed`: by topic id, those that exist after the changes. `deleted`: (id, name) of those
-    that existed before and no longer do, as the keys of a dictionary; a topic that is created
-    and deleted within the delta leaves no trace. A name may be among both, with two ids.
+    `changed` has the changed topics that still exist, by topic id. The keys of `deleted` are (topic
+    id, name) of the deleted topics. A topic that was created and deleted within the delta is in
+    neither of them. If a topic was deleted and created again, both contain its name, with different
+    topic ids.
     """
 
     __slots__ = ("_created", "changed", "deleted", "image_before")
@@ -79,17 +80,21 @@ class TopicsDelta:
         return delta
 
     def replay_topic(self, record: TopicRecord) -> None:
-        """A topic is created, without partitions yet."""
+        """Create a topic without partitions."""
         self.changed[record.topic_id] = TopicDelta(record.name, record.topic_id, None)
         self._created[record.name] = record.topic_id
 
     def replay_partition(self, record: PartitionRecord) -> None:
-        """A partition is created, or completely replaced."""
+        """Create a partition, or replace it completely."""
         topic = self.changed.get(record.topic_id) or self._topic(record.topic_id)
         topic.partitions[record.partition_id] = PartitionRegistration.from_record(record)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
-        """A partition changes."""
+        """Change a partition.
+
+        Raises:
+            ReplayError: the topic or the partition does not exist.
+        """
         topic = self._topic(record.topic_id)
         partition = topic.partition(record.partition_id)
         if partition is None:
@@ -97,7 +102,11 @@ class TopicsDelta:
         topic.partitions[record.partition_id] = partition.changed_by(record)
 
     def replay_clear_elr(self, record: ClearElrRecord) -> None:
-        """The ELR of one topic, or of all if the name is empty, is forgotten (KIP-966)."""
+        """Remove the eligible leader replicas of a topic, or of all topics if the name is empty.
+
+        Raises:
+            ReplayError: the topic does not exist.
+        """
         if not record.topic_name:
             for existing_id in (*self.image_before.by_id, *self._created.values()):
                 if not self._is_deleted(existing_id):
@@ -117,7 +126,11 @@ class TopicsDelta:
         return image is not None and (topic_id, image.name) in self.deleted
 
     def replay_remove_topic(self, record: RemoveTopicRecord) -> str:
-        """A topic is deleted; returns its name."""
+        """Delete a topic and return its name.
+
+        Raises:
+            ReplayError: the topic does not exist.
+        """
         topic = self._topic(record.topic_id)
         del self.changed[record.topic_id]
         if self._created.get(topic.name) == record.topic_id:
@@ -133,7 +146,7 @@ class TopicsDelta:
                 self.deleted[topic_id, image.name] = None
 
     def apply(self) -> TopicsImage:
-        """Return the changed topics; the same object if there are no changes."""
+        """Return all topics after the changes; `image_before` if there are no changes."""
         if not self.changed and not self.deleted:
             return self.image_before
         by_name = dict(self.image_before.by_name)

@@ -1,7 +1,8 @@
-"""Levels of metadata.version, and the version of each record type that a level allows.
+"""Levels of metadata.version, and the version of each record type at each level.
 
-The controller writes record versions that all nodes of the cluster can read: the finalized level of
-metadata.version determines them (org.apache.kafka.server.common.MetadataVersion).
+The controller must write records that all nodes of the cluster can read. So the finalized level of
+metadata.version determines the record versions
+(org.apache.kafka.server.common.MetadataVersion).
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _BROKER_REGISTRATION_CHANGE = 17
 
 
 def record_version(record: Message, level: int) -> int:
-    """The version in which `record` is written at a level of metadata.version.
+    """Return the version in which `record` is written at a level of metadata.version.
 
-    Partition and broker records have the version of the level. A registration change has the lowest
-    version that can express it, as in Apache Kafka's controller. All other records have one
-    version.
+    The level determines the version of PartitionRecord, PartitionChangeRecord and
+    RegisterBrokerRecord. A BrokerRegistrationChangeRecord has the lowest version that contains all
+    its fields, as in Apache Kafka's controller. All other record types have only version 0.
     """
     key = record.API_KEY
     if key in (_PARTITION, _PARTITION_CHANGE):
@@ -71,5 +72,5 @@ SUPPORTED_FEATURES = {
     GROUP_VERSION: (0, 1),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
 }
-"""The levels at which this software runs. Share and streams groups are not served, so their
-features are not among them."""
+"""The lowest and the highest supported level of each feature. Share groups and streams groups are
+not supported, so their features are missing."""

@@ -1,1 +1,1 @@
-"""Fetch sessions (KIP-227)."""
+"""State of fetch sessions (KIP-227)."""

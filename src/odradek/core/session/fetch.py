@@ -1,14 +1,21 @@
-"""Fetch sessions: a fetcher need not repeat its partitions in every request (KIP-227).
+"""Fetch sessions, so that fetch requests need not repeat all partitions (KIP-227).
 
-A fetcher opens a session with a full request (epoch 0); the response has the session id. Later
-requests have the epochs 1, 2, ... and only changes: partitions that were added, changed or removed.
-Their responses have only partitions with data, an error, or a changed high watermark or log start
-offset. Partitions that returned data are moved to the end of the session's order, so that no
-partition starves. Epoch -1 means: use no session, and close the given one.
+A fetcher is a consumer or a follower. It opens a session with a full request (epoch 0). The
+response has the session id. Later requests have the epochs 1, 2, ... and contain only the
+partitions that were added, changed or removed. The responses to these requests are incremental:
+they contain only partitions with data, an error, a changed high watermark, or a changed log start
+offset. A partition that returned data is moved to the end of the session's order, so that the
+other partitions are read first in the next request. A request with epoch -1 closes its session and
+uses no session.
 
-The cache holds a bounded number of sessions. A new session replaces one that was not used for
-`EVICTION_MS`, or one with fewer partitions that is old enough (`FetchSessionCacheShard` in Apache
-Kafka).
+The cache has a maximum number of sessions. If the cache is full, a new session may replace another
+session, as in Apache Kafka's `FetchSessionCacheShard`:
+
+- the least recently used session, if it was not used for `EVICTION_MS`;
+- otherwise the session with the fewest partitions, if it was created more than `EVICTION_MS` ago
+  and has fewer partitions than the new session.
+
+If neither is possible, the fetcher gets no session and must send full requests.
 """
 
 from __future__ import annotations
@@ -27,11 +34,11 @@ EVICTION_MS = 120_000
 EPOCH_MAX = 2**31 - 1
 
 PartitionKey = tuple[str | bytes, int]
-"""Topic (name, or id from version 13 on) and partition."""
+"""The topic and the partition index. From Fetch version 13 on, the topic is a topic id."""
 
 
 class FetchedPartition:
-    """One partition of a fetch, and the state in its last response."""
+    """One partition of a fetch, with the offsets that the last response contained."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -50,18 +57,21 @@ class FetchedPartition:
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
         self.high_watermark = -1
-        """The one in the last response of the session; -1 before the first response."""
+        """The high watermark in the last response; -1 before the first response."""
         self.log_start_offset = -1
 
     def update(self, request: FetchPartition) -> None:
-        """Apply the fields of a later request; keep the state of the last response."""
+        """Set the fields from a later request. Keep the offsets of the last response."""
         self.fetch_offset = request.fetch_offset
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
 
     def has_news(self, answer: PartitionData) -> bool:
-        """Whether an incremental response must include the partition; stores the state in it."""
+        """Return whether an incremental response must include the partition.
+
+        Store the offsets in `answer` as the offsets of the last response.
+        """
         news = bool(answer.records)
         if self.high_watermark != answer.high_watermark:
             self.high_watermark = answer.high_watermark
@@ -70,14 +80,14 @@ class FetchedPartition:
             self.log_start_offset = answer.log_start_offset
             news = True
         if answer.error_code:
-            # After an error the fetcher needs a complete result.
+            # The next response must include the partition, even if nothing else changes.
             self.high_watermark = -1
             return True
         return news or answer.preferred_read_replica >= 0 or answer.diverging_epoch.epoch >= 0
 
 
 class FetchSession:
-    """The partitions that one fetcher follows, in the order in which they are served."""
+    """The partitions that one fetcher reads, in the order in which they are read."""
 
     __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
 
@@ -112,7 +122,7 @@ class FetchSession:
                 self.partitions.pop((name, index), None)
 
     def rotate(self, keys: Iterable[PartitionKey]) -> None:
-        """Serve these partitions after all others next time."""
+        """Move these partitions to the end, so that the next request reads them last."""
         for key in keys:
             partition = self.partitions.pop(key, None)
             if partition is not None:
@@ -122,7 +132,7 @@ class FetchSession:
 def _named(
     request: FetchRequest, uses_topic_ids: bool
 ) -> Iterator[tuple[PartitionKey, FetchPartition]]:
-    """The partitions in a request."""
+    """Yield the key and the data of each partition in a request."""
     for topic in request.topics:
         name: str | bytes = topic.topic_id if uses_topic_ids else topic.topic
         for partition in topic.partitions:
@@ -133,8 +143,8 @@ def _named(
 class FetchPlan:
     """The partitions that one request fetches.
 
-    `session` is None for a fetch without a session, or if no session could be created. With
-    `incremental`, responses omit partitions without changes.
+    `session` is None if the request uses no session or if no session could be created. If
+    `incremental` is True, the response omits partitions without changes.
     """
 
     error: ErrorCode
@@ -144,7 +154,7 @@ class FetchPlan:
 
 
 class FetchSessionCache:
-    """All sessions of a node. `draw_id` returns random positive numbers of 31 bits."""
+    """All sessions of a node, at most `slots`. `draw_id` returns a random positive int32."""
 
     def __init__(self, slots: int, draw_id: Callable[[], int]) -> None:
         self._slots = slots
@@ -152,13 +162,13 @@ class FetchSessionCache:
         self._sessions: dict[int, FetchSession] = {}  # least recently used first
         self.partitions = 0
         self.evictions = 0
-        """Sessions dropped to make room for others, since the start; a metric."""
+        """Number of sessions that were replaced by other sessions since the start (a metric)."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def plan(self, request: FetchRequest, now_ms: int, uses_topic_ids: bool) -> FetchPlan:
-        """Return the plan of a request; open, change or close its session."""
+        """Open, change or close the session of a request, and return what the request fetches."""
         epoch = request.session_epoch
         if epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             if request.session_id != NO_SESSION:

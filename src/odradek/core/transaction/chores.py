@@ -1,7 +1,7 @@
-"""Periodic work: transactions that exceed their timeout are aborted, unused ids are removed.
+"""Periodic work: abort transactions after their timeout, and remove unused transactional ids.
 
-Both are checked at the intervals of the settings: a transaction may exceed its timeout by one
-interval (as in Apache Kafka).
+The settings have an interval for each of the two checks. So a transaction may stay open for up to
+one interval after its timeout (as in Apache Kafka).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EXPIRY = "expiry"
 
 
 class Chores:
-    """Checks for overdue transactions and unused ids, and decides on them."""
+    """Looks for transactions to abort and for ids to remove."""
 
     def __init__(self, state: TransactionState, ending: Ending) -> None:
         self._state = state
@@ -37,7 +37,7 @@ class Chores:
         self._state.timers.schedule(_TIMEOUTS, interval_ms, self._look_for_overdue)
 
     def _look_for_overdue(self) -> CoordinatorResult[None]:
-        """Start one timer per overdue transaction, because each is a separate decision."""
+        """Start one timer for each overdue transaction. Each abort is a separate operation."""
         self._schedule_timeouts()
         state = self._state
         for transactional_id in state.ongoing:
@@ -55,8 +55,9 @@ class Chores:
         )
 
     def _abort(self, transactional_id: str, seen: Transaction) -> CoordinatorResult[None]:
-        """Abort the transaction unless its state has changed; the next check retries after a
-        failure.
+        """Abort the transaction unless its state has changed.
+
+        After a failure, the next periodic check tries again.
 
         Raises:
             ApiError: see `Ending.fence`.
@@ -64,7 +65,7 @@ class Chores:
         transaction = self._state.transactions.get(transactional_id)
         if transaction is None or transaction != seen:
             return NOTHING
-        self._state.note(transactional_id, "aborted: its transaction took too long")
+        self._state.note(transactional_id, "aborted: the transaction exceeded its timeout")
         return self._ending.fence(transactional_id, transaction, None)
 
     # -- expiry -------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ class Chores:
         self._state.timers.schedule(_EXPIRY, interval_ms, self._expire)
 
     def _expire(self) -> CoordinatorResult[None]:
-        """Forget the ids without an open transaction that have been idle for long enough."""
+        """Remove ids without an open transaction after `transactional.id.expiration.ms`."""
         self._schedule_expiry()
         state = self._state
         limit_ms = state.clock.now_ms() - state.config.transactional_id_expiration_ms
@@ -85,5 +86,5 @@ class Chores:
             if transaction.phase in AT_REST and transaction.update_ms <= limit_ms
         ]
         for transactional_id in expired:
-            state.note(transactional_id, "forgotten: nobody has used it for long")
+            state.note(transactional_id, "removed: not used for transactional.id.expiration.ms")
         return CoordinatorResult([tombstone(each) for each in expired], None, atomic=False)

@@ -1,12 +1,14 @@
-"""Completion: when the end of a transaction is decided, its partitions get markers.
+"""Completes transactions: writes markers to their partitions, and then the last record.
 
-The leader of each partition writes a marker; a partition whose topic has been deleted needs none.
-Writing a marker is retried until it succeeds, by this coordinator or the next one: the decision
-cannot be undone. When no partition is left, one record completes the transaction, and the producer
-may begin the next one.
+When the end of a transaction is decided, the leader of each partition must append a marker. A
+partition whose topic was deleted needs no marker. The decision cannot be undone. So this
+coordinator, or the next coordinator, repeats the request for a marker until it succeeds. When all
+markers are written, one record completes the transaction. Then the producer may begin the next
+transaction.
 
-The machine does not send. It makes an `Order` for each leader and reports that there are orders
-(`listen`); the caller takes them (`take_orders`) and reports the outcome (`on_written`).
+This module sends no requests. It creates an `Order` for each leader and calls the function that was
+passed to `listen`. The caller takes the orders (`take_orders`), sends the requests, and reports the
+results (`on_written`).
 """
 
 from __future__ import annotations
@@ -29,22 +31,22 @@ from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 
 RETRY_MS: Final = 100
-"""The pause before a marker, or the last record, is tried again."""
+"""The delay before a marker or the last record is tried again."""
 
 _WRITTEN: Final = frozenset(
     (
         ErrorCode.NONE,
-        # The producer has continued there with a later epoch, which ended this transaction.
+        # The partition has a later epoch of the producer, so the transaction has ended there.
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        # Nothing can have been written to a partition that takes no transactions.
+        # The partition does not support transactions, so it has no records of this transaction.
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     )
 )
-"""Errors after which the partition needs no marker. Every other error is retried."""
+"""Results after which the partition needs no marker. Other errors are retried."""
 
 
 class Order(NamedTuple):
-    """Markers of one transaction, for partitions that one broker leads."""
+    """The markers of one transaction that one leader must write."""
 
     transactional_id: str
     producer_id: int
@@ -56,20 +58,20 @@ class Order(NamedTuple):
 
 
 class Progress:
-    """The markers of one transaction."""
+    """The missing markers of one transaction."""
 
     __slots__ = ("left", "ordered", "transaction")
 
     def __init__(self, transaction: Transaction) -> None:
         self.transaction = transaction
         self.left: set[TopicPartition] = set(each(transaction.partitions))
-        """Partitions without a marker, as far as is known."""
+        """Partitions whose leader has not confirmed the marker yet."""
         self.ordered: set[TopicPartition] = set()
-        """Partitions for which an order is in progress."""
+        """Partitions in `left` that are in an order without a result."""
 
 
 class Completion:
-    """Brings decided transactions to their end."""
+    """Completes all transactions whose end is decided."""
 
     def __init__(self, state: TransactionState) -> None:
         self._state = state
@@ -82,18 +84,20 @@ class Completion:
         self._on_orders = on_orders
 
     def take_orders(self) -> list[Order]:
-        """Remove and return the orders that are to be sent now."""
+        """Remove and return all orders, which the caller must send."""
         taken, self._orders = self._orders, []
         return taken
 
     def close(self) -> None:
-        """Another broker coordinates: drop the orders that were not taken, and create no more."""
+        """Drop all orders and report no more, because another broker is the coordinator now."""
         self._orders.clear()
         self._on_orders = None
 
     def left(self, transactional_id: str) -> Iterable[TopicPartition]:
-        """The partitions that still belong to a transaction; after the decision, those without a
-        marker."""
+        """Return the partitions of a transaction.
+
+        When markers are being written, return only the partitions without a marker.
+        """
         progress = self._progress.get(transactional_id)
         if progress is not None:
             return sorted(progress.left)
@@ -101,16 +105,19 @@ class Completion:
 
     @property
     def count(self) -> int:
-        """Number of transactions with outstanding markers."""
+        """Number of transactions with missing markers."""
         return len(self._progress)
 
     # -- beginning ----------------------------------------------------------------------------
 
     def on_prepared(self, transactional_id: str, error: ApiError | None) -> None:
-        """The record of the decision is committed, or `error` says why that is not known."""
+        """Create orders, because the record of the decision is committed.
+
+        If `error` is set, it is not known whether the record is committed. Then try again later.
+        """
         transaction = self._state.transactions.get(transactional_id)
         if transaction is None or not transaction.is_prepared:
-            return  # it was taken back
+            return  # the decision was undone, because its record was not written
         if error is not None:
             self.resume_later(transactional_id, RETRY_MS)
             return
@@ -119,7 +126,7 @@ class Completion:
             self._order(transactional_id)
 
     def resume_later(self, transactional_id: str, delay_ms: int = 0) -> None:
-        """Continue when the record of the decision is committed."""
+        """After a delay, wait until the record of the decision is committed, then send markers."""
         self._state.timers.schedule(
             ("resume", transactional_id), delay_ms, self._resume, transactional_id
         )
@@ -129,15 +136,15 @@ class Completion:
         return CoordinatorResult((), None, on_commit=on_commit)
 
     def _order(self, transactional_id: str) -> None:
-        """Order markers for all partitions for which none is ordered."""
+        """Create orders for all partitions that need a marker and are not in an order."""
         progress = self._progress[transactional_id]
         transaction = progress.transaction
         for leader, partitions in self._by_leader(progress).items():
             if leader is None:
-                progress.left.difference_update(partitions)  # deleted: it needs no marker
+                progress.left.difference_update(partitions)  # the partitions were deleted
                 continue
             if leader < 0:
-                continue  # it has no leader at present
+                continue  # the partitions have no leader now
             progress.ordered.update(partitions)
             self._orders.append(
                 Order(
@@ -158,7 +165,10 @@ class Completion:
             self._on_orders()
 
     def _by_leader(self, progress: Progress) -> dict[int | None, list[TopicPartition]]:
-        """Partitions without an order by their leaders; None where there is no such partition."""
+        """Return the partitions that need an order, by leader.
+
+        Partitions that do not exist any more have the leader None.
+        """
         topics = self._state.image.topics
         found: dict[int | None, list[TopicPartition]] = {}
         for name in sorted(progress.left - progress.ordered):
@@ -177,15 +187,15 @@ class Completion:
             self._order(transactional_id)
         return NOTHING
 
-    # -- answers ------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------
 
     def on_written(
         self, order: Order, results: Mapping[TopicPartition, ErrorCode]
     ) -> CoordinatorResult[None]:
-        """Process the outcome of an order; a partition missing in `results` was not written."""
+        """Process the results of an order. A partition that is not in `results` has no marker."""
         progress = self._progress.get(order.transactional_id)
         if progress is None or progress.transaction.producer_epoch != order.producer_epoch:
-            return NOTHING  # an order of an earlier transaction
+            return NOTHING  # the order belongs to an earlier transaction
         for name in order.partitions:
             progress.ordered.discard(name)
             if results.get(name) in _WRITTEN:
@@ -204,7 +214,7 @@ class Completion:
         )
 
     def _complete(self, transactional_id: str) -> CoordinatorResult[None]:
-        """No partition is left: write the completion record."""
+        """Write the last record, because all markers are written."""
         before = self._state.transactions.get(transactional_id)
         if before is None or not before.is_prepared:
             return NOTHING
@@ -235,4 +245,4 @@ class Completion:
         self, transactional_id: str, before: Transaction, error: ApiError | None
     ) -> None:
         if error is not None and self._state.transactions.get(transactional_id) == before:
-            self._complete_later(transactional_id, RETRY_MS)  # it was taken back
+            self._complete_later(transactional_id, RETRY_MS)  # the change was undone

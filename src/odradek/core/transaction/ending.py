@@ -1,6 +1,7 @@
-"""EndTxn, and the ends that the coordinator decides on itself.
+"""EndTxn, and the aborts that the coordinator decides by itself.
 
-Version 1 of the protocol asks for the producer's exact epoch, and leaves it as it is:
+In version 1 of the protocol, the request must have the producer's current epoch. The epoch does not
+change:
 
     phase            commit               abort
     ---------------  -------------------  -------------------
@@ -9,18 +10,20 @@ Version 1 of the protocol asks for the producer's exact epoch, and leaves it as 
     CompleteAbort    INVALID_TXN_STATE    done already
     Empty            INVALID_TXN_STATE    INVALID_TXN_STATE
 
-Version 2 (KIP-890) raises the epoch with every end, so that a request that comes late cannot reach
-the next transaction. An epoch that is one behind is a retry; and a transaction that was not begun
-may be aborted, because the producer cannot know whether it was begun:
+In version 2 (KIP-890), every end of a transaction increases the epoch by one. So a delayed request
+of one transaction cannot change the next transaction. A request with the previous epoch is a retry.
+The producer may abort a transaction that has not begun, because it may not know whether the
+transaction has begun:
 
-    phase            commit, again  commit, present    abort, again       abort, present
-    ---------------  -------------  -----------------  -----------------  --------------
-    Ongoing          fenced         PrepareCommit      fenced             PrepareAbort
-    Empty            fenced         INVALID_TXN_STATE  fenced             PrepareAbort
-    CompleteCommit   done already   INVALID_TXN_STATE  INVALID_TXN_STATE  PrepareAbort
-    CompleteAbort    INVALID_TXN_STATE   the same      done already       PrepareAbort
+    phase            commit             commit (retry)     abort         abort (retry)
+    ---------------  -----------------  -----------------  ------------  -----------------
+    Ongoing          PrepareCommit      fenced             PrepareAbort  fenced
+    Empty            INVALID_TXN_STATE  fenced             PrepareAbort  fenced
+    CompleteCommit   INVALID_TXN_STATE  done already       PrepareAbort  INVALID_TXN_STATE
+    CompleteAbort    INVALID_TXN_STATE  INVALID_TXN_STATE  PrepareAbort  done already
 
-In both, while the markers of the transaction before are on their way: CONCURRENT_TRANSACTIONS.
+In both versions the error is CONCURRENT_TRANSACTIONS while the coordinator still writes the markers
+of the previous transaction.
 """
 
 from __future__ import annotations
@@ -46,7 +49,11 @@ from odradek.wire.generated.end_txn_response import EndTxnResponse
 ResponseT = TypeVar("ResponseT")
 
 OnPrepared = Callable[[str, ApiError | None], None]
-"""(transactional id, None or why it is not known): the end is committed to the log."""
+"""Called when the record of the decision is committed.
+
+The arguments are the transactional id and None. If it is not known whether the record is committed,
+the second argument is the error.
+"""
 
 
 class Ending:
@@ -64,12 +71,12 @@ class Ending:
         committed: bool,
         client_version: int,
     ) -> CoordinatorResult[EndTxnResponse]:
-        """EndTxn. In version 2 the response has the new producer id and epoch.
+        """Process EndTxn. In version 2 the response has the new producer id and epoch.
 
         Raises:
             ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
-                CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, or COORDINATOR_LOAD_IN_PROGRESS while
-                a new producer id is needed and none is available.
+                CONCURRENT_TRANSACTIONS or INVALID_TXN_STATE. COORDINATOR_LOAD_IN_PROGRESS: a new
+                producer id is needed but not available yet.
         """
         before = self._state.find(transactional_id)
         if client_version < EPOCH_BUMP_VERSION:
@@ -109,7 +116,8 @@ class Ending:
         committed: bool,
     ) -> CoordinatorResult[EndTxnResponse]:
         if before.is_prepared:
-            # Before the checks of the producer, which may already have its next id and epoch.
+            # This comes before the check of the producer id and epoch, because the producer may
+            # already have the next ones.
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         missed_rotation = (
             before.previous_producer_id == producer_id
@@ -131,7 +139,7 @@ class Ending:
             return CoordinatorResult(NO_RECORDS, answer)
         if committed:
             raise _invalid(before, committed)
-        # The coordinator does not know this transaction: it begins and ends now.
+        # The coordinator has no open transaction. So the transaction begins and is aborted now.
         now_ms = self._state.clock.now_ms()
         return self._prepare_version_2(transactional_id, before, committed, now_ms)
 
@@ -148,7 +156,10 @@ class Ending:
         return self._prepare(transactional_id, after, answer)
 
     def _bumped(self, before: Transaction, phase: Phase, start_ms: int) -> Transaction:
-        """The transaction in its last epoch: that of its markers, one above that of its records."""
+        """Return the state in which the end is decided.
+
+        Its epoch is one higher than the epoch of the records. The markers get this higher epoch.
+        """
         next_producer_id = NO_PRODUCER_ID
         if before.is_exhausted:
             next_producer_id = self._state.new_producer_id()
@@ -164,7 +175,7 @@ class Ending:
     # -- the coordinator's own aborts ---------------------------------------------------------
 
     def fenced(self, transactional_id: str, before: Transaction) -> Transaction:
-        """The open transaction aborted, under an epoch above that of its producer.
+        """Return the aborted transaction, with a higher epoch than the producer has.
 
         Raises:
             ApiError: COORDINATOR_LOAD_IN_PROGRESS: no new producer id is available.
@@ -186,7 +197,7 @@ class Ending:
     def fence(
         self, transactional_id: str, before: Transaction, response: ResponseT
     ) -> CoordinatorResult[ResponseT]:
-        """Abort the open transaction for another producer that takes over.
+        """Abort the open transaction, and fence its producer.
 
         Raises:
             ApiError: see `fenced`.

@@ -1,15 +1,20 @@
 """InitProducerId with a transactional id: the producer gets an epoch that fences earlier producers.
 
-A producer that names its present id and epoch continues; any other one takes the id over. Then:
+A new producer sends no producer id and no epoch, and takes over the transactional id. A producer
+that continues after an error sends its current producer id and epoch. The response depends on the
+state of the transactional id:
 
-- if no transaction is open, the epoch is bumped; if the last epoch is used up, the producer gets a
-  new producer id with epoch 0;
-- if a transaction is open, it is aborted first, under an epoch that no producer gets, and the
-  response is CONCURRENT_TRANSACTIONS, so that the producer retries;
-- if a transaction is ending, the response is CONCURRENT_TRANSACTIONS likewise.
+- If no transaction is open, the epoch is increased by one. If the last epoch is used up, the
+  producer gets a new producer id with epoch 0.
+- If a transaction is open, the coordinator aborts this transaction with an epoch that no producer
+  gets. The response is CONCURRENT_TRANSACTIONS, so the producer retries.
+- If a transaction is ending, the response is CONCURRENT_TRANSACTIONS too.
 
-A producer that names the epoch before the present one has missed the response to the same request
-(KIP-360) and gets that response again. Sources: KIP-98, KIP-360, KIP-890, KIP-939.
+A wrong producer id gets PRODUCER_FENCED. If no transaction is open, a wrong epoch also gets
+PRODUCER_FENCED. A producer that missed the response to this request sends the request again. This
+request has the previous epoch, and gets the same response as the first request (KIP-360).
+
+Sources: KIP-98, KIP-360, KIP-890, KIP-939.
 """
 
 from __future__ import annotations
@@ -35,12 +40,13 @@ _CONCURRENT = int(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def validate(request: InitProducerIdRequest, config: BrokerConfig) -> None:
-    """Check what does not depend on the state.
+    """Check the parts of the request that do not depend on the state.
 
     Raises:
-        ApiError: INVALID_REQUEST: the id is empty; TRANSACTIONAL_ID_AUTHORIZATION_FAILED: two-phase
-            commits are not supported; UNSUPPORTED_VERSION: keeping a prepared transaction is not
-            supported, as in Apache Kafka 4.3; INVALID_TRANSACTION_TIMEOUT.
+        ApiError: INVALID_REQUEST: the transactional id is empty.
+            TRANSACTIONAL_ID_AUTHORIZATION_FAILED: two-phase commit is disabled.
+            UNSUPPORTED_VERSION: keep_prepared_txn is not supported, as in Apache Kafka 4.3.
+            INVALID_TRANSACTION_TIMEOUT.
     """
     if not request.transactional_id:
         raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -63,11 +69,13 @@ class Initialization:
     def initialize(
         self, request: InitProducerIdRequest
     ) -> CoordinatorResult[InitProducerIdResponse]:
-        """Return a producer id and epoch, or end the open transaction. The request is valid.
+        """Return a producer id and epoch, or abort the open transaction.
+
+        `validate` has accepted the request.
 
         Raises:
-            ApiError: CONCURRENT_TRANSACTIONS, PRODUCER_FENCED, and COORDINATOR_LOAD_IN_PROGRESS
-                while no producer id is available.
+            ApiError: CONCURRENT_TRANSACTIONS; PRODUCER_FENCED; COORDINATOR_LOAD_IN_PROGRESS if no
+                producer id is available yet.
         """
         transactional_id = request.transactional_id
         assert transactional_id is not None
@@ -85,8 +93,10 @@ class Initialization:
 
     @staticmethod
     def _check_producer_id(before: Transaction, request: InitProducerIdRequest) -> None:
-        """Check that a named producer id is the current one, or a previous one whose epochs ran out
-        and that missed the response with its replacement.
+        """Check the producer id in the request, if it has one.
+
+        It must be the current producer id. The previous producer id is valid too if its last epoch
+        is used up: then the producer may have missed the response with the new producer id.
 
         Raises:
             ApiError: PRODUCER_FENCED.
@@ -100,7 +110,7 @@ class Initialization:
     def _begin(
         self, transactional_id: str, timeout_ms: int
     ) -> CoordinatorResult[InitProducerIdResponse]:
-        """The id has not been used, or has expired."""
+        """Return a new producer id for a transactional id that is new or has expired."""
         producer_id = self._state.new_producer_id()
         self._state.remember_epoch(transactional_id, NO_EPOCH)
         now_ms = self._state.clock.now_ms()
@@ -112,7 +122,7 @@ class Initialization:
     def _continue(
         self, transactional_id: str, before: Transaction, timeout_ms: int, named: int
     ) -> CoordinatorResult[InitProducerIdResponse]:
-        """The next epoch, or the next producer id; `named` is the epoch that the producer has."""
+        """Return the next epoch, or the next producer id. `named`: the epoch in the request."""
         state = self._state
         epoch = before.producer_epoch
         changes = {"partitions": NO_PARTITIONS, "start_ms": -1, "timeout_ms": timeout_ms}

@@ -20,13 +20,13 @@ from odradek.wire.generated.list_transactions_response import (
 
 
 class Filter(NamedTuple):
-    """The requested transactional ids; an empty criterion excludes nothing."""
+    """Criteria for ListTransactions. An empty criterion excludes nothing."""
 
     producer_ids: Collection[int]
     phases: Collection[Phase] | None
-    """None for all."""
+    """None includes all phases."""
     duration_ms: int
-    """Only ids whose last transaction began longer ago than this; negative for all."""
+    """Only ids whose last transaction began longer ago than this. A negative value includes all."""
 
 
 class Listing:
@@ -37,7 +37,10 @@ class Listing:
         self._completion = completion
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """One transactional id; TRANSACTIONAL_ID_NOT_FOUND if it is not known."""
+        """Describe a transactional id.
+
+        The response has the error TRANSACTIONAL_ID_NOT_FOUND if the id is unknown.
+        """
         transaction = self._state.transactions.get(transactional_id)
         if transaction is None:
             return DescribedTransaction(
@@ -57,7 +60,7 @@ class Listing:
         )
 
     def list(self, wanted: Filter) -> list[ListedTransaction]:
-        """The transactional ids that match a filter."""
+        """Return the transactional ids that match a filter."""
         return [
             ListedTransaction(
                 transactional_id=transactional_id,

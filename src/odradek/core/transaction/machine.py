@@ -1,4 +1,4 @@
-"""The machine of one partition of `__transaction_state`."""
+"""The state machine of one partition of `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odradek.wire.generated.transaction_log_value import TransactionLogValue
 
 
 class TransactionMachine:
-    """See the package. Operations are methods of its parts; the runtime calls the methods here."""
+    """Implements `CoordinatorMachine`. The operations are methods of its parts; see the package."""
 
     def __init__(self, state: TransactionState) -> None:
         self.state = state
@@ -53,10 +53,10 @@ class TransactionMachine:
     def replay_end_of_transaction(
         self, producer_id: int, producer_epoch: int, committed: bool
     ) -> None:
-        """See `CoordinatorMachine`. Nothing is written here in transactions."""
+        """See `CoordinatorMachine`. Records of this log are never part of a transaction."""
 
     def on_loaded(self, image: MetadataImage) -> None:
-        """See `CoordinatorMachine`. Continues the completion of decided transactions."""
+        """See `CoordinatorMachine`. Continues with the markers of transactions that are ending."""
         self.state.update_image(image)
         for transactional_id, transaction in self.state.transactions.items():
             if transaction.is_prepared:
@@ -64,7 +64,10 @@ class TransactionMachine:
         self._chores.schedule()
 
     def on_unloaded(self) -> None:
-        """See `CoordinatorMachine`. No request waits: every response is given with its records."""
+        """See `CoordinatorMachine`.
+
+        There are no waiting requests, because each operation returns its response with its records.
+        """
         self.completion.close()
 
     def update_config(self, config: BrokerConfig) -> None:
@@ -72,7 +75,7 @@ class TransactionMachine:
         self.state.update_config(config)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """See `CoordinatorMachine`. Orders of markers use it when they are created."""
+        """See `CoordinatorMachine`. The image has the leaders to which markers are sent."""
         self.state.update_image(image)
 
     def count_by_phase(self) -> Counter[str]:

@@ -1,8 +1,9 @@
-"""AddPartitionsToTxn: which partitions belong to the open transaction.
+"""AddPartitionsToTxn: adds partitions to the open transaction, or verifies that they were added.
 
-Partitions are added before anything is written to them, or by the leader of the partition on behalf
-of the producer (version 2 of the protocol). A leader may also only ask whether its partition has
-been added (KIP-890): nothing may be written in transactions that the coordinator does not know.
+In version 1 of the protocol, the producer adds a partition before it writes to it. In version 2,
+the leader of the partition adds the partition for the producer. A leader may also only verify that
+the coordinator has the partition in the open transaction (KIP-890). Otherwise it must not append
+the records, because the coordinator would never write a marker after them.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ class Membership:
         partitions: Partitions,
         client_version: int,
     ) -> CoordinatorResult[None]:
-        """Add partitions to the open transaction, or open one with them.
+        """Add partitions to the open transaction. If no transaction is open, begin a transaction.
 
         Raises:
-            ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, or
-                CONCURRENT_TRANSACTIONS while the transaction before ends.
+            ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED.
+                CONCURRENT_TRANSACTIONS: the previous transaction is still ending.
         """
         before = self._state.find(transactional_id)
         if before.is_prepared:
-            # Before the checks of the producer, which may already have its next id and epoch.
+            # This comes before the check of the producer id and epoch, because the producer may
+            # already have the next ones.
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         _check_producer(before, producer_id, producer_epoch)
         now_ms = self._state.clock.now_ms()
@@ -67,10 +69,10 @@ class Membership:
         producer_epoch: int,
         partitions: Partitions,
     ) -> CoordinatorResult[dict[TopicPartition, ErrorCode]]:
-        """Whether partitions belong to the transaction: NONE or TRANSACTION_ABORTABLE for each.
+        """Return NONE for each partition in the transaction, TRANSACTION_ABORTABLE for others.
 
         Raises:
-            ApiError: as `add`.
+            ApiError: see `add`.
         """
         transaction = self._state.find(transactional_id)
         _check_producer(transaction, producer_id, producer_epoch)

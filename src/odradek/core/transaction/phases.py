@@ -1,6 +1,6 @@
-"""The phases of a transactional id, and the legal moves between them.
+"""The phases of a transactional id, and the legal transitions between them.
 
-    phase               may follow
+    phase               may follow after
     ------------------  ---------------------------------------------------------------
     Empty               nothing, Empty, CompleteCommit, CompleteAbort   (InitProducerId)
     Ongoing             Ongoing, Empty, CompleteCommit, CompleteAbort   (partitions are added)
@@ -9,11 +9,11 @@
                         Empty, CompleteCommit, CompleteAbort            (EndTxn of version 2)
     CompleteCommit      PrepareCommit                                   (all markers are written)
     CompleteAbort       PrepareAbort                                    (all markers are written)
-    PrepareEpochFence   Ongoing                                         (a successor fences)
+    PrepareEpochFence   Ongoing                                         (a new producer fences)
     Dead                Empty, CompleteCommit, CompleteAbort            (the id has expired)
 
-PrepareEpochFence and Dead are moments inside of one decision: the first goes on to PrepareAbort
-at once, the second is a tombstone. Neither is ever stored.
+No record has the phase PrepareEpochFence or Dead. A transaction that is fenced goes to PrepareAbort
+directly, and an expired id is removed by a tombstone.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Self
 
 
 class Phase(Enum):
-    """A phase; `value` is its number in records, `label` its name for clients."""
+    """A phase. `value` is its number in records, `label` is its name for clients."""
 
     label: str
 
     def __new__(cls, value: int, label: str) -> Self:
-        """A member is its number with a name."""
+        """Create a phase from its number and its label."""
         member = object.__new__(cls)
         member._value_ = value
         member.label = label
@@ -43,13 +43,13 @@ class Phase(Enum):
     DEAD = 6, "Dead"
     PREPARE_EPOCH_FENCE = 7, "PrepareEpochFence"
 
-    __hash__ = object.__hash__  # that of Enum is a function in Python
+    __hash__ = object.__hash__  # faster, because Enum.__hash__ is a Python function
 
 
 AT_REST = frozenset((Phase.EMPTY, Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT))
-"""No transaction is open. Only from here an id may expire."""
+"""No transaction is open or ending. An id may expire only in these phases."""
 PREPARED = frozenset((Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT))
-"""The end of the transaction is decided; markers are outstanding."""
+"""The end of the transaction is decided, but markers are missing."""
 
 PREDECESSORS: dict[Phase, frozenset[Phase]] = {
     Phase.EMPTY: AT_REST,
@@ -61,7 +61,7 @@ PREDECESSORS: dict[Phase, frozenset[Phase]] = {
     Phase.PREPARE_EPOCH_FENCE: frozenset((Phase.ONGOING,)),
     Phase.DEAD: AT_REST,
 }
-"""The table above."""
+"""New phase -> the phases from which the transition is legal (the table above)."""
 
 BY_NUMBER = {phase.value: phase for phase in Phase}
 BY_LABEL = {phase.label: phase for phase in Phase}

@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`: a transactional id and its state."""
+"""The records of `__transaction_state`. The key is a transactional id, the value is its state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from odradek.wire.generated.transaction_log_key import TransactionLogKey
 from odradek.wire.generated.transaction_log_value import PartitionsSchema, TransactionLogValue
 
 FLEXIBLE_LEVEL: Final = 1
-"""From this level of transaction.version on values are written in version 1."""
+"""From this level of transaction.version on, values are written in version 1."""
 
 MESSAGES: KeyMessages = {0: (TransactionLogKey, TransactionLogValue)}
-"""Key and value classes by type of record; there is one type."""
+"""Key and value classes by record type. There is only one type."""
 
 
 def record_of(transactional_id: str, transaction: Transaction, level: int) -> CoordinatorRecord:
-    """Return the record of a transaction for a cluster with that level of transaction.version."""
+    """Return the record of a transaction. `level`: the finalized level of transaction.version."""
     partitions = None
     if transaction.phase is not Phase.EMPTY:
         partitions = [
@@ -46,7 +46,7 @@ def record_of(transactional_id: str, transaction: Transaction, level: int) -> Co
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
-    """Return the tombstone of an expired id."""
+    """Return the tombstone that removes an expired transactional id."""
     return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), None)
 
 
@@ -54,7 +54,7 @@ def read(value: TransactionLogValue) -> Transaction:
     """Decode a record.
 
     Raises:
-        MalformedRecord: its phase is unknown.
+        MalformedRecord: the record has an unknown phase.
     """
     phase = BY_NUMBER.get(value.transaction_status)
     if phase is None:

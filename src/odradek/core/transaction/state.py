@@ -1,4 +1,4 @@
-"""The state that the parts of one transaction machine share."""
+"""The state that all parts of a transaction machine share."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from odradek.core.transaction.transaction import NO_EPOCH, Transaction
 from odradek.model.errors import ApiError, ErrorCode
 
 Note = Callable[[str, str], None]
-"""(transactional id, what happened and why): for the node's log."""
+"""Called with a transactional id and a message for the operator's log."""
 
 
 def no_note(transactional_id: str, text: str) -> None:
-    """The default: log nothing."""
+    """Ignores the message."""
 
 
 class TransactionState:
-    """The transactional ids of one partition, and the means of its machine."""
+    """The transactional ids of one partition, and the dependencies of the state machine."""
 
     __slots__ = (
         "clock", "config", "effects", "image", "journal", "last_epochs", "new_producer_id", "note",
@@ -40,7 +40,11 @@ class TransactionState:
         new_producer_id: Callable[[], int],
         note: Note = no_note,
     ) -> None:
-        """`new_producer_id` raises COORDINATOR_LOAD_IN_PROGRESS while none is available."""
+        """Create the state without transactional ids.
+
+        `new_producer_id` returns an unused producer id. It raises COORDINATOR_LOAD_IN_PROGRESS if
+        no producer id is available yet.
+        """
         self.config = config
         self.clock = clock
         self.new_producer_id = new_producer_id
@@ -50,24 +54,25 @@ class TransactionState:
         self.effects = Effects()
         self.image: MetadataImage = EMPTY_IMAGE
         self.transactions: dict[str, Transaction] = {}
-        """By transactional id. Changed by replayed records only, through the journal."""
+        """By transactional id. Only the replay of records changes it, through the journal."""
         self.ongoing: dict[str, None] = {}
-        """The ids whose transaction is open, likewise."""
+        """The ids with an open transaction. Only the replay of records changes them."""
         self.last_epochs: dict[str, int] = {}
-        """By transactional id: the epoch in the request that returned the current epoch. A producer
-        that sends it again has missed the response. Not in the log, so a new coordinator does not
-        have it (as in Apache Kafka). Changed by decisions, through the journal."""
+        """By transactional id: the epoch in the request whose response had the current epoch. A
+        producer that sends this epoch again has missed the response. The log does not contain these
+        epochs, so a new coordinator does not have them (as in Apache Kafka). Operations change them
+        through the journal."""
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Use these settings from now on."""
+        """Apply changed settings."""
         self.config = config
 
     def update_image(self, image: MetadataImage) -> None:
-        """The newest metadata."""
+        """Set the newest metadata image."""
         self.image = image
 
     def put(self, transactional_id: str, transaction: Transaction) -> None:
-        """Apply a record."""
+        """Set the state of a transactional id."""
         self.journal.put(self.transactions, transactional_id, transaction)
         if transaction.phase is Phase.ONGOING:
             if transactional_id not in self.ongoing:
@@ -76,13 +81,13 @@ class TransactionState:
             self.journal.remove(self.ongoing, transactional_id)
 
     def forget(self, transactional_id: str) -> None:
-        """The id has expired."""
+        """Remove a transactional id."""
         self.journal.remove(self.transactions, transactional_id)
         self.journal.remove(self.ongoing, transactional_id)
         self.journal.remove(self.last_epochs, transactional_id)
 
     def find(self, transactional_id: str) -> Transaction:
-        """The transaction.
+        """Return the state of a transactional id.
 
         Raises:
             ApiError: INVALID_REQUEST: the id is empty; INVALID_PRODUCER_ID_MAPPING: the id is
@@ -96,12 +101,14 @@ class TransactionState:
         return transaction
 
     def last_epoch(self, transactional_id: str) -> int:
-        """See `last_epochs`; -1: there is none."""
+        """Return the epoch in `last_epochs`; -1 if there is none."""
         return self.last_epochs.get(transactional_id, NO_EPOCH)
 
     def remember_epoch(self, transactional_id: str, epoch: int) -> None:
-        """Remember the producer's previous epoch; -1: a retry with a previous epoch is not
-        possible."""
+        """Set the epoch in `last_epochs`.
+
+        If `epoch` is -1, remove the epoch, so that no retry is possible.
+        """
         if epoch == NO_EPOCH:
             self.journal.remove(self.last_epochs, transactional_id)
         else:
@@ -113,5 +120,5 @@ class TransactionState:
         return self.image.features.level(TRANSACTION_VERSION)
 
     def record(self, transactional_id: str, transaction: Transaction) -> CoordinatorRecord:
-        """Return the record of a decision."""
+        """Return the record of a new state."""
         return record_of(transactional_id, transaction, self.level)

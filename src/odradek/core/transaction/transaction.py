@@ -1,6 +1,6 @@
 """The state of one transactional id, and its transitions.
 
-A `Transaction` is immutable; a decision creates the next one, whose record contains the whole
+A `Transaction` is immutable. A decision creates a new `Transaction`. Its record contains the whole
 state.
 """
 
@@ -16,40 +16,41 @@ NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
 EPOCH_MAX: Final = 2**15 - 1
 EPOCH_LAST: Final = EPOCH_MAX - 1
-"""The last epoch that a producer gets: the coordinator reserves one more, to fence it."""
+"""The last epoch that a producer can get. The coordinator needs one higher epoch for fencing."""
 NO_TIMEOUT_MS: Final = 2**31 - 1
-"""The timeout of a transaction whose end an outside coordinator decides (KIP-939)."""
+"""The timeout of transactions whose end an external coordinator decides (KIP-939)."""
 EPOCH_BUMP_VERSION: Final = 2
-"""From this level of transaction.version on each transaction has an epoch of its own."""
+"""From this level of transaction.version on, each transaction has a new epoch."""
 
 Partitions = Mapping[str, frozenset[int]]
-"""Partitions by topic; no topic without partitions."""
+"""Partition indexes by topic. Each topic has at least one partition."""
 NO_PARTITIONS: Final[Partitions] = {}
 
 
 class Transaction(NamedTuple):
-    """A transactional id: its producer, and its current or last transaction."""
+    """The state of one transactional id: its producer, and its current or last transaction."""
 
     producer_id: int
     previous_producer_id: int
-    """The producer id before the last transition, usually the same one."""
+    """The producer id before the last transition. Usually it is the same as `producer_id`."""
     next_producer_id: int
-    """The next producer id, while a transaction with the last epoch ends; else -1."""
+    """The producer id for the next transaction, if the epochs of `producer_id` are used up and a
+    transaction is ending; otherwise -1."""
     producer_epoch: int
     timeout_ms: int
     phase: Phase
     partitions: Partitions
     """The partitions of the transaction, until it is complete."""
     start_ms: int
-    """When its first partition was added; -1 before."""
+    """The time at which the first partition was added; -1 before. Milliseconds since 1970."""
     update_ms: int
-    """Time of the last transition."""
+    """The time of the last transition, in milliseconds since 1970."""
     client_version: int
-    """The version of the protocol that the producer speaks (a level of transaction.version)."""
+    """The version of the protocol that the producer uses (a level of transaction.version)."""
 
     @property
     def is_prepared(self) -> bool:
-        """Whether its end is decided and not complete."""
+        """Whether the end of the transaction is decided but not complete."""
         return self.phase in PREPARED
 
     @property
@@ -59,18 +60,18 @@ class Transaction(NamedTuple):
 
     @property
     def bumps_epochs(self) -> bool:
-        """Whether the producer speaks version 2 of the protocol (KIP-890)."""
+        """Whether the producer uses version 2 of the protocol (KIP-890)."""
         return self.client_version >= EPOCH_BUMP_VERSION
 
     def contains(self, partitions: Partitions) -> bool:
-        """Whether all of these belong to it."""
+        """Return whether all of these partitions belong to the transaction."""
         known = self.partitions
         return all(
             topic in known and indexes <= known[topic] for topic, indexes in partitions.items()
         )
 
     def move(self, phase: Phase, update_ms: int, **changes: Any) -> Transaction:
-        """Return the next state: in that phase, with the given changes."""
+        """Return the next state, which has this phase and these changes."""
         assert self.phase in PREDECESSORS[phase], f"{self.phase.label} to {phase.label}"
         return self._replace(
             phase=phase,
@@ -81,7 +82,7 @@ class Transaction(NamedTuple):
 
 
 def united(some: Partitions, more: Partitions) -> Partitions:
-    """The partitions of both."""
+    """Return the union of two sets of partitions."""
     all_of_them = dict(some)
     for topic, indexes in more.items():
         known = all_of_them.get(topic)
@@ -90,7 +91,7 @@ def united(some: Partitions, more: Partitions) -> Partitions:
 
 
 def gathered(partitions: Iterable[TopicPartition]) -> Partitions:
-    """Partitions by topic."""
+    """Group partitions by topic."""
     topics: dict[str, set[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, set()).add(index)
@@ -98,7 +99,7 @@ def gathered(partitions: Iterable[TopicPartition]) -> Partitions:
 
 
 def each(partitions: Partitions) -> Iterator[TopicPartition]:
-    """One after the other."""
+    """Yield each partition."""
     for topic, indexes in partitions.items():
         for index in sorted(indexes):
             yield TopicPartition(topic, index)

@@ -1,22 +1,27 @@
-"""Log compaction: only the last record of each key is kept.
+"""Log compaction. It keeps only the last record of each key.
 
-It keeps the same records as Apache Kafka's cleaner. The work is CPU-intensive and its files do not
-change, so a separate process does it (`worker`). The node starts the process when there is work,
-communicates with it over pipes, and ends it when there is none.
+Compaction keeps the same records as Apache Kafka's cleaner. The work is CPU-intensive, and the
+segments that are compacted do not change. Therefore a separate process does the work (`worker`).
+The node starts the process when there is work, communicates with it over pipes, and ends it when
+there is no work.
 
-In the node, on the loop's thread:
+These modules run in the node, on the event loop's thread:
 
-- `log_cleaner`: examines the logs, sends work items, processes results. Uses `facts`, `planning`
-  (which part of a log, and whether), `schedule` (which log next), `child` (the pipe).
+- `log_cleaner` examines the logs, sends work items, and processes results.
+- `facts` and `planning` decide whether and up to which offset a log is cleaned.
+- `schedule` decides which log is cleaned next.
+- `child` communicates with the process.
 
-In the worker:
+These modules run in the worker:
 
-- `round`: one round over one log. Uses `offset_map` (`offset_table` if compiled, otherwise
-  `dict_offset_map`), `batch_filter` and `transactions` (the rules), `grouping`, `source` and
-  `target` (files).
+- `round` does one round of cleaning over one log.
+- `offset_map` has the interface of the offset map. `offset_table` implements it for the compiled
+  package, and `dict_offset_map` for the interpreted package.
+- `batch_filter` and `transactions` have the rules that decide what is kept.
+- `grouping` groups segments. `source` and `target` read and write files.
 
-Used by both: `work`, the messages between them.
+`work` has the messages between the node and the worker.
 
-Files: the worker writes `.cleaned` files and syncs them; the node renames them to `.swap` and then
-into their place. See `LogSegments.replace` for the state after a crash.
+The worker writes `.cleaned` files and flushes them. The node renames them to `.swap` and then to
+their final names. `LogSegments.replace` describes the state after a crash.
 """

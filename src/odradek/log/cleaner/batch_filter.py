@@ -1,16 +1,20 @@
-"""Decides which records of a batch a round of cleaning keeps: Apache Kafka's rules.
+"""Decides which records of a batch a round of cleaning keeps. The rules are Apache Kafka's rules.
 
-- A record is kept if it is the last of its key in the offset map, or is after the map's last
-  offset. Records without a key are removed. A tombstone is removed once the delete horizon of its
-  batch has passed.
-- The first round that keeps a tombstone gives its batch the delete horizon: now plus
-  `delete.retention.ms`, stored in the base timestamp.
-- Batches of aborted transactions are removed. A marker whose transaction has no batches left gets a
-  delete horizon, and is removed when that has passed.
-- The last batch of each producer that has not expired is kept, if necessary without records: its
-  sequence number and epoch are needed. The last batch of the round is kept for its offset.
-- A batch whose records are all kept is copied unchanged. Others keep their base offset, last
-  offset, producer and epoch; kept records are copied byte by byte.
+- A record is kept if no later record in the offset map has the same key, or if the record is after
+  the map's `latest_offset`.
+- Records up to `latest_offset` without a key are removed.
+- The first round that keeps a tombstone gives its batch a delete horizon. This is the current time
+  plus `delete.retention.ms`, and is stored in the base timestamp. The tombstone is removed by a
+  round after the delete horizon.
+- Batches of aborted transactions are removed.
+- If the log has no batches of a marker's transaction, the marker gets a delete horizon. The marker
+  is removed by a round after the delete horizon.
+- The last batch of each producer that has not expired is kept, because its sequence number and
+  epoch are needed. If its records are removed, the batch is kept without records.
+- The last batch that may be cleaned is kept in the same way, because its last offset is needed.
+- A batch whose records are all kept is copied unchanged, unless it gets a delete horizon. Other
+  batches keep their base offset, last offset, producer and epoch. Their remaining records are
+  copied as bytes.
 
 Sources: Apache Kafka's `Cleaner`, `MemoryRecords.filterTo`; KIP-98, KIP-534.
 """
@@ -38,19 +42,19 @@ from odradek.records.compression import Codec, compress, decompress
 from odradek.records.varint import append_varint, read_varlong, size_of_varint
 
 PAYLOAD_MAX: Final = 256 << 20
-"""Maximum bytes of one decompressed batch."""
+"""Maximum size of the decompressed records of a batch, in bytes."""
 
 
 class LastBatch(NamedTuple):
     """The last batch of a producer that has not expired."""
 
     last_offset: int
-    """Offset of its last batch with records; -1 if only a marker is known."""
+    """Last offset of the producer's last batch with records; -1 if only a marker is known."""
     epoch: int
 
 
 class Kept(NamedTuple):
-    """The batch as it is written."""
+    """A batch to write."""
 
     data: Buffer
     last_offset: int
@@ -58,7 +62,7 @@ class Kept(NamedTuple):
 
 
 class BatchFilter:
-    """Goes through all batches of a log from its start, in order."""
+    """Filters the batches of a log. Call `filter` for all batches from the start of the log on."""
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class BatchFilter:
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        """`end_offset`: the first offset that may not be cleaned."""
+        """`end_offset` is the first offset that may not be cleaned."""
         self._offset_map = offset_map
         self._transactions = transactions
         self._last_batches = last_batches
@@ -84,8 +88,7 @@ class BatchFilter:
         """Return the batch to write; None if it is removed.
 
         Raises:
-            DamagedFile: the batch does not hold what its header says.
-            RecordsError: the same.
+            DamagedFile, RecordsError: the records of the batch do not match its header.
         """
         if batch.is_control:
             is_needless = self._transactions.on_control(batch)
@@ -117,7 +120,7 @@ class BatchFilter:
         return _rebuilt(batch, payload, kept.spans, None)
 
     def _must_stay(self, batch: RecordBatch) -> bool:
-        """Whether the batch is written even without records."""
+        """Return whether the batch must be written even without records."""
         if batch.next_offset == self._end_offset:
             return True
         last = self._last_batches.get(batch.producer_id) if batch.has_producer_id else None
@@ -136,7 +139,7 @@ class BatchFilter:
 
 
 def _emptied(batch: RecordBatch) -> Kept:
-    """The batch without its records: producer, epoch, sequence and offsets remain."""
+    """Return the batch without its records. Producer, epoch, sequence and offsets remain."""
     flags = batch.attributes & ~CODEC_MASK & ~DELETE_HORIZON_FLAG
     data = _with_header(batch, b"", flags, NO_TIMESTAMP, batch.max_timestamp, 0)
     return Kept(data, batch.last_offset, batch.max_timestamp)
@@ -145,7 +148,7 @@ def _emptied(batch: RecordBatch) -> Kept:
 def _rebuilt(
     batch: RecordBatch, payload: bytes, spans: list[tuple[int, int]], horizon_ms: int | None
 ) -> Kept:
-    """The batch with some of its records, with a new or the old delete horizon."""
+    """Return the batch with some of its records. Without `horizon_ms`, the horizon is unchanged."""
     shared = batch.max_timestamp if batch.is_log_append_time else None
     attributes = batch.attributes
     base_timestamp = batch.base_timestamp
@@ -175,7 +178,7 @@ def _timestamp_delta(payload: bytes, start: int) -> int:
 def _with_base_timestamp(
     batch: RecordBatch, payload: bytes, spans: list[tuple[int, int]], base_timestamp: int
 ) -> bytearray:
-    """The records with timestamps relative to another base timestamp."""
+    """Return the records with timestamp deltas for another base timestamp."""
     shared = batch.max_timestamp if batch.is_log_append_time else None
     out = bytearray()
     for start, _ in spans:

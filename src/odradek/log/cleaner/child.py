@@ -1,4 +1,4 @@
-"""The node's side of a cleaning process: sends commands and receives messages as lines."""
+"""The connection from the node to a worker. It sends commands and receives messages as lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORKER = "odradek.log.cleaner.worker"
 
 
 class Child(Protocol):
-    """A cleaning process, or a replacement in tests."""
+    """A worker process, or a replacement in tests."""
 
     @property
     def is_alive(self) -> bool:
@@ -20,11 +20,11 @@ class Child(Protocol):
         ...
 
     def send(self, line: bytes) -> None:
-        """Send it a command."""
+        """Send a command to the worker."""
         ...
 
     def receive(self) -> list[Message]:
-        """The messages that have come since the last call."""
+        """Return the messages that have arrived since the last call."""
         ...
 
     def kill(self) -> None:
@@ -33,7 +33,7 @@ class Child(Protocol):
 
 
 class ProcessChild:
-    """A `Child` in a process of its own. All calls return at once."""
+    """A `Child` that is a separate process. No method blocks."""
 
     def __init__(self, process: ChildProcess) -> None:
         self._process = process

@@ -7,12 +7,12 @@ from odradek.log import names
 
 
 def cleaned_path(directory: str, base_offset: int, kind: str) -> str:
-    """The path of one of the files."""
+    """Return the path of a `.cleaned` file."""
     return f"{directory}/{names.file_name(base_offset, kind)}{names.CLEANED}"
 
 
 def remove_cleaned(file_system: FileSystem, directory: str, base_offset: int) -> None:
-    """Remove the files that an attempt may have left.
+    """Remove the `.cleaned` files of a segment, which an earlier attempt may have left.
 
     Raises:
         OSError: the device failed.

@@ -1,14 +1,14 @@
-"""The offset map of interpreted Python: a dict from key to the last batch that has it.
+"""The offset map for interpreted code. It is a dict from a key to the last batch with this key.
 
-The value is the base offset of the batch, one object for all keys of the batch: this takes a third
-less memory than an offset for each key, and adds whole batches in one call. Of two records with the
-same key in one batch, the later one is kept.
+A value of the dict is the base offset of the batch. All keys of a batch share one integer object.
+This takes a third less memory than an offset for each key. In addition, all keys of a batch are
+added in one call. If a batch has two records with the same key, the later record is kept.
 
-Keys of up to 32 bytes are stored unchanged, longer ones as a digest of 33 bytes.
+Keys of up to 32 bytes are stored unchanged. A longer key is stored as a digest of 33 bytes.
 
-A lookup in the map of all keys misses the processor's caches; a lookup in the few keys of one batch
-does not. So the map is inverted once (`finish`), and each batch of the uncleaned part is filtered
-by its own set of keys.
+A lookup in the dict of all keys misses the processor's caches. A lookup in the few keys of one
+batch does not. Therefore `finish` inverts the dict once. Then each batch of the dirty part is
+filtered by the set of keys whose last record the batch has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from odradek.log.cleaner.walk import Fields, fields_of, survivors, survivors_of,
 from odradek.records.batch import RecordBatch
 
 _ENTRY_BYTES: Final = 48 + 16
-"""Bytes of an entry: a dict slot, averaged over its growth, and an item of a list of last keys."""
+"""Bytes of an entry: a slot of the dict (average while it grows), and an item in `_last_keys`."""
 _OBJECT_BYTES: Final = 33
 """Size of a bytes object without its content."""
 _INTEGER_BYTES: Final = 32
@@ -30,10 +30,10 @@ _ENTRY_BYTES_MAX: Final = _ENTRY_BYTES + _OBJECT_BYTES + _DIGEST_SIZE + _INTEGER
 
 
 class DictOffsetMap(OffsetMap):
-    """See the module.
+    """The offset map for interpreted code.
 
-    `entries_max` bounds the number of keys as well; it is for tests, and for comparing with
-    Apache Kafka, whose map is bounded that way.
+    `entries_max` also limits the number of keys. It is used in tests, and to compare results with
+    Apache Kafka, whose map limits the number of keys.
     """
 
     def __init__(
@@ -44,10 +44,11 @@ class DictOffsetMap(OffsetMap):
         self._entries_max = 2**62 if entries_max is None else entries_max
         self._bytes = 0
         self._bases: dict[bytes, int] = {}
-        """Key or digest -> base offset of the last batch that has it."""
+        """Key or digest -> base offset of the last batch with this key."""
         self._last_keys: dict[int, list[bytes]] | None = None
-        """Base offset of a batch -> the keys whose last record it has, without empty lists. None if
-        there are so many batches that it would need much memory compared to the map."""
+        """Base offset of a batch -> the keys whose last record the batch has. Batches without such
+        keys have no entry. None if there are so many batches that this dict would need much memory
+        compared to the map."""
 
     @property
     def utilization(self) -> float:
@@ -73,7 +74,7 @@ class DictOffsetMap(OffsetMap):
         return True
 
     def _add_all(self, keys: list[bytes], base_offset: int) -> bool:
-        """Add the keys of a whole batch; return False, and change nothing, if they may not fit."""
+        """Add the keys of a whole batch. If they may not fit, change nothing and return False."""
         count = len(self._bases)
         if (
             count + len(keys) > self._entries_max
@@ -88,7 +89,7 @@ class DictOffsetMap(OffsetMap):
         return True
 
     def _add(self, key: bytes, base_offset: int) -> bool:
-        """Add one key; return False, and change nothing, if the map is full."""
+        """Add one key. If the map is full, change nothing and return False."""
         if len(self._bases) >= self._entries_max or self._bytes >= self._bytes_max:
             return False
         if key not in self._bases:
@@ -126,7 +127,7 @@ class DictOffsetMap(OffsetMap):
         return self._survivors_at_end(batch, payload, drop_tombstones)
 
     def _last_keys_of(self, batch: RecordBatch) -> Sequence[bytes] | None:
-        """The keys whose last record is in the batch; None if each key must be looked up."""
+        """Return the keys whose last record is in the batch; None if each must be looked up."""
         if (
             self._last_keys is None
             or batch.base_offset < self.first_dirty_offset
@@ -138,7 +139,7 @@ class DictOffsetMap(OffsetMap):
     def _survivors_at_end(
         self, batch: RecordBatch, payload: bytes, drop_tombstones: bool
     ) -> Survivors:
-        """Survivors of a batch that is, at least in part, after the map's last offset."""
+        """Return the survivors of a batch that has records after the map's `latest_offset`."""
         latest: dict[bytes, int] = {}
         kept: dict[int, Fields] = {}
         for fields in fields_of(batch, payload):

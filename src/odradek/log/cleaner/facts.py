@@ -1,4 +1,4 @@
-"""Collects what planning and the worker need to know about a log, on the loop's thread."""
+"""Collects facts about a log for `planning` and the worker. Use it on the event loop's thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAP_BYTES_MAX = 2**31 - 1
 
 
 def facts_of(log: PartitionLog) -> LogFacts:
-    """Return the facts for planning. Timestamps are read from the files only if they are needed.
+    """Return the facts for `planning`. Timestamps are read from files only if they are needed.
 
     Raises:
         OSError: the device failed.

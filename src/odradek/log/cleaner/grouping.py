@@ -1,7 +1,8 @@
-"""Groups adjacent segments into one, so that compaction does not leave ever smaller segments.
+"""Groups adjacent segments, so that compaction does not leave more and more small segments.
 
-A group's log and its indexes are not larger than those of one segment may be, and the distance from
-its first to its last offset fits into an index entry. (Apache Kafka's `groupSegmentsBySize`.)
+Compaction replaces each group by one segment. Therefore the total sizes of the `.log` files and of
+the indexes in a group are within the limits of one segment. The difference between the first and
+the last offset of a group fits into an index entry. (Apache Kafka's `groupSegmentsBySize`.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from odradek.log.segment import OFFSET_DELTA_MAX
 
 
 class SegmentSizes(NamedTuple):
-    """A segment, and the bytes of its files."""
+    """The base offset of a segment, and the sizes of its files in bytes."""
 
     base_offset: int
     size: int
@@ -24,7 +25,10 @@ class SegmentSizes(NamedTuple):
 def group_segments(
     segments: Sequence[SegmentSizes], size_max: int, index_size_max: int, end_offset: int
 ) -> list[list[SegmentSizes]]:
-    """The segments, oldest first, in groups; `end_offset` is that after the last one."""
+    """Divide the segments, which are sorted by offset, into groups.
+
+    `end_offset` is the offset after the last record of the last segment.
+    """
     groups: list[list[SegmentSizes]] = []
     size = offset_index = time_index = 0
     for number, segment in enumerate(segments):

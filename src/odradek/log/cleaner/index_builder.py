@@ -1,4 +1,4 @@
-"""Builds the sparse indexes of a segment from its batches, with the same entries as appends."""
+"""Builds the sparse indexes of a segment. The entries are the same as after appends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.log.index import OffsetIndex, TimeIndex
 
 
 class IndexBuilder:
-    """Receives the batches of a segment in order and builds its index entries."""
+    """Builds the index entries of a segment. Add all batches of the segment in order."""
 
     __slots__ = (
         "_base_offset",
@@ -29,10 +29,10 @@ class IndexBuilder:
         self.offset_entries = bytearray()
         """The content of the `.index` so far."""
         self.time_entries = bytearray()
-        """The content of the `.timeindex`, complete after `finish`."""
+        """The content of the `.timeindex` so far. It is complete after `finish`."""
 
     def add(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Add a batch at `position`."""
+        """Add the batch at `position`."""
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
@@ -44,7 +44,7 @@ class IndexBuilder:
         self._bytes_since_entry += size
 
     def finish(self) -> None:
-        """Add the entry of the largest timestamp, if it is missing."""
+        """Add the time index entry of the largest timestamp, if the entry is missing."""
         if self._max_timestamp > self._last_timestamp:
             relative = self._max_timestamp_offset - self._base_offset
             self.time_entries += TimeIndex.ENTRY.pack(self._max_timestamp, relative)

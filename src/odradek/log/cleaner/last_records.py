@@ -1,7 +1,4 @@
-"""Selects the records of a batch by the set of keys whose last record it has.
-
-See `DictOffsetMap`, which uses it.
-"""
+"""Selects the records of a batch that are the last ones of their keys, for `DictOffsetMap`."""
 
 from __future__ import annotations
 
@@ -18,7 +15,10 @@ _TOMBSTONE = 1
 def last_records(
     data: bytes, count: int, last_keys: Sequence[bytes], drop_tombstones: bool
 ) -> Survivors:
-    """The last record of each of `last_keys`, which are keys in the form of the offset map.
+    """Return the last record in the batch for each key in `last_keys`.
+
+    The keys have the form in which the offset map stores them. `data` is the decompressed payload
+    of the batch. With `drop_tombstones`, tombstones are left out.
 
     Raises:
         DamagedFile: `data` does not hold `count` records.

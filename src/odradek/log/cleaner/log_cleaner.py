@@ -1,17 +1,20 @@
-"""Schedules the compaction of a node's logs: examines them, sends work, applies results.
+"""Schedules the compaction of a node's logs.
 
-Everything here runs on the loop's thread in small steps, from `tick`. A round examines all
-compacted logs and notes those that are due. They are cleaned one after the other, the dirtiest
-first; each is examined again before it is cleaned. Then, or after `log.cleaner.backoff.ms` if no
-log was due, the next round begins.
+The cleaner examines logs, sends work items to workers, and applies the results. `tick` runs all of
+this in small steps on the event loop's thread.
 
-A job becomes invalid when its log is deleted, truncated, no longer compacted, or offline: the
-worker gets a stop command, and its further messages are ignored. While a job is valid, retention
+A round examines all compacted logs and finds the logs that are due. Then these logs are cleaned.
+The log with the highest dirty ratio is the first. Each log is examined again before it is cleaned.
+Then the next round begins. If no log was cleaned, the next round begins after
+`log.cleaner.backoff.ms`.
+
+A job becomes invalid when its log is deleted, truncated, no longer compacted, or offline. Then the
+worker gets a stop command, and its further results are not used. Until a job ends, retention
 deletes no segments of the log.
 
-Everything before `CleaningState.first_dirty_offset` is clean. It is written to the directory's
-`cleaner-offset-checkpoint` after the directory of the log was synced: otherwise the old segments
-might be back after a crash and count as clean.
+All offsets before `CleaningState.first_dirty_offset` are clean. The offset is written to the
+`cleaner-offset-checkpoint` of the log directory, but only after the partition's directory was
+flushed. Otherwise the old segments might be there again after a crash and count as clean.
 """
 
 from __future__ import annotations
@@ -53,11 +56,11 @@ LOGS_A_STEP = 100
 STEP_PAUSE_MS = 5
 POLL_MIN_MS, POLL_MAX_MS = 2, 50
 IDLE_MAX_MS = 30_000
-"""A worker without work is ended after this long."""
+"""The cleaner ends a worker that has had no work for this time."""
 
 
 class Job:
-    """One work item, and the log that it is about."""
+    """A work item and its log."""
 
     __slots__ = ("generation", "is_stopped", "item", "log", "remaining")
 
@@ -66,11 +69,11 @@ class Job:
         self.item = item
         self.generation = log.flush_state.generation
         self.remaining = [base for base, _ in item.segments]
-        """Segments that were not replaced yet, oldest first."""
+        """Base offsets of segments that were not replaced yet, oldest first."""
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Send the worker a stop command."""
+        """Record that the worker was sent a stop command."""
         self.is_stopped = True
 
     @property
@@ -86,7 +89,7 @@ class Job:
 
 
 class Slot:
-    """A place for one worker; at most `log.cleaner.threads` of them exist."""
+    """A place for one worker. There are `log.cleaner.threads` slots."""
 
     __slots__ = ("child", "idle_since_ms", "job")
 
@@ -96,28 +99,28 @@ class Slot:
         self.idle_since_ms = 0
 
     def start(self, child: Child) -> None:
-        """A worker was started."""
+        """Record that a worker was started."""
         self.child = child
 
     def end(self) -> None:
-        """The worker has ended."""
+        """Record that the worker has ended."""
         self.child = None
 
     def begin(self, job: Job) -> None:
-        """The worker was sent a work item."""
+        """Record that the worker was sent a work item."""
         self.job = job
 
     def finish(self) -> None:
-        """The worker has completed its work item."""
+        """Record that the work item has ended."""
         self.job = None
 
     def idle_from(self, now_ms: int) -> None:
-        """The worker has been without work since then."""
+        """Record that the worker has had no work since `now_ms`."""
         self.idle_since_ms = now_ms
 
 
 class LogCleaner:
-    """See the module. Created by `LogManager`; `start_child` starts a worker process."""
+    """The cleaner of a node. `LogManager` creates it. `start_child` starts a worker process."""
 
     def __init__(self, manager: Logs, start_child: StartChild) -> None:
         self._manager = manager
@@ -138,9 +141,9 @@ class LogCleaner:
     # ---------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Read the checkpoints; the logs are loaded.
+        """Read the checkpoints. Call `start` after the logs were loaded.
 
-        If a checkpoint cannot be used, its logs count as entirely dirty.
+        If a checkpoint cannot be used, all offsets of its logs count as dirty.
         """
         for directory in self._manager.online_directories:
             path = directory.file(names.CLEANER_CHECKPOINT)
@@ -156,7 +159,7 @@ class LogCleaner:
                 log.cleaning.cleaned_to(offsets.get(log.topic_partition, NEVER_CLEANED))
 
     def stop(self) -> None:
-        """End the workers; unfinished work starts again after the next start."""
+        """End the workers. Unfinished work begins again after the next start."""
         for slot in self._slots:
             if slot.child is not None:
                 slot.child.kill()
@@ -167,14 +170,14 @@ class LogCleaner:
 
     @property
     def uncleanable(self) -> dict[str, int]:
-        """How many logs of each log directory cannot be cleaned."""
+        """The number of logs in each log directory that cannot be cleaned."""
         counts = dict.fromkeys((each.path for each in self._manager.directories), 0)
         for path in list(self._schedule.uncleanable.values()):
             counts[path] = counts.get(path, 0) + 1
         return counts
 
     def tick(self) -> int:
-        """Do what is due; return the milliseconds until the next call."""
+        """Do the work that is due. Return the milliseconds until the next call."""
         now_ms = self._manager.storage.clock.monotonic_ms()
         self._fit_slots()
         heard = False
@@ -194,7 +197,7 @@ class LogCleaner:
         return max(0, self._next_look_ms - now_ms)
 
     def _fit_slots(self) -> None:
-        """Adjust the slots to `log.cleaner.threads`; a busy slot is kept until its work is done."""
+        """Adjust the slots to `log.cleaner.threads`. Keep a busy slot until its work has ended."""
         wanted = self._manager.config.log_cleaner_threads
         while len(self._slots) < wanted:
             self._slots.append(Slot())
@@ -234,7 +237,7 @@ class LogCleaner:
         self.statistics.looked(manager.storage.clock.now_ms(), dirtiest)
 
     def _examine(self, log: PartitionLog) -> Cleanable | None:
-        """Return the parts of a log; None if it cannot be cleaned."""
+        """Return the clean and the dirty part of a log; None if the log cannot be cleaned."""
         if log.directory.is_offline or not self._schedule.is_open(log.topic_partition):
             return None
         try:
@@ -250,7 +253,7 @@ class LogCleaner:
         if cleanable.was_reset:
             if not log.config.is_deleted:
                 logger.warning(
-                    "%s was compacted up to offset %d, not in the log: all of it counts as dirty",
+                    "%s was compacted up to offset %d, which is not in the log; all is dirty now",
                     log.topic_partition,
                     log.cleaning.first_dirty_offset,
                 )
@@ -259,13 +262,16 @@ class LogCleaner:
         return cleanable
 
     def _cannot(self, log: PartitionLog, reason: str) -> None:
-        logger.error("%s is left uncompacted from now on: %s", log.topic_partition, reason)
+        logger.error("%s is not compacted any more: %s", log.topic_partition, reason)
         self._schedule.failed(log.topic_partition, log.directory.path)
 
     # -- workers ------------------------------------------------------------------------------
 
     def _next(self) -> tuple[PartitionLog, Cleanable] | None:
-        """The dirtiest log that is still due."""
+        """Return the log with the highest dirty ratio that is still due; None if there is none.
+
+        If the part to clean is not flushed yet, begin a flush and skip the log.
+        """
         while (partition := self._schedule.take()) is not None:
             log = self._manager.get(partition)
             if log is None or log.cleaning.is_under_way or not log.config.is_compacted:
@@ -278,14 +284,15 @@ class LogCleaner:
         return None
 
     def _flush(self, log: PartitionLog) -> None:
-        """Begin a flush; the log is cleaned in a later round.
+        """Begin a flush. The log is cleaned in a later round.
 
-        Records that a crash might take must not replace others that would have survived it.
+        Otherwise a record that is not durable could replace an older record that is durable. After
+        a crash, both would be lost.
         """
         try:
             log.flush_in_background()
         except LogDirectoryOffline:
-            logger.debug("%s went offline meanwhile", log)
+            logger.debug("%s is offline now", log)
 
     def _give_work(self, slot: Slot, now_ms: int) -> None:
         found = self._next()
@@ -311,7 +318,7 @@ class LogCleaner:
         child.send(encode_item(item))
 
     def _serve(self, slot: Slot, now_ms: int) -> bool:
-        """Process the messages of a worker; return whether there were any."""
+        """Process the messages of a worker. Return whether there were messages."""
         child = slot.child
         if child is None:
             return False
@@ -412,10 +419,10 @@ class LogCleaner:
         was_valid = job.is_valid
         self._give_up(job)
         if was_valid and self._schedule.died(partition, job.log.directory.path):
-            logger.error("%s is left uncompacted from now on", partition)
+            logger.error("%s is not compacted any more", partition)
 
     def _give_up(self, job: Job) -> None:
-        """Remove the files that the worker may have left; it does not work on them any more."""
+        """End a failed job, and remove the files that the worker may have left."""
         log = job.log
         log.cleaning.end()
         if job.remaining and not log.is_deleted and not log.directory.is_offline:
@@ -450,12 +457,14 @@ class LogCleaner:
                 )
 
     def _on_checkpoint(self, directory: LogDirectory, error: BaseException | None) -> None:
-        """The checkpoint was written, or has to be written again after an error."""
+        """Handle the end of a write. After an error, the checkpoint must be written again."""
         if error is not None:
             self._unwritten[directory] = None
 
     def forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
-        """Remove a new log's name from the checkpoint, which may have an entry of a deleted log.
+        """Remove the entry with the name of a new log from the checkpoint.
+
+        Such an entry belongs to a deleted log with the same name.
 
         Raises:
             OSError: the device failed.

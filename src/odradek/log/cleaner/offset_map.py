@@ -1,9 +1,9 @@
-"""The keys of the uncompacted part of a log, and which records are the last ones of their keys.
+"""The offset map tells which record is the last one of its key in the dirty part of a log.
 
-There are two implementations with the same results, because what is fast interpreted is not what is
-fast compiled: `DictOffsetMap` and `OffsetTable`. Both are bounded by an estimate of their memory
-(`log.cleaner.dedupe.buffer.size`); when a map is full, the round of cleaning ends at that offset,
-and the next round continues there.
+There are two implementations with the same results. `DictOffsetMap` is faster in interpreted code,
+and `OffsetTable` is faster in compiled code. Both limit an estimate of their memory
+(`log.cleaner.dedupe.buffer.size`). When a map is full, the round of cleaning ends at the last
+offset in the map. The next round continues after this offset.
 """
 
 from __future__ import annotations
@@ -20,28 +20,32 @@ _DIGEST_SIZE: Final = KEY_SIZE_MAX + 1
 def digest(key: bytes) -> bytes:
     """Return the digest that replaces a key of more than `KEY_SIZE_MAX` bytes.
 
-    It is longer than such a key, so that a key never equals a digest.
+    A digest is longer than `KEY_SIZE_MAX` bytes, so that a short key never equals a digest.
     """
     return blake2b(key, digest_size=_DIGEST_SIZE).digest()
 
 
 class Survivors(NamedTuple):
-    """Start and end positions of the records of a batch that are kept."""
+    """The records of a batch that are kept."""
 
     spans: list[tuple[int, int]]
+    """Start and end position of each record."""
     have_tombstone: bool
-    """Whether one of them has no value."""
+    """Whether one of the records is a tombstone."""
 
 
 class OffsetMap:
-    """See the module. First all batches are added, then `finish` is called once, then the batches
-    of the whole log are asked for."""
+    """The interface of the offset map.
+
+    Call `add_batch` for the batches of the dirty part. Then call `finish` once. Then call
+    `has_survivors` and `survivors` for the batches of the whole log.
+    """
 
     def __init__(self, first_dirty_offset: int) -> None:
-        """`first_dirty_offset`: records before it are not added."""
+        """Records before `first_dirty_offset` are not added."""
         self.first_dirty_offset = first_dirty_offset
         self.latest_offset = -1
-        """All keyed records up to this offset are in the map, or aborted."""
+        """All dirty records with a key up to this offset are in the map, except aborted ones."""
 
     def advance_to(self, offset: int) -> None:
         """Set `latest_offset`, unless it is before the first dirty offset."""
@@ -54,7 +58,7 @@ class OffsetMap:
         raise NotImplementedError
 
     def add_batch(self, batch: RecordBatch, payload: bytes) -> bool:
-        """Add the keys of a batch, and advance to its end; return False if the map became full.
+        """Add the keys of a batch. Return False if the map is full before the end of the batch.
 
         Raises:
             DamagedFile: `payload` does not hold the records of the batch.
@@ -62,15 +66,18 @@ class OffsetMap:
         raise NotImplementedError
 
     def finish(self) -> None:
-        """Prepare for the questions below."""
+        """Prepare the map for `has_survivors` and `survivors`."""
         raise NotImplementedError
 
     def has_survivors(self, batch: RecordBatch) -> bool:
-        """Return False if it is known without the records that none of them is kept."""
+        """Return False if the map can tell, without reading the records, that none is kept."""
         raise NotImplementedError
 
     def survivors(self, batch: RecordBatch, payload: bytes, drop_tombstones: bool) -> Survivors:
-        """Find the records that are kept: the last of each key, and all after `latest_offset`.
+        """Return the records that are kept.
+
+        These are the last record of each key, and all records after `latest_offset`. With
+        `drop_tombstones`, tombstones up to `latest_offset` are not kept.
 
         Raises:
             DamagedFile: `payload` does not hold the records of the batch.

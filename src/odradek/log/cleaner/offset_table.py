@@ -1,14 +1,14 @@
-"""The offset map of the compiled package: a hash table of 16 bytes of identity for each key.
+"""The offset map for compiled code. It is a hash table with an identity of 16 bytes for each key.
 
-A key of up to 15 bytes is its own identity; a longer one has 120 bits of its XXH3 digest, as Apache
-Kafka's map has an MD5 digest of every key. Identities are two 64-bit numbers, so keys are read
-from the records, added and looked up without creating Python objects.
+A key of up to 15 bytes is its own identity. The identity of a longer key is 120 bits of its XXH3
+digest. (Apache Kafka's map has an MD5 digest of every key.) An identity consists of two 64-bit
+numbers. So keys are read from the records, added and looked up without creating Python objects.
 
-Lookups miss the processor's caches. So `finish` marks the offsets of all last records in an array
-with a byte for each offset; the uncleaned part is then filtered by the marks, in order, without
-reading its keys again, and a batch without a mark is not even decompressed.
+Lookups miss the processor's caches. Therefore `finish` creates an array with a byte for each
+offset, and marks the offsets of all last records. The dirty part of the log is then filtered by the
+marks, without reading the keys again. A batch without marks is not even decompressed.
 
-The module also works interpreted, with the same results, but slower than `DictOffsetMap`.
+The module has the same results in interpreted code, but is slower than `DictOffsetMap` there.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 _ENTRY_BYTES: Final = 80 + 16 + 16
-"""Bytes of an entry, its bucket (averaged over the growth of the table), and its marks."""
+"""Bytes of an entry, its bucket (average while the table grows), and its marks."""
 _MARKS_PER_ENTRY: Final = 16
 _BUCKETS_MIN: Final = 1024
 _INLINE_KEY_MAX: Final = 15
 _DIGEST_TAG: Final = 0xFF
-"""In place of the length of a key that is its own identity."""
+"""The tag of an identity that is a digest. In other identities, the tag is the key's length."""
 _MULTIPLIER: Final = 0x1E3779B97F4A7C15
 _TOMBSTONE: Final = 1
 """The length -1 as a varint."""
@@ -40,7 +40,7 @@ _TOMBSTONE: Final = 1
 
 @final
 class Entry:
-    """A key: its identity (`high`, `low`) and the offset of its last record."""
+    """The identity of a key (`high`, `low`) and the offset of the key's last record."""
 
     __slots__ = ("following", "high", "low", "offset")
 
@@ -56,12 +56,12 @@ class Entry:
         self.offset = offset
 
     def link(self, following: Entry | None) -> None:
-        """Set the next entry."""
+        """Set the next entry of the same bucket."""
         self.following = following
 
 
 class OffsetTable(OffsetMap):
-    """See the module. `entries_max`: as in `DictOffsetMap`."""
+    """The offset map for compiled code. `entries_max` is the same as in `DictOffsetMap`."""
 
     def __init__(
         self, first_dirty_offset: int, bytes_max: float, entries_max: int | None = None
@@ -72,8 +72,8 @@ class OffsetTable(OffsetMap):
         self._count: i64 = 0
         self._buckets: list[Entry | None] = [None] * _BUCKETS_MIN
         self._marks: bytes | None = None
-        """For each offset from the first dirty one on: 1 if it is the last of its key. None if the
-        offsets are too many compared to the keys."""
+        """A byte for each offset from the first dirty offset on. The byte is 1 if the record is the
+        last of its key. None if there are too many offsets compared to the number of keys."""
 
     @property
     def utilization(self) -> float:
@@ -144,7 +144,7 @@ class OffsetTable(OffsetMap):
         self._buckets = grown
 
     def _offset_of(self, high: i64, low: i64) -> i64:
-        """The offset of the last record of a key; -1 if the map does not have it."""
+        """Return the offset of the last record of a key; -1 if the map does not have the key."""
         buckets = self._buckets
         entry = buckets[_bucket(high, low, len(buckets))]
         while entry is not None:
@@ -173,7 +173,7 @@ class OffsetTable(OffsetMap):
         return flags is None or 1 in flags
 
     def _flags_of(self, batch: RecordBatch) -> bytes | None:
-        """The marks of the offsets of a batch; None if each key must be looked up."""
+        """Return the marks of the offsets of a batch; None if each key must be looked up."""
         marks = self._marks
         start = batch.base_offset - self.first_dirty_offset
         if marks is None or start < 0 or batch.last_offset > self.latest_offset:
@@ -223,8 +223,10 @@ class OffsetTable(OffsetMap):
 
 
 def _marked(data: bytes, count: i64, flags: bytes, drop_tombstones: bool) -> Survivors:
-    """The records whose offsets are marked. Where `_add_batch` has read the same records before,
-    nothing but the positions needed is checked again."""
+    """Return the records whose offsets are marked.
+
+    `_add_batch` has read and checked the same records before. So this function checks less.
+    """
     spans: list[tuple[int, int]] = []
     have_tombstone = False
     position: i64 = 0
@@ -247,7 +249,7 @@ def _marked(data: bytes, count: i64, flags: bytes, drop_tombstones: bool) -> Sur
 
 
 def identity(data: bytes, start: i64, length: i64) -> tuple[i64, i64]:
-    """The identity of the key of `length` bytes at `start`."""
+    """Return the identity of the key of `length` bytes at `start`."""
     tag: i64 = length
     if length > _INLINE_KEY_MAX:
         data = xxhash.xxh3_128_digest(data[start : start + length])
@@ -266,14 +268,17 @@ def identity(data: bytes, start: i64, length: i64) -> tuple[i64, i64]:
 
 
 def _bucket(high: i64, low: i64, size: i64) -> i64:
-    """The number of the bucket of an identity; `size` is a power of two, and at most 2^31."""
+    """Return the number of the bucket of an identity.
+
+    `size` is the number of buckets, which is a power of two and at most 2^31.
+    """
     mixed = (high ^ low * _MULTIPLIER) * _MULTIPLIER
     mixed = (mixed ^ mixed >> 32) * _MULTIPLIER
     return mixed >> 32 & (size - 1)
 
 
 def _length(data: bytes, position: i64) -> tuple[i64, i64]:
-    """The length of a record, and the position of its attributes."""
+    """Return the length of a record, and the position of its attributes."""
     byte: i64 = data[position]
     if byte < 0x80:
         return byte >> 1, position + 1
@@ -287,7 +292,7 @@ def _length(data: bytes, position: i64) -> tuple[i64, i64]:
 
 
 def _after_timestamp(data: bytes, position: i64) -> i64:
-    """The position of the offset delta of the record whose attributes are at `position`."""
+    """Return the position of the offset delta. `position` is the position of the attributes."""
     position += 1
     while data[position] > 0x7F:
         position += 1

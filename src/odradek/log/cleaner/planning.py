@@ -1,15 +1,17 @@
-"""Decides, from facts about a log, which part of it may be cleaned and whether it is due.
+"""Decides which part of a log may be cleaned, and whether the log is due.
 
     log start ... first dirty offset ... first uncleanable offset ... log end
-        | clean: cleaned before      | dirty: to be cleaned     | not yet
+        | clean: cleaned before      | dirty: to be cleaned     | not yet cleanable
 
-Not cleaned are the active segment, offsets at or above the last stable offset (which is not above
-the high watermark), and all segments from the first one that has a record younger than
-`min.compaction.lag.ms`.
+These parts of a log are not cleaned:
 
-A log is cleaned when the dirty part is more than `min.cleanable.dirty.ratio` of both parts, or
-when it has a record older than `max.compaction.lag.ms`; the log with the largest ratio comes
-first. (Apache Kafka's `LogCleanerManager` and `LogToClean`.)
+- the active segment,
+- segments with offsets at or above the last stable offset,
+- the first segment with a record younger than `min.compaction.lag.ms`, and all later segments.
+
+A log is due if the dirty part is more than `min.cleanable.dirty.ratio` of the clean and the dirty
+part. A log is also due if its dirty part has a record older than `max.compaction.lag.ms`. (Apache
+Kafka's `LogCleanerManager` and `LogToClean`.)
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ class SegmentFacts(NamedTuple):
     base_offset: int
     size: int
     first_timestamp: int
-    """Largest timestamp of the first batch; 0 or negative if there is none or it is not needed."""
+    """Largest timestamp of the first batch. It is not positive if it is unknown or not needed."""
     largest_timestamp: int
-    """Timestamp of the newest record; the file's modification time if records have none."""
+    """Timestamp of the newest record, or the file's modification time without timestamps."""
 
 
 class LogFacts(NamedTuple):
-    """Input of the decision; `segments` are all but the active one, oldest first."""
+    """The input of the decision. `segments` are all inactive segments, oldest first."""
 
     segments: Sequence[SegmentFacts]
     active_base_offset: int
@@ -49,31 +51,31 @@ class LogFacts(NamedTuple):
 
 
 class Cleanable(NamedTuple):
-    """The parts of a log."""
+    """The clean and the dirty part of a log."""
 
     first_dirty_offset: int
     was_reset: bool
-    """`cleaned_to` was not an offset of the log: all of it counts as dirty."""
+    """Whether `cleaned_to` was not an offset of the log. If so, all offsets count as dirty."""
     end_offset: int
-    """The first offset that may not be cleaned; a segment begins there."""
+    """The first offset that may not be cleaned. It is the base offset of a segment."""
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
-    """Milliseconds by which the oldest record exceeds `max.compaction.lag.ms`; 0 if it does not."""
+    """Milliseconds by which the oldest dirty record exceeds `max.compaction.lag.ms`, or 0."""
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty part of what may be cleaned, in bytes, from 0 to 1."""
+        """The size of the dirty part, divided by the size of both parts. From 0 to 1."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
     def is_due(self, min_dirty_ratio: float) -> bool:
-        """Whether the log should be cleaned."""
+        """Return whether the log should be cleaned."""
         return (self.overdue_ms > 0 and self.dirty_bytes > 0) or self.dirty_ratio > min_dirty_ratio
 
 
 def find_cleanable(facts: LogFacts, now_ms: int) -> Cleanable:
-    """Divide the log into its clean, dirty and not yet cleanable parts."""
+    """Divide a log into the clean part, the dirty part, and the part that may not be cleaned."""
     first_dirty = facts.cleaned_to
     was_reset = False
     if first_dirty == NEVER_CLEANED:
@@ -114,7 +116,7 @@ def find_cleanable(facts: LogFacts, now_ms: int) -> Cleanable:
 
 
 def _holding(bases: Sequence[int], offset: int) -> int:
-    """The index of the segment that may hold the offset; that of the first if it is before all."""
+    """Return the number of the segment that may have the offset; 0 if all segments are later."""
     return max(0, bisect_right(bases, offset) - 1)
 
 

@@ -1,11 +1,12 @@
-"""One round of cleaning over one log, as the worker performs it.
+"""One round of cleaning over one log, in the worker.
 
-1. The keys of the uncleaned part go into the map, until the part ends or the map is full.
-2. All segments up to there are copied, group by group, without the records that the rules remove;
-   each new segment is reported when it is complete.
+1. The keys of the dirty part are added to the offset map, until the part ends or the map is full.
+2. All segments up to the last offset in the map are copied, without the records that the rules
+   remove. Each group of segments becomes one new segment. The worker reports each new segment when
+   the segment is complete.
 
-Nothing is changed but `.cleaned` files. The serving process never writes to segments that may be
-cleaned; if it deletes them, the work item is invalid and its result is not used.
+Only `.cleaned` files are changed. The node never writes to segments that may be cleaned. If the
+node removes such segments, the work item becomes invalid, and its result is not used.
 """
 
 from __future__ import annotations
@@ -44,22 +45,25 @@ class Tally:
     records_kept: int = 0
 
     def add_read(self, count: int) -> None:
-        """So many bytes were read."""
+        """Count bytes that were read."""
         self.bytes_read += count
 
     def add_written(self, count: int) -> None:
-        """So many bytes were written."""
+        """Count bytes that were written."""
         self.bytes_written += count
 
     def add_records(self, read: int, kept: int) -> None:
-        """So many records were filtered, and so many of them are kept."""
+        """Count records that were filtered, and records that were kept."""
         self.records_read += read
         self.records_kept += kept
 
 
 class Round:
-    """See the module. `pause(bytes)` is called for all that is read and written: it may wait, and
-    may raise to stop the round."""
+    """One round over one log.
+
+    `pause` is called with the number of bytes after each read and write. It may wait, and may raise
+    an exception to stop the round.
+    """
 
     new_map: type[OffsetTable | DictOffsetMap] = OffsetTable if COMPILED else DictOffsetMap
 
@@ -74,7 +78,9 @@ class Round:
         self.tally = Tally()
 
     def run(self, replaced: Callable[[Replaced], None]) -> int:
-        """Perform the round; return the offset up to which the log is then clean.
+        """Perform the round. Return the offset up to which the log is then clean.
+
+        `replaced` is called for each new segment.
 
         Raises:
             DamagedFile: a segment contains an invalid batch.
@@ -86,7 +92,7 @@ class Round:
         self.map.finish()
         next_offset = self.map.latest_offset + 1
         if next_offset <= item.first_dirty_offset:
-            raise DamagedFile("the memory for keys (log.cleaner.dedupe.buffer.size) holds not one")
+            raise DamagedFile("log.cleaner.dedupe.buffer.size is too small for a single key")
         segments = [self._sizes(*each) for each in item.segments if each[0] < next_offset]
         groups = group_segments(
             segments, item.segment_bytes, item.segment_index_bytes, item.end_offset
@@ -123,16 +129,17 @@ class Round:
             self.map.advance_to((item.end_offset if is_last else bases[number + 1]) - 1)
 
     def aborted_from(self, offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that end at or after an offset, to which reading begins there.
+        """Return the aborted transactions that end at or after an offset.
 
-        Kafka also takes those that ended earlier in the same segment. If their markers are not read
-        again, later batches of the same producers count as aborted, and their keys are not in the
-        map: an older value of a key may then stay for longer than the tombstone of the key.
+        Reading begins at this offset. Kafka also takes transactions that ended earlier in the same
+        segment. Their markers may not be read again. Then later batches of the same producers count
+        as aborted, and their keys are not added to the map. So an old value of a key may stay in
+        the log longer than the tombstone of the key.
         """
         return [each for each in self._aborted if each.last_offset >= offset]
 
     def _add(self, batch: RecordBatch, transactions: Transactions) -> bool:
-        """Add a batch to the map; return False if the map is full."""
+        """Add a batch to the map. Return False if the map is full."""
         if batch.is_control:
             transactions.on_control(batch)
         elif not transactions.on_data(batch) and batch.count:
@@ -149,7 +156,7 @@ class Round:
     def _copy(
         self, group: list[SegmentSizes], rules: BatchFilter, transactions: Transactions
     ) -> int:
-        """Write the segment that replaces a group; return its size."""
+        """Write the segment that replaces a group. Return its size in bytes."""
         item = self.item
         base_offset = group[0].base_offset
         kept_before = len(transactions.retained)
@@ -182,7 +189,7 @@ class Round:
     def _batches(
         self, base_offset: int, size: int, from_offset: int | None = None
     ) -> Iterator[RecordBatch]:
-        """Yield the batches of a segment, all or from a position near an offset."""
+        """Yield the batches of a segment, all or from a position at or before `from_offset`."""
         position = 0
         if from_offset is not None and from_offset > base_offset:
             position = self._position_before(base_offset, size, from_offset)

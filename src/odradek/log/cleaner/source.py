@@ -1,7 +1,7 @@
-"""Reads the batches of a segment, in large pieces, and checks their checksums.
+"""Reads the batches of a segment in large pieces, and checks their checksums.
 
-A damaged batch must not be copied: it would get a new checksum, and the damage could not be
-detected any more.
+A damaged batch must not be copied. The copy would get a new checksum, and nothing could detect the
+damage any more.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from odradek.records.errors import CorruptBatch
 PIECE_MIN = 65_536
 
 OnBytes = Callable[[int], None]
-"""Called with the number of bytes read or written: to throttle, and to stop."""
+"""Called with the number of bytes that were read or written. It may wait, to limit the rate, and it
+may raise an exception, to stop the round."""
 
 
 def read_batches(
     file_system: FileSystem, path: str, position: int, size: int, piece_bytes: int, on_read: OnBytes
 ) -> Iterator[RecordBatch]:
-    """The batches of the first `size` bytes of a `.log` file, from a batch's position on.
+    """Yield the batches in the first `size` bytes of a `.log` file.
 
-    A batch is valid until the next one is requested.
+    `position` is the position of the first batch. A batch may be used until the next batch is
+    requested.
 
     Raises:
-        DamagedFile: the file contains something else; the message names the position.
+        DamagedFile: the file does not consist of valid batches. The message names the position.
         OSError: the device failed.
     """
     piece_bytes = max(piece_bytes, PIECE_MIN)
@@ -71,7 +73,7 @@ def _checked(path: str, position: int, data: memoryview) -> RecordBatch:
     except CorruptBatch as error:
         raise DamagedFile(f"{path}, byte {position}: {error}") from None
     if batch.count < 0 or batch.last_offset_delta < 0:
-        raise DamagedFile(f"{path}, byte {position}: {batch!r} cannot be")
+        raise DamagedFile(f"{path}, byte {position}: {batch!r} is invalid")
     return batch
 
 

@@ -1,4 +1,4 @@
-"""Statistics of the cleaner for metrics (those of Apache Kafka's `LogCleaner` and its manager)."""
+"""Statistics of the cleaner for the metrics of Apache Kafka's `LogCleaner` and its manager."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from odradek.log.cleaner.work import Done
 
 
 class CleanerStatistics:
-    """See the module. Values are those of the last round over a log unless stated otherwise."""
+    """The statistics. Fields without a comment have the values of the last round over a log."""
 
     __slots__ = (
         "bytes_read",
@@ -22,19 +22,19 @@ class CleanerStatistics:
 
     def __init__(self, now_ms: int) -> None:
         self.last_look_ms = now_ms
-        """When all logs were last examined."""
+        """The time at which all logs were last examined."""
         self.max_dirty_ratio = 0.0
-        """Dirty ratio of the dirtiest log at that time."""
+        """The highest dirty ratio of a log at that time."""
         self.map_utilization = 0.0
         self.elapsed_ms = 0
         self.bytes_read = 0
         self.bytes_written = 0
         self.max_compaction_delay_ms = 0
-        """Time by which the log exceeded `max.compaction.lag.ms`."""
+        """The time by which the last log exceeded `max.compaction.lag.ms`."""
         self.rounds = 0
-        """Since the start."""
+        """The number of rounds since the start of the node."""
         self.deaths = 0
-        """Of workers, since the start."""
+        """The number of workers that have died since the start of the node."""
 
     def looked(self, now_ms: int, max_dirty_ratio: float) -> None:
         """Record that all logs were examined."""
@@ -42,11 +42,11 @@ class CleanerStatistics:
         self.max_dirty_ratio = max_dirty_ratio
 
     def begun(self, overdue_ms: int) -> None:
-        """A round over a log begins."""
+        """Record that a round over a log begins."""
         self.max_compaction_delay_ms = overdue_ms
 
     def died(self) -> None:
-        """A worker has died."""
+        """Record that a worker has died."""
         self.deaths += 1
 
     def cleaned(self, done: Done) -> None:
@@ -59,5 +59,5 @@ class CleanerStatistics:
 
     @property
     def recopy_ratio(self) -> float:
-        """Bytes written for each byte read."""
+        """Number of bytes written for each byte read."""
         return self.bytes_written / max(1, self.bytes_read)

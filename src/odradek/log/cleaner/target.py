@@ -1,7 +1,8 @@
-"""Writes a segment that will replace others, with its indexes, under the suffix `.cleaned`.
+"""Writes a segment and its indexes to files with the suffix `.cleaned`.
 
-When `finish` returns, the files are complete, and their contents and names are synced. Until the
-serving process renames them they are not used, and the loader of logs removes them.
+When `finish` returns, the files are complete, and their contents and names survive a crash. The
+node then renames the files, and the segment replaces others. Files that were not renamed are not
+used, and the loader of logs removes them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from odradek.log.transaction_index import ENTRY, VERSION, AbortedTransaction
 
 
 class CleanedSegment:
-    """See the module. Always call `close`."""
+    """A new segment. Always call `close`."""
 
     def __init__(
         self,
@@ -31,7 +32,7 @@ class CleanedSegment:
         index_interval_bytes: int,
         on_write: OnBytes,
     ) -> None:
-        """Create the file.
+        """Create the `.log` file.
 
         Raises:
             OSError: the device failed.
@@ -51,10 +52,10 @@ class CleanedSegment:
             raise
 
     def append(self, kept: Kept) -> None:
-        """Add a batch; its bytes are copied.
+        """Add a batch. Its bytes are copied.
 
         Raises:
-            DamagedFile: its offset is too far from the segment's.
+            DamagedFile: the batch's last offset is too far from the segment's base offset.
             OSError: the device failed.
         """
         relative = kept.last_offset - self._base_offset
@@ -68,9 +69,10 @@ class CleanedSegment:
             self._on_write(written)
 
     def finish(self, aborted: Sequence[AbortedTransaction], modified_ms: int) -> int:
-        """Write the rest and the indexes, and sync; return the size of the segment.
+        """Write the remaining data and the indexes, and flush. Return the size of the segment.
 
-        `modified_ms`: when the newest of the replaced files was changed.
+        `modified_ms` is the modification time of the newest replaced segment. The new `.log` file
+        gets this time.
 
         Raises:
             OSError: the device failed.
@@ -89,7 +91,7 @@ class CleanedSegment:
         return self._writer.size
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the `.log` file."""
         self._writer.close()
         self._file_system.close(self._descriptor)
 

@@ -1,8 +1,9 @@
 """Tracks which batches belong to aborted transactions, and which markers are still needed.
 
-The cleaner reads a log from its beginning and reports every batch. A batch of an aborted
-transaction is removed immediately. A marker is needed while the log contains a batch of its
-transaction; then it is treated like a tombstone. (Apache Kafka's `CleanedTransactionMetadata`.)
+The cleaner reads a log from its beginning and passes every batch to `Transactions`. A batch of an
+aborted transaction is removed immediately. A marker is needed while the log has a batch of its
+transaction. After that, the marker is removed like a tombstone. (Apache Kafka's
+`CleanedTransactionMetadata`.)
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class _Aborted:
 
 
 class Transactions:
-    """See the module. `aborted` are all aborted transactions of the offsets that follow."""
+    """The state of transactions at the current offset.
+
+    `aborted` are all aborted transactions in the range of offsets that is read.
+    """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._pending = [(each.first_offset, each) for each in aborted]
@@ -36,12 +40,12 @@ class Transactions:
         self._aborted: dict[int, _Aborted] = {}
         """Producer id -> its aborted transaction that contains the current offset."""
         self._committed: set[int] = set()
-        """Producer ids with batches of a transaction that was not aborted."""
+        """Producer ids that have batches of the current transaction, which was not aborted."""
         self.retained: list[AbortedTransaction] = []
-        """Aborted transactions whose marker is kept because they had batches, oldest first."""
+        """Aborted transactions whose marker is kept, because they had batches. Oldest first."""
 
     def on_data(self, batch: RecordBatch) -> bool:
-        """Process a data batch; return True if its transaction was aborted."""
+        """Process a data batch. Return True if its transaction was aborted."""
         if self._pending:
             self._begin(batch.last_offset)
         if not batch.is_transactional:
@@ -54,15 +58,15 @@ class Transactions:
         return True
 
     def on_control(self, batch: RecordBatch) -> bool:
-        """Process a control batch; return True if its transaction has no batches left.
+        """Process a control batch. Return True if the log has no batches of its transaction.
 
         Raises:
-            InvalidRecords: it contains other than control records.
+            InvalidRecords: the batch has a record that is not a control record.
         """
         self._begin(batch.last_offset)
         record = next(iterate_records(batch), None)
         if record is None:
-            return True  # emptied in a previous round
+            return True  # a previous round has removed the marker from the batch
         kind = control_type(record)
         if kind is ControlType.COMMIT:
             if batch.producer_id in self._committed:

@@ -1,15 +1,16 @@
-"""Finds keys in the bytes of records, without building a record.
+"""Finds keys in the bytes of records, without creating record objects.
 
-Every record is read here once or twice in each round of cleaning, so the speed of compaction
-depends on it. Varints are read in place; only the length of a record, its key, and whether it has a
-value are decoded.
+Each round of cleaning reads every record here once or twice. So the speed of compaction depends on
+this module. Varints are decoded inside the loop. Only the length of a record and its key are
+decoded, and the position of the value's length is returned.
 
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     | key length varint | key | value length varint | value | headers
 
-Without compilation, records of one shape (with equal record and key lengths) are processed
-together: when two consecutive records are equally long, `_same_shape` counts how many more follow,
-by comparing columns of bytes; their keys are read without decoding the varints of each.
+In interpreted code, records of the same shape are processed together. They have the same record
+length and the same key length. When two consecutive records have the same length, `_same_shape`
+compares columns of bytes to count the following records of the same shape. Then their keys are read
+without decoding varints.
 """
 
 from __future__ import annotations
@@ -32,31 +33,31 @@ _SHORT_MAX: Final = KEY_SIZE_MAX << 1
 _TOMBSTONE: Final = 1
 """The length -1 as a varint."""
 _RUN_MIN: Final = 16
-"""With fewer records left, the search for a shape costs more than it saves."""
+"""For fewer records, the search for a shape costs more time than it saves."""
 _TRIES: Final = 0 if COMPILED else 3
-"""Maximum number of searches for a shape in a batch."""
+"""After this many searches that find fewer than `_RUN_MIN` records, no more are made in a batch."""
 _CONTINUES: Final = bytes(byte >> 7 for byte in range(256))
-"""For a byte of a varint: 1 if another one follows."""
+"""Maps a byte of a varint to 1 if another byte follows it, else to 0."""
 
 
 class Walked(NamedTuple):
-    """The records of a batch, in lists of the same length."""
+    """The records of a batch. The lists have one item for each record."""
 
     keys: list[bytes | None]
-    """The keys in the form of the offset map."""
+    """The keys in the form in which the offset map stores them."""
     starts: list[int]
-    """The position where each record begins; it ends where the next one begins."""
+    """The position at which each record begins. A record ends where the next record begins."""
     tails: list[int]
-    """The position of the length of each value; undefined for records without a key."""
+    """The position of the length of each value. It is undefined for records without a key."""
     null_keys: int
-    """How many of `keys` are None."""
+    """The number of keys that are None."""
 
 
 def walk(data: bytes, count: int) -> Walked:
-    """The `count` records that `data` consists of.
+    """Return the positions and keys of the `count` records in `data`.
 
     Raises:
-        DamagedFile: `data` is not exactly `count` valid records.
+        DamagedFile: `data` does not consist of exactly `count` valid records.
     """
     keys: list[bytes | None] = []
     starts: list[int] = []
@@ -71,7 +72,7 @@ def walk(data: bytes, count: int) -> Walked:
 def _walk(
     data: bytes, count: i64, keys: list[bytes | None], starts: list[int], tails: list[int]
 ) -> i64:
-    """Fill the lists; return how many keys are None."""
+    """Fill the lists. Return the number of keys that are None."""
     position: i64 = 0
     size: i64 = 0
     tries: i64 = _TRIES
@@ -131,7 +132,7 @@ def _walk(
 
 
 class _Shape(NamedTuple):
-    """Positions of the fields in a record."""
+    """The size of a record, and the positions of fields relative to its start."""
 
     size: int
     timestamp_at: int
@@ -140,10 +141,10 @@ class _Shape(NamedTuple):
 
 
 def _same_shape(data: bytes, start: int, shape: _Shape, count: int) -> int:
-    """Count the records among the next `count` that have the shape of the one at `start`.
+    """Count the following records, up to `count`, that have the shape of the record at `start`.
 
-    Equal bytes in the column of a length are equal lengths; varints are equally long if their
-    continuation bits are equal.
+    Two records have the same shape if the bytes of their lengths are equal, and if the continuation
+    bits of their other varints are equal. Then these varints have the same sizes.
     """
     size, timestamp_at, key_at, tail = shape
     end = start + (count + 1) * size
@@ -159,7 +160,7 @@ def _same_shape(data: bytes, start: int, shape: _Shape, count: int) -> int:
 
 
 def _unusual_key(data: bytes, position: i64) -> tuple[bytes | None, i64]:
-    """A key that is null or long, and the position after it."""
+    """Return a key of any length in the form of the offset map, and the position after the key."""
     length, position = read_varint(data, position)
     if length < 0:
         return None, position
@@ -176,13 +177,13 @@ def survivors(
     base_offset: int,
     drop_tombstones: bool,
 ) -> Survivors:
-    """Find the records of a batch that are kept: the last of each key, and no others.
+    """Return the records of a batch that are kept. They are the last records of their keys.
 
-    `base_of(key)` is the base offset of the last batch with the key. The whole batch must be in the
-    range of the map.
+    `base_of(key)` returns the base offset of the last batch with this key; None if the map does not
+    have the key. The batch must end at or before the map's `latest_offset`.
 
     Raises:
-        DamagedFile: see `walk`.
+        DamagedFile: `data` does not consist of exactly `count` valid records.
     """
     keys, starts, tails, _ = walk(data, count)
     kept: dict[int, bool] = {}  # number of a record -> whether it is a tombstone
@@ -203,24 +204,24 @@ def survivors(
 
 
 class Fields(NamedTuple):
-    """The fields of one record that rare cases need."""
+    """The fields of one record, for cases that are rare."""
 
     start: int
     end: int
     timestamp_delta: int
     offset_delta: int
     key: bytes | None
-    """The key in the form of the offset map."""
+    """The key in the form in which the offset map stores it."""
     is_tombstone: bool
     after_timestamp: int
     """The position after the timestamp."""
 
 
 def fields_at(data: bytes, start: int) -> Fields:
-    """One record.
+    """Return the fields of the record at `start`.
 
     Raises:
-        DamagedFile: there is none.
+        DamagedFile: there is no valid record.
     """
     try:
         length, position = read_varint(data, start)
@@ -237,10 +238,10 @@ def fields_at(data: bytes, start: int) -> Fields:
 
 
 def fields_of(batch: RecordBatch, payload: bytes) -> list[Fields]:
-    """All records of a batch.
+    """Return the fields of all records of a batch.
 
     Raises:
-        DamagedFile: `payload` does not hold them.
+        DamagedFile: `payload` does not hold the records of the batch.
     """
     found = []
     position = 0
@@ -254,7 +255,7 @@ def fields_of(batch: RecordBatch, payload: bytes) -> list[Fields]:
 
 
 def survivors_of(kept: Iterable[Fields]) -> Survivors:
-    """Return the records as survivors."""
+    """Return `Survivors` of the given records."""
     fields = list(kept)
     return Survivors(
         [(each.start, each.end) for each in fields], any(each.is_tombstone for each in fields)

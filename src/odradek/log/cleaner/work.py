@@ -1,8 +1,8 @@
-"""The messages between the serving and the cleaning process: one JSON document per line.
+"""The messages between the node and the worker. Each message is a line with a JSON document.
 
-To the worker: `{"clean": {...}}`, `{"rate": bytes per second}`, `{"stop": number}`.
-From the worker: `{"replaced": {...}}` for each new segment, then `{"done": {...}}`; or
-`{"failed": {...}}`. All carry the number of the work item.
+The node sends `{"clean": {...}}`, `{"rate": bytes per second}` and `{"stop": number}`. The worker
+sends `{"replaced": {...}}` for each new segment, and at the end `{"done": {...}}` or
+`{"failed": {...}}`. All messages except `rate` have the number of a work item.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class WorkItem:
-    """One round over one log, as the log was when the item was created."""
+    """The input of one round over one log. It describes the log when the item was created."""
 
     number: int
     directory: str
@@ -22,10 +22,10 @@ class WorkItem:
     segments: list[tuple[int, int]]
     """(base offset, bytes) of the segments that may be cleaned, oldest first."""
     later_segments: list[int]
-    """Base offsets of the segments after them, which may contain markers of transactions."""
+    """Base offsets of the segments after `segments`, which may have markers of transactions."""
     first_dirty_offset: int
     end_offset: int
-    """The first offset that may not be cleaned; the base offset of a segment."""
+    """The first offset that may not be cleaned. It is the base offset of a segment."""
     producers: list[tuple[int, int, int]]
     """(producer id, offset of its last batch with records or -1, epoch)"""
     now_ms: int
@@ -37,26 +37,26 @@ class WorkItem:
     map_entries_max: int | None
     buffer_bytes: int
     rate: float
-    """Bytes per second, read and written."""
+    """Limit of the bytes read and written per second."""
 
 
 @dataclass(slots=True)
 class Replaced:
-    """A new segment is ready, under the suffix `.cleaned`."""
+    """A new segment is ready. Its files have the suffix `.cleaned`."""
 
     number: int
     old: list[int]
-    """Base offsets of the segments that it replaces; its own is the first."""
+    """Base offsets of the segments that it replaces. The new segment has the first one of them."""
     size: int
 
 
 @dataclass(slots=True)
 class Done:
-    """The item is done: the cleaned range, and statistics."""
+    """The work item is done."""
 
     number: int
     next_offset: int
-    """All offsets below are clean."""
+    """All offsets below this offset are clean."""
     bytes_read: int
     bytes_written: int
     records_read: int
@@ -67,15 +67,15 @@ class Done:
 
 @dataclass(slots=True)
 class Failed:
-    """The item has failed."""
+    """The work item has failed."""
 
     number: int
     reason: str
     is_device: bool
-    """The device failed, not the data."""
+    """Whether the device has failed."""
     was_stopped: bool = False
     lacks_room: bool = False
-    """The device works, but is full."""
+    """Whether the device works, but is full."""
 
 
 Message = Replaced | Done | Failed
@@ -93,7 +93,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message:
-    """Decode a line of the worker."""
+    """Decode a message of the worker from a line."""
     [(kind, fields)] = json.loads(line).items()
     return _KINDS[kind](**fields)
 
@@ -104,17 +104,17 @@ def encode_item(item: WorkItem) -> bytes:
 
 
 def encode_rate(rate: float) -> bytes:
-    """Encode a change of the worker's rate as a line."""
+    """Encode a new rate for the worker as a line."""
     return _line({"rate": rate})
 
 
 def encode_stop(number: int) -> bytes:
-    """Encode the cancellation of an item as a line."""
+    """Encode the cancellation of a work item as a line."""
     return _line({"stop": number})
 
 
 def decode_item(fields: dict[str, Any]) -> WorkItem:
-    """Decode the work item of a line."""
+    """Decode a work item from the fields of the JSON document."""
     pairs = [(base, size) for base, size in fields["segments"]]
     producers = [(producer, offset, epoch) for producer, offset, epoch in fields["producers"]]
     return WorkItem(**{**fields, "segments": pairs, "producers": producers})

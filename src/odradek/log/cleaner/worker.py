@@ -1,8 +1,9 @@
-"""The process that cleans: `python -m odradek.log.cleaner.worker`, started by the node on demand.
+"""The worker process, which compacts logs (`python -m odradek.log.cleaner.worker`).
 
-It receives commands from the node and sends messages back (`work`), runs with low priority, and
-ends with the node. It never removes or renames other than `.cleaned` files. After the node has
-ended it does not touch even these, because another node may use the directory.
+The node starts the process when there is work. The worker receives commands from the node and sends
+messages back (`work`). It has a low priority. It creates and removes only `.cleaned` files. If the
+node has exited, the worker exits, too. Then it does not even remove `.cleaned` files, because
+another node may use the directory.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from odradek.log.errors import DamagedFile, is_for_room
 from odradek.records.errors import RecordsError
 
 _POLL_BYTES = 1 << 20
-"""Commands are read after this many bytes."""
+"""The worker reads commands after it has read or written this many bytes."""
 _POLL_MS = 1000.0
-"""Commands are read at least this often while the rate makes the worker wait."""
+"""While the worker waits because of its rate, it reads commands at least once in this time."""
 _BURST_MS = 300
-"""Maximum unused time for which the worker may exceed its rate later."""
+"""After a pause, the worker may exceed its rate by the bytes of at most this time."""
 
 
 class StoppedByNode(Exception):
-    """The node has cancelled the item."""
+    """The node has cancelled the work item."""
 
 
 class Worker:
-    """See the module. `take` reads the node's commands, `work` processes the items."""
+    """The worker. `take` reads commands of the node, and `work` processes the work items."""
 
     def __init__(self, file_system: FileSystem, clock: Clock, parent: Parent) -> None:
         self._file_system = file_system
@@ -52,17 +53,17 @@ class Worker:
         self._current = -1
         self._rate = float("inf")
         self._free_at_ms = 0.0
-        """The time at which the bytes so far comply with the rate."""
+        """The time at which the bytes that were read and written so far comply with the rate."""
         self._unpolled = 0
 
     def take(self, data: bytes) -> None:
-        """Read the commands of the node; an incomplete command is kept until the rest arrives."""
+        """Process commands of the node. Keep an incomplete command until the rest arrives."""
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             self._obey(json.loads(line))
 
     def work(self) -> None:
-        """Process all items, including those that arrive meanwhile."""
+        """Process all work items, also work items that arrive during the work."""
         while self._items:
             item = self._items.popleft()
             if item.number in self._stopped:
@@ -106,7 +107,7 @@ class Worker:
         self._current = -1
 
     def _pause(self, count: int) -> None:
-        """Account for bytes that were read or written; wait if that was too fast."""
+        """Count bytes that were read or written. Wait if the rate was exceeded."""
         self._unpolled += count
         if self._rate < 1e300:
             earliest_ms = self._clock.monotonic_ms() - _BURST_MS
@@ -117,7 +118,11 @@ class Worker:
             self._poll(0)
 
     def _poll(self, wait_ms: float) -> None:
-        """Read the commands that are available or arrive within the timeout."""
+        """Process commands that are available or arrive within `wait_ms`.
+
+        Raises:
+            StoppedByNode: the node has cancelled the current work item.
+        """
         self._unpolled = 0
         while data := self._parent.receive(wait_ms):
             self.take(data)
@@ -141,7 +146,7 @@ class Worker:
 
 
 def main() -> None:
-    """Work until the node ends."""
+    """Work until the node exits."""
     ignore_interrupts()
     lower_priority()
     gc.disable()  # there are no cycles, and a collection would scan a million keys

@@ -1,15 +1,27 @@
 """Classic groups: members agree on a protocol, and the group leader computes the assignment.
 
-              first member joins            all have joined, or time is up
-    Empty ──────────────────> PreparingRebalance ──────────> CompletingRebalance
-      ^                          │        ^  ^                    │      │
-      └──── no members joined ───┘        │  └── member joins ────┘      │ the leader's assignment
-                                          │      or leaves               v is stored
-                                          └── member joins, leaves ──── Stable
-    any ──> Dead: deleted, or coordinated elsewhere
+A group moves between these states:
 
-`group` is the state, `rebalance` moves it from state to state; `join`, `sync` and `presence`
-(heartbeats and departures) are the members' requests. Membership changes are not written to the
-log. A record of the whole group is written when an assignment is stored, so that the next
-coordinator knows the members of the last generation (KIP-62, KIP-345, KIP-394, KIP-559, KIP-814).
+    from                 to                   when
+    -------------------  -------------------  -------------------------------------------------
+    Empty                PreparingRebalance   the first member joins
+    PreparingRebalance   CompletingRebalance  all members have joined, or the rebalance timeout
+                                              (for a new group: the initial delay) has passed
+    PreparingRebalance   Empty                no members are left
+    CompletingRebalance  Stable               the leader's assignment is stored in the log
+    CompletingRebalance  PreparingRebalance   a member joins, leaves, or is removed
+    Stable               PreparingRebalance   a member joins, leaves, or is removed
+    any                  Dead                 another broker becomes the coordinator
+
+- `group`: the state of a group, and `member`: the state of a member;
+- `rebalance`: the transitions between the states;
+- `join`: JoinGroup, `sync`: SyncGroup, `presence`: Heartbeat and LeaveGroup.
+
+A membership change alone is not written to the log. A record with all members is written when the
+leader's assignment is stored, and when a static member gets a new member id. So the next
+coordinator has the members of the last generation. A record without members is written when the
+group is created or becomes empty.
+
+Sources: KIP-62 (rebalance timeout), KIP-345 (static members), KIP-394 (member id for the second
+JoinGroup), KIP-559 (protocol type and name in responses), KIP-814 (static leader that returns).
 """

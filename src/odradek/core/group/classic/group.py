@@ -31,9 +31,9 @@ from odradek.wire.generated.sync_group_response import SyncGroupResponse
 
 
 class ClassicState(Enum):
-    """The states of a classic group.
+    """The states of a classic group, see the package.
 
-    See the package. DescribeGroups and ListGroups show the values.
+    The values are the names in DescribeGroups and ListGroups responses.
     """
 
     EMPTY = "Empty"
@@ -60,7 +60,7 @@ PREVIOUS_STATES = {
 
 
 class ClassicGroup(Group):
-    """One group. Its members change immediately, not by replay of records; see the package."""
+    """One group. Requests change its members directly, not by the replay of records."""
 
     type = GroupType.CLASSIC
 
@@ -71,16 +71,16 @@ class ClassicGroup(Group):
         self.state_timestamp_ms: int | None = now_ms
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
-        """The protocol that this generation has selected."""
+        """The protocol that the members of this generation use."""
         self.generation_id = 0
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.static_members: dict[str, str] = {}
         """Member id by group instance id."""
         self.pending_join: dict[str, None] = {}
-        """Member ids that were assigned and have not joined yet (KIP-394)."""
+        """New member ids with which the clients have not joined yet (KIP-394)."""
         self.pending_sync: dict[str, None] = {}
-        """Members of this generation that have not sent their SyncGroup."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.awaiting_join = 0
         """Number of members whose JoinGroup has no response yet."""
         self.protocol_support: dict[str, int] = {}
@@ -88,13 +88,13 @@ class ClassicGroup(Group):
         self.subscribed_topics: frozenset[str] | None = None
         """The topics that the members subscribe to; None if their metadata cannot be decoded."""
         self.has_new_member = False
-        """Whether a member joined during the initial delay, which is then extended."""
+        """Whether a member has joined during the initial delay. Then the delay is extended."""
 
     @classmethod
     def from_members(
         cls, group_id: str, now_ms: int, generation_id: int, members: Sequence[ClassicMember]
     ) -> ClassicGroup:
-        """A stable group of these members; the first is the leader."""
+        """Return a stable group with these members. The first member is the leader."""
         group = cls(group_id, now_ms, _STABLE)
         group.generation_id = generation_id
         for member in members:
@@ -105,7 +105,7 @@ class ClassicGroup(Group):
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue, now_ms: int) -> ClassicGroup:
-        """Create the group from its record: Stable if it has members."""
+        """Create a group from its record. The group is Stable if it has members, else Empty."""
         group = cls(group_id, now_ms, _STABLE if value.members else _EMPTY)
         timestamp = value.current_state_timestamp
         group.state_timestamp_ms = None if timestamp == -1 else timestamp
@@ -154,7 +154,7 @@ class ClassicGroup(Group):
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members are consumers, so that their metadata can be decoded."""
+        """Whether the members are consumers. Then their metadata contains subscriptions."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
@@ -177,7 +177,7 @@ class ClassicGroup(Group):
         elif not is_transactional and state is not _EMPTY:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not is_transactional and state is _COMPLETING:
-            # The member has the generation, but no assignment yet.
+            # The member is in this generation but has no assignment yet.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         return None
 
@@ -205,7 +205,7 @@ class ClassicGroup(Group):
         return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """See `Group`. Consumers with unknown subscriptions count as subscribed to every topic."""
+        """See `Group`. If consumers have unknown subscriptions, return True for every topic."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -217,14 +217,20 @@ class ClassicGroup(Group):
     def cancel_timers(self, timers: TimerTable) -> None:
         """See `Group`.
 
-        The timers of a classic group check themselves whether the group still exists.
+        This does nothing, because the operations of these timers check whether the group exists.
         """
 
     def offset_expiry_base(self) -> ExpiryBase | None:
         """See `Group`.
 
-        If the group has no members: since it became empty (KIP-211). If its members are consumers:
-        since the commit, for topics without a subscriber. In a simple group: since the commit.
+        The retention begins (KIP-211):
+
+        - in a simple group, at the commit;
+        - in a group without members, when the group became empty;
+        - in a stable group of consumers with known subscriptions, at the commit, but only for
+          topics without a subscriber.
+
+        In other groups, offsets do not expire.
         """
         if self.protocol_type is None:
             return since_commit
@@ -247,14 +253,14 @@ class ClassicGroup(Group):
         return self.state in PREVIOUS_STATES[_PREPARING]
 
     def move_to(self, state: ClassicState, now_ms: int) -> None:
-        """Change the state; the transition must be legal."""
+        """Change the state. The transition must be legal."""
         assert self.state in PREVIOUS_STATES[state], f"{self} cannot become {state.value}"
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now_ms
 
     def begin_generation(self, now_ms: int) -> None:
-        """Begin a generation with the members that have joined, or become empty."""
+        """Begin the next generation. If the group has no members, its state becomes Empty."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.refresh_subscribed_topics()
@@ -275,7 +281,7 @@ class ClassicGroup(Group):
     # -- protocols ----------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a member with these protocols can be in the group."""
+        """Return whether a member with these protocols can join the group."""
         if self.state is _EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         count = len(self.members)
@@ -284,9 +290,10 @@ class ClassicGroup(Group):
         )
 
     def select_protocol(self) -> str:
-        """Select the protocol with the most votes among those that all members support.
+        """Select the protocol with the most votes. All members must support the protocol.
 
-        Equal votes are decided as in Apache Kafka, by the order of a Java `HashMap`.
+        If protocols have the same number of votes, the order of a Java `HashMap` decides, as in
+        Apache Kafka.
         """
         assert self.members, "members choose"
         count = len(self.members)
@@ -299,23 +306,23 @@ class ClassicGroup(Group):
         return next(name for name in java_hash_order(votes) if votes[name] == most)
 
     def _count_protocols(self, member: ClassicMember, step: int) -> None:
-        for name in set(member.protocol_names):  # a protocol that is listed twice counts once
+        for name in set(member.protocol_names):  # count a duplicate name only once
             self.protocol_support[name] = self.protocol_support.get(name, 0) + step
 
     # -- members ------------------------------------------------------------------------------
 
     def is_leader(self, member_id: str) -> bool:
-        """Whether the member is the group leader."""
+        """Return whether the member is the group leader."""
         return self.leader_id == member_id
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The time that members have to rejoin: the largest rebalance timeout of all members."""
+        """The maximum duration of the join phase: the largest rebalance timeout of all members."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether all members have joined the rebalance."""
+        """Whether all members have sent JoinGroup in this rebalance."""
         return len(self.members) == self.awaiting_join and not self.pending_join
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> None:
@@ -334,7 +341,10 @@ class ClassicGroup(Group):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def add(self, member: ClassicMember, ticket: Any = None) -> None:
-        """Add a member; `ticket` is that of its JoinGroup. The first member becomes the leader."""
+        """Add a member. `ticket`: the ticket of its JoinGroup.
+
+        If the group has no leader, the member becomes the leader.
+        """
         if self.state is _PREPARING and self.previous_state is _EMPTY:
             self.has_new_member = True
         self._enter(member)
@@ -357,7 +367,7 @@ class ClassicGroup(Group):
     def remove(self, member_id: str) -> None:
         """Remove a member or a pending member.
 
-        If it was the leader, another member becomes leader.
+        If the member was the leader, another member becomes the leader.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -378,7 +388,7 @@ class ClassicGroup(Group):
         session_timeout_ms: int,
         ticket: Any,
     ) -> None:
-        """Update a member that rejoins; without a ticket, restore its previous values."""
+        """Set the values of a member from its latest JoinGroup. `ticket`: its ticket, or None."""
         self._count_protocols(member, -1)
         member.update(protocols, rebalance_timeout_ms, session_timeout_ms)
         self._count_protocols(member, 1)
@@ -387,7 +397,7 @@ class ClassicGroup(Group):
     def replace_static(
         self, group_instance_id: str, old_id: str, new_id: str, effects: Effects
     ) -> ClassicMember:
-        """Give a static member a new member id; requests with the old id are fenced."""
+        """Give a static member a new member id. Waiting requests with the old id are fenced."""
         old = self.members.pop(old_id)
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self.answer_join(old, join_failed(fenced, old_id), effects)
@@ -410,7 +420,10 @@ class ClassicGroup(Group):
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Make a joined member the leader; return False if no member has joined."""
+        """Make sure that the leader has joined; otherwise choose another leader.
+
+        Return False if no member has joined.
+        """
         if self.leader_id is None:
             return False
         leader = self.members[self.leader_id]
@@ -423,7 +436,10 @@ class ClassicGroup(Group):
         return False
 
     def extend_initial_delay(self) -> bool:
-        """Whether a member has joined since the last call, so that the initial delay is extended."""
+        """Return whether the initial delay is extended.
+
+        It is extended if a member has joined since the last call.
+        """
         extended = self.has_new_member
         self.has_new_member = False
         return extended
@@ -431,14 +447,14 @@ class ClassicGroup(Group):
     # -- responses ----------------------------------------------------------------------------
 
     def set_join_ticket(self, member: ClassicMember, ticket: Any) -> None:
-        """Set the ticket of a member's JoinGroup; None if no JoinGroup is waiting."""
+        """Set the ticket of the member's JoinGroup that waits; None if no JoinGroup waits."""
         self.awaiting_join += (ticket is not None) - (member.join_ticket is not None)
         member.set_join_ticket(ticket)
 
     def answer_join(
         self, member: ClassicMember, response: JoinGroupResponse, effects: Effects
     ) -> bool:
-        """Send the JoinGroup response, if the member waits for one."""
+        """Send the JoinGroup response if the member waits for it. Return whether it was sent."""
         ticket = member.join_ticket
         if ticket is None:
             return False
@@ -449,7 +465,7 @@ class ClassicGroup(Group):
     def answer_sync(
         self, member: ClassicMember, response: SyncGroupResponse, effects: Effects
     ) -> bool:
-        """Send the SyncGroup response, if the member waits for one."""
+        """Send the SyncGroup response if the member waits for it. Return whether it was sent."""
         ticket = member.sync_ticket
         if ticket is None:
             return False
@@ -458,7 +474,7 @@ class ClassicGroup(Group):
         return True
 
     def join_response(self, member_id: str, *, with_members: bool) -> JoinGroupResponse:
-        """The JoinGroup response for a member; only the leader gets the list of members."""
+        """Return the JoinGroup response for a member. Only the leader gets the list of members."""
         return JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
@@ -469,7 +485,7 @@ class ClassicGroup(Group):
         )
 
     def joined_members(self) -> list[JoinGroupResponseMember]:
-        """All members with their metadata for the selected protocol."""
+        """Return all members with their metadata for the selected protocol."""
         assert self.state not in (_DEAD, _PREPARING), f"{self} has no protocol"
         return [
             JoinGroupResponseMember(
@@ -483,7 +499,7 @@ class ClassicGroup(Group):
     # -- records ------------------------------------------------------------------------------
 
     def record(self, assignment: Mapping[str, bytes]) -> CoordinatorRecord:
-        """The record of the group with an assignment (by member id)."""
+        """Return the record of the group with an assignment, which is by member id."""
         return group_metadata(
             self.group_id,
             protocol_type=self.protocol_type or "",

@@ -1,7 +1,12 @@
 """JoinGroup: decides whether a client becomes a member, and when the response is sent.
 
-Some responses are sent immediately: errors, a new member id to retry with, or the current
-generation of an unchanged member. All others are sent when all members have joined.
+Some responses are sent immediately:
+
+- errors;
+- a new member id, with which the client must join again;
+- the current generation, if the member has not changed and no rebalance is needed.
+
+Other responses are sent when the join phase has ended.
 """
 
 from __future__ import annotations
@@ -32,12 +37,12 @@ from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.join_group_request import JoinGroupRequest
 
 KNOWN_MEMBER_ID_VERSION = 4
-"""From this version on, a new member joins a second time, with its new member id (KIP-394)."""
+"""From this version on, a new member must join a second time, with its new member id (KIP-394)."""
 SKIP_ASSIGNMENT_VERSION = 9
-"""From this version on, the response can tell a returning static leader to skip the assignment
-(KIP-814)."""
+"""From this version on, the response has the field skip_assignment. It is True for a static leader
+that joins again in a stable group (KIP-814)."""
 NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a first JoinGroup may wait before its member is removed (as in Apache Kafka)."""
+"""A member whose first JoinGroup waits longer than this is removed (as in Apache Kafka)."""
 
 
 class Joining:
@@ -54,14 +59,14 @@ class Joining:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Version 0 has only one timeout."""
+        """The rebalance timeout. In version 0 it is the same as the session timeout."""
         if self.requester.api_version == 0:
             return self.request.session_timeout_ms
         return self.request.rebalance_timeout_ms
 
 
 class Join:
-    """Decides on JoinGroup for groups that are classic, or may become so."""
+    """Decides on JoinGroup for classic groups, new groups, and consumer groups without members."""
 
     def __init__(self, state: GroupState, rebalance: Rebalance) -> None:
         self._state = state
@@ -74,10 +79,9 @@ class Join:
         ticket: Any,
         tombstones: Sequence[CoordinatorRecord] = (),
     ) -> Result:
-        """See the module. The response is sent to `ticket`.
+        """Process JoinGroup. The response is sent to `ticket`.
 
-        `tombstones`: records that delete an empty group of another type, which the new group
-        replaces.
+        `tombstones`: the records that delete an empty consumer group, which the new group replaces.
         """
         joining = Joining(request, requester, ticket)
         group_id = request.group_id
@@ -99,7 +103,7 @@ class Join:
         else:
             result = self._join_existing(group, joining)
         if is_new_group and result is NOTHING:
-            # Write the group, so that the next coordinator knows it too.
+            # Write a record of the new group, so that the next coordinator has the group too.
             timestamp_ms = group.state_timestamp_ms or -1
             record = group_metadata(group_id, state_timestamp_ms=timestamp_ms)
             return CoordinatorResult(
@@ -114,12 +118,18 @@ class Join:
         self._state.effects.answer(joining.ticket, join_failed(error, member_id))
 
     def _on_group_stored(self, joining: Joining, error: ApiError | None) -> None:
-        """Send an error if the record could not be written; the journal has removed the group."""
+        """Send an error if the record could not be written.
+
+        In this case the journal has already removed the new group.
+        """
         if error is not None:
             self._refuse(joining, error.code)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether the group has room; in a rebalance, for the members that rejoin first."""
+        """Return whether the member can join without exceeding group.max.size.
+
+        During a rebalance, only members that have joined the rebalance count.
+        """
         limit = self._state.config.group_max_size
         if group.state in (EMPTY, DEAD):
             return True
@@ -177,8 +187,9 @@ class Join:
             is_new=True,
         )
         group.add(member, joining.ticket)
-        # A new member sends no heartbeats while its JoinGroup waits, so a lost client cannot be
-        # detected. It gets a fixed timeout, after which it must join again.
+        # A new member sends no heartbeats while its JoinGroup waits. So the coordinator cannot
+        # detect that the client is lost. After a fixed timeout the member is removed, and the
+        # client must join again.
         self._rebalance.expect_heartbeat(group, member, NEW_MEMBER_TIMEOUT_MS)
         return self._rebalance.prepare_or_complete(
             group, f"{member_id} joins; its reason: {joining.reason}"
@@ -197,7 +208,7 @@ class Join:
             return NOTHING
         if member_id in group.pending_join:
             if request.group_instance_id is not None:
-                # Only dynamic members have pending ids.
+                # The coordinator gives pending member ids only to clients without an instance id.
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             return self._add(group, joining, member_id)
         try:
@@ -208,7 +219,7 @@ class Join:
         return self._rejoin(group, joining, group.members[member_id])
 
     def _rejoin(self, group: ClassicGroup, joining: Joining, member: ClassicMember) -> Result:
-        """Begin a rebalance, unless the member has not changed and needs none."""
+        """Process JoinGroup of a member. A rebalance begins if it is necessary."""
         member_id = member.member_id
         is_leader = group.is_leader(member_id)
         is_unchanged = joining.protocols == member.protocols
@@ -224,7 +235,8 @@ class Join:
             response = group.join_response(member_id, with_members=False)
             self._state.effects.answer(joining.ticket, response)
             return NOTHING
-        # If an earlier request waits, the client has timed out and ignores its response.
+        # If an earlier request of this member waits, the client has timed out and ignores the
+        # response to that request.
         abandoned = join_failed(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
         group.answer_join(member, abandoned, self._state.effects)
         # In a stable group the leader rejoins to compute a new assignment.
@@ -246,7 +258,7 @@ class Join:
     def _replace_static(
         self, group: ClassicGroup, joining: Joining, old_id: str, new_id: str
     ) -> Result:
-        """A static member returns and replaces its previous member id (KIP-345)."""
+        """Give a new member id to a static member that joins again (KIP-345)."""
         request = joining.request
         instance_id = request.group_instance_id
         assert instance_id is not None
@@ -274,7 +286,7 @@ class Join:
                 group, f"static member {instance_id} changes the protocol: {joining.reason}"
             )
         if group.state is COMPLETING:
-            # The leader's assignment may still have the old member id.
+            # The leader's assignment may still contain the old member id.
             return self._rebalance.prepare(
                 group, f"static member {instance_id} came back: {joining.reason}"
             )
@@ -301,14 +313,14 @@ class Join:
             response = group.join_response(member.member_id, with_members=is_leader)
             response.skip_assignment = is_leader
         else:
-            # Name the old leader, so that this member does not compute an assignment.
+            # Return the leader's old member id, so that the member does not compute an assignment.
             response = group.join_response(member.member_id, with_members=False)
             response.leader = replaced.old_leader or ""
         group.answer_join(member, response, effects)
 
 
 class ReplacedStatic:
-    """A static member that has a new member id, and its previous values."""
+    """A static member that got a new member id, with its values before this change."""
 
     __slots__ = ("before", "joining", "member", "old_id", "old_leader")
 

@@ -8,13 +8,13 @@ from typing import Any
 from odradek.wire.generated.describe_groups_response import DescribedGroupMember
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) of the protocols that a member supports, in order of preference."""
+"""Names and metadata of the protocols that a member supports, in its order of preference."""
 
 NO_ASSIGNMENT = b""
 
 
 class ClassicMember:
-    """One member. `protocols` and timeouts are those of its latest JoinGroup."""
+    """One member. Its protocols and timeouts come from its latest JoinGroup."""
 
     __slots__ = (
         "assignment", "client_host", "client_id", "group_instance_id", "is_new", "join_ticket",
@@ -46,11 +46,11 @@ class ClassicMember:
         self.protocols = protocols
         self.assignment = assignment
         self.join_ticket: Any = None
-        """Its JoinGroup without a response."""
+        """The ticket of the JoinGroup that waits for a response, or None."""
         self.sync_ticket: Any = None
-        """Its SyncGroup without a response."""
+        """The ticket of the SyncGroup that waits for a response, or None."""
         self.is_new = is_new
-        """Whether it waits in its first JoinGroup, for at most `NEW_MEMBER_TIMEOUT_MS`."""
+        """Whether the first JoinGroup waits for a response (at most `NEW_MEMBER_TIMEOUT_MS`)."""
 
     @property
     def is_static(self) -> bool:
@@ -59,29 +59,32 @@ class ClassicMember:
 
     @property
     def is_excused(self) -> bool:
-        """Whether no heartbeats are expected, because the member waits for a response."""
+        """Whether the member need not send heartbeats, because it waits for a response."""
         if self.is_new:
             return False
         return self.join_ticket is not None or self.sync_ticket is not None
 
     def set_join_ticket(self, ticket: Any) -> None:
-        """Set the JoinGroup that waits, or None; only the group may, which counts them."""
+        """Set the ticket of the JoinGroup that waits, or None.
+
+        Only `ClassicGroup` may call this, because the group counts these tickets.
+        """
         self.join_ticket = ticket
 
     def set_sync_ticket(self, ticket: Any) -> None:
-        """Set the SyncGroup that waits, or None."""
+        """Set the ticket of the SyncGroup that waits, or None."""
         self.sync_ticket = ticket
 
     def update(
         self, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        """Set what the latest JoinGroup contains."""
+        """Set the values of the latest JoinGroup."""
         self.protocols = protocols
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
 
     def enter_generation(self) -> None:
-        """The JoinGroup has its response: the member is no longer new."""
+        """The member has got the response to its JoinGroup, so it is no longer new."""
         self.is_new = False
 
     def assign(self, assignment: bytes) -> None:
@@ -90,22 +93,22 @@ class ClassicMember:
 
     @property
     def protocol_names(self) -> list[str]:
-        """Names of the supported protocols."""
+        """The names of the supported protocols."""
         return [name for name, _ in self.protocols]
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its metadata for a protocol, which it must support."""
+        """Return the member's metadata for a protocol. The member must support the protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         raise AssertionError(f"{self.member_id} does not support {protocol}")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that it prefers."""
+        """Return the protocol that the member prefers among the candidates."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, protocol: str | None) -> DescribedGroupMember:
-        """The member for DescribeGroups; without a protocol, without metadata."""
+        """Describe the member for DescribeGroups. If `protocol` is None, omit the metadata."""
         return DescribedGroupMember(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,

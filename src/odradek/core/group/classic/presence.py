@@ -30,7 +30,9 @@ class Presence:
     def heartbeat(
         self, group: ClassicGroup, request: HeartbeatRequest
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """Process a heartbeat; return whether the member must rejoin.
+        """Process a heartbeat.
+
+        The response has the error REBALANCE_IN_PROGRESS if the member must rejoin.
 
         Raises:
             ApiError: the member is unknown, or is in another generation.
@@ -51,7 +53,7 @@ class Presence:
     def leave(
         self, group: ClassicGroup, request: LeaveGroupRequest
     ) -> CoordinatorResult[LeaveGroupResponse]:
-        """Remove members that leave, or that an administrator removes."""
+        """Remove the members in the request, which leave or which an administrator removes."""
         if group.state is DEAD:
             response = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return CoordinatorResult(NO_RECORDS, response)
@@ -79,7 +81,7 @@ class Presence:
         )
 
     def _leave_one(self, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
-        """Remove one member. If the member id is empty, the instance id identifies it."""
+        """Remove one member. If the member id is empty, the instance id identifies the member."""
         member_id = identity.member_id
         instance_id = identity.group_instance_id
         if not member_id:

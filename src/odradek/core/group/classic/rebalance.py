@@ -1,4 +1,12 @@
-"""Runs rebalances of classic groups: begin, wait for members, new generation, sync."""
+"""Rebalances of classic groups.
+
+A rebalance has these steps:
+
+1. It begins when a member joins, leaves or is removed.
+2. The group waits until all members have sent JoinGroup (the join phase).
+3. A new generation begins, and all members get the response to JoinGroup.
+4. The group waits for SyncGroup of all members, and for the leader's assignment (the sync phase).
+"""
 
 from __future__ import annotations
 
@@ -21,13 +29,13 @@ Result = CoordinatorResult[None]
 
 
 class Rebalance:
-    """The rebalances of a group."""
+    """Begins, continues and ends rebalances."""
 
     def __init__(self, state: GroupState) -> None:
         self._state = state
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """Return the classic group with this id, if there is one."""
+        """Return the classic group with this id; None if it does not exist."""
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
@@ -36,7 +44,7 @@ class Rebalance:
     def expect_heartbeat(
         self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
     ) -> None:
-        """Restart the session timeout of a member."""
+        """Start or restart the session timeout of a member."""
         self._state.timers.schedule(
             keys.session(group.group_id, member.member_id),
             member.session_timeout_ms if timeout_ms is None else timeout_ms,
@@ -51,7 +59,7 @@ class Rebalance:
         if group is None or group.state is DEAD:
             return NOTHING
         if member_id in group.pending_join:
-            self._state.note(group_id, f"{member_id} never joined")
+            self._state.note(group_id, f"{member_id} did not join within its session timeout")
             group.remove(member_id)
             if group.state is PREPARING and group.has_all_joined:
                 return self.complete_join(group)
@@ -62,13 +70,13 @@ class Rebalance:
         self._state.note(group_id, f"{member_id} sent no heartbeat in time")
         self.dismiss(group, member)
         if group.state in (STABLE, COMPLETING):
-            return self.prepare_or_complete(group, f"{member_id} is lost")
+            return self.prepare_or_complete(group, f"the session of {member_id} expired")
         if group.state is PREPARING and group.has_all_joined:
             return self.complete_join(group)
         return NOTHING
 
     def dismiss(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member; if its JoinGroup waits, it gets UNKNOWN_MEMBER_ID."""
+        """Remove a member. If its JoinGroup waits, send the error UNKNOWN_MEMBER_ID."""
         response = join_failed(ErrorCode.UNKNOWN_MEMBER_ID)
         group.answer_join(member, response, self._state.effects)
         group.remove(member.member_id)
@@ -139,7 +147,7 @@ class Rebalance:
     # -- members have joined ------------------------------------------------------------------
 
     def complete_if_all_joined(self, group: ClassicGroup) -> Result:
-        """Complete the join phase if all members have joined; an initial delay is not shortened."""
+        """Complete the join phase if all members have joined. Do not shorten an initial delay."""
         if (
             group.state is not PREPARING
             or group.previous_state is EMPTY
@@ -149,14 +157,14 @@ class Rebalance:
         return self.complete_join(group)
 
     def end_join(self, group_id: str) -> Result:
-        """The rebalance timeout has passed."""
+        """End the join phase, because the rebalance timeout has passed."""
         group = self.find(group_id)
         return NOTHING if group is None else self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> Result:
         """Remove the members that have not joined, and begin the next generation with the others.
 
-        Absent static members stay until their session expires.
+        Static members that have not joined stay in the group until their session expires.
         """
         timers = self._state.timers
         timers.cancel(keys.join(group.group_id))
@@ -170,7 +178,7 @@ class Rebalance:
             group.cancel_session(member.member_id, timers)
         if missing:
             names = ", ".join(each.member_id for each in missing)
-            self._state.note(group.group_id, f"did not join in time: {names}")
+            self._state.note(group.group_id, f"members did not join in time: {names}")
         if group.state is DEAD:
             return NOTHING
         if not group.elect_joined_leader() and group.members:
@@ -179,7 +187,7 @@ class Rebalance:
             return NOTHING
         group.begin_generation(self._state.clock.now_ms())
         if group.state is EMPTY:
-            self._state.note(group.group_id, f"empty since generation {group.generation_id}")
+            self._state.note(group.group_id, f"generation {group.generation_id}: no members")
             return CoordinatorResult((group.record({}),), None, replay=False)
         self._announce_generation(group)
         return NOTHING
@@ -227,10 +235,10 @@ class Rebalance:
         for member_id in missing:
             group.remove(member_id)
             group.cancel_session(member_id, self._state.timers)
-        return self.prepare(group, f"did not send SyncGroup in time: {', '.join(missing)}")
+        return self.prepare(group, f"members did not send SyncGroup in time: {', '.join(missing)}")
 
     def reset_assignment(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """Drop the assignment: members that wait for it must rejoin."""
+        """Drop the assignment. Members that wait for the assignment get the error."""
         assert group.state is COMPLETING, f"{group} is not waiting for an assignment"
         for member in group.members.values():
             member.assign(NO_ASSIGNMENT)
@@ -247,13 +255,13 @@ class Rebalance:
                 assignment=member.assignment,
             )
             if group.answer_sync(member, response, self._state.effects):
-                # Its session timeout did not count while it waited; restart it.
+                # While the member waited, its session could not expire. So restart the timeout.
                 self.expect_heartbeat(group, member)
 
     # -- the end ------------------------------------------------------------------------------
 
     def unload(self, group: ClassicGroup) -> None:
-        """Another broker coordinates the group now: waiting requests get NOT_COORDINATOR."""
+        """Send NOT_COORDINATOR to all waiting requests: another broker is the coordinator now."""
         group.move_to(DEAD, self._state.clock.now_ms())
         error = ErrorCode.NOT_COORDINATOR
         effects = self._state.effects

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader sends the assignment, and each member gets its part."""
+"""SyncGroup: the leader sends the assignment of all members, and each member gets its own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Sync:
         assert group.state is COMPLETING, f"{group} has members"
         member = group.members[member_id]
         if member.sync_ticket is not None:
-            # The client has sent its request again; it ignores the response to the first one.
+            # The client has sent its request again, and ignores the response to the first request.
             self._state.effects.answer(
                 member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
             )
@@ -72,7 +72,7 @@ class Sync:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def _store(self, group: ClassicGroup, request: SyncGroupRequest) -> Result:
-        """Write the leader's assignment; members without an entry get an empty one."""
+        """Write the leader's assignment. Members without an assignment get an empty assignment."""
         given = {each.member_id: each.assignment for each in request.assignments}
         assignment = {each: given.get(each, NO_ASSIGNMENT) for each in group.members}
         missing = [each for each in group.members if each not in given]
@@ -110,5 +110,5 @@ class Sync:
 
 
 def _differs(claimed: str | None, actual: str | None) -> bool:
-    """Whether the protocol type or name differs; older clients send none."""
+    """Return whether the protocol type or name differs. Older clients send neither."""
     return claimed is not None and actual is not None and claimed != actual

@@ -1,8 +1,10 @@
-"""Members of a consumer group that use the classic protocol.
+"""Processes requests of members that use the classic protocol in a consumer group.
 
-JoinGroup has the effect of a full heartbeat; its response is immediate, with the member epoch as
-generation. SyncGroup returns the assignment. Heartbeat makes the member rejoin when there is a new
-target, when it must revoke partitions, or when partitions of its target have become free.
+JoinGroup has the same effects as a heartbeat of the consumer protocol. Its response does not wait
+for other members. The generation in the response is the member epoch. SyncGroup returns the
+assignment. The response to Heartbeat tells the member to rejoin in these cases: there is a new
+target assignment, the member must revoke partitions, or all missing partitions of its target have
+become free.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ class ClassicMembers(Decider):
     def join(
         self, group: ConsumerGroup, request: JoinGroupRequest, requester: Requester, ticket: Any
     ) -> Result:
-        """Process JoinGroup of a group with members.
+        """Process JoinGroup for a group with members.
 
         The response is sent to `ticket`.
 
@@ -103,7 +105,10 @@ class ClassicMembers(Decider):
         is_downgrade: bool,
         log: list[CoordinatorRecord],
     ) -> ConsumerMember:
-        """Return the member after its next step; the group may become a classic group."""
+        """Return the member after its next step.
+
+        If `is_downgrade` is True, convert the group to a classic group.
+        """
         change = self._joining.take(group, before, after, log)
         owned = self._owned(subscription)
         is_outdated = group.assignment_epoch < change.group_epoch
@@ -161,7 +166,7 @@ class ClassicMembers(Decider):
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, ticket: Any) -> Result:
         """Process SyncGroup.
 
-        The response is sent to `ticket` when all its content is committed.
+        The response is sent to `ticket` when all records before it are committed.
 
         Raises:
             ApiError: the member is unknown, has another epoch, or must rejoin.
@@ -219,7 +224,9 @@ class ClassicMembers(Decider):
     def heartbeat(
         self, group: ConsumerGroup, request: HeartbeatRequest
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """Process a heartbeat; return whether the member must rejoin.
+        """Process a heartbeat.
+
+        The response has the error REBALANCE_IN_PROGRESS if the member must rejoin.
 
         Raises:
             ApiError: the member is unknown, or has another epoch.
@@ -246,7 +253,7 @@ class ClassicMembers(Decider):
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest
     ) -> CoordinatorResult[LeaveGroupResponse]:
-        """Remove members of both protocols that leave, or that an administrator removes."""
+        """Remove the members in the request, which may use either protocol."""
         gone: dict[str, ConsumerMember] = {}
         response = LeaveGroupResponse()
         for identity in request.members:
@@ -267,7 +274,7 @@ class ClassicMembers(Decider):
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """Return the subscription, which is the same in all protocols of a member."""
+    """Return the member's subscription. It is the same in all protocols of the request."""
     try:
         subscription, _ = read_subscription(request.protocols[0].metadata)
     except MalformedSubscription as error:
@@ -319,7 +326,7 @@ def _check_generation(member: ConsumerMember, generation_id: int) -> None:
 
 
 def _leaver(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-    """Return the member that leaves. If the member id is empty, the instance id identifies it."""
+    """Return the member that leaves. Without a member id, the instance id identifies it."""
     if identity.group_instance_id is None:
         return group.member(identity.member_id)
     if identity.member_id:

@@ -1,4 +1,4 @@
-"""The parts that process members' requests, in both protocols."""
+"""The base class of the classes that process members' requests, in both protocols."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.core.group.state import GroupState
 
 
 class Decider:
-    """Has the parts as fields; see the package."""
+    """Stores the parts that process one step of a request each; see the package."""
 
     def __init__(
         self,

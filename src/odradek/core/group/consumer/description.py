@@ -19,7 +19,7 @@ CONSUMER_MEMBER = 1
 
 
 def describe(group: ConsumerGroup, default_assignor: str, topics: TopicsImage) -> DescribedGroup:
-    """Return the state, the epochs, and each member's current and target assignment."""
+    """Return the state and the epochs of a group, and the assignments of each member."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -55,7 +55,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -
 def _assignment(
     partitions: Iterable[tuple[bytes, Iterable[int]]], topics: TopicsImage
 ) -> Assignment:
-    """Describe an assignment without deleted topics."""
+    """Describe an assignment. Omit deleted topics."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(

@@ -51,10 +51,10 @@ STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconcil
 
 
 class ConsumerGroup(Group):
-    """One group. Members and targets change only by replay of records; see the package.
+    """One group. Its members and target assignments change only by the replay of records.
 
-    A temporary group, for example one that is being converted from a classic group, has a separate
-    journal that is not used.
+    A group that is being converted from a classic group is temporary. It has a journal of its own,
+    which is not used.
     """
 
     type = GroupType.CONSUMER
@@ -63,16 +63,16 @@ class ConsumerGroup(Group):
         self.group_id = group_id
         self._journal = journal
         self.group_epoch = 1
-        """Increases whenever the assignment must be computed again."""
+        """Increased by one whenever the target assignment must be computed again."""
         self.metadata_hash = 0
-        """Hash of the subscribed topics: ids, partitions, racks."""
+        """The hash of the subscribed topics' metadata (ids, names, partitions, racks)."""
         self.assignment_epoch = 1
-        """The group epoch of the targets."""
+        """The group epoch for which the target assignment was computed."""
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self.member_slots = TIMELINE_CAPACITY_MIN
-        """Slots of Apache Kafka's member table, which determines the order of members and never
-        shrinks."""
+        """The number of slots of Apache Kafka's member table, which never shrinks. It determines
+        the order of the members."""
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
         self.targets: dict[str, Assignment] = {}
@@ -86,7 +86,7 @@ class ConsumerGroup(Group):
         self.classic_protocol_counts: dict[str, int] = {}
         """Number of classic members that support each protocol."""
         self.has_partition_metadata = False
-        """Whether there is a record from before Kafka 4.1, which must be removed."""
+        """Whether the log has a record from before Kafka 4.1 that must be removed."""
         self._owner_epochs: dict[bytes, dict[int, int]] = {}
         self._metadata_deadline_ms = 0
         self._metadata_deadline_epoch = 0
@@ -117,8 +117,9 @@ class ConsumerGroup(Group):
     def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
         """See `Group`.
 
-        A member may commit in its current epoch. In an earlier epoch it may commit partitions that
-        it has owned since then. Other clients may commit while the group has no members.
+        A member may commit with its current epoch. With an earlier epoch, a member may commit only
+        the partitions that were assigned to it in this epoch or before. Other clients may commit
+        while the group has no members.
         """
         member_id, instance_id, epoch, is_transactional, api_version = committer
         if epoch < 0 and not self.members:
@@ -147,7 +148,7 @@ class ConsumerGroup(Group):
         return validate
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """See `Group`. A member must name its epoch; requests without a member need none."""
+        """See `Group`. A request with a member id must have the member's current epoch."""
         if member_id is None and member_epoch < 0:
             return
         member = self.member(member_id or "")
@@ -155,7 +156,7 @@ class ConsumerGroup(Group):
             raise _stale(member, f"the member is in epoch {member.member_epoch}")
 
     def validate_offset_delete(self) -> None:
-        """See `Group`."""
+        """See `Group`. This is always allowed."""
 
     def validate_delete(self) -> None:
         """See `Group`."""
@@ -176,15 +177,16 @@ class ConsumerGroup(Group):
             keys.cancel_all(timers, self.group_id, member_id)
 
     def offset_expiry_base(self) -> ExpiryBase | None:
-        """See `Group`. The retention of a topic without subscribers counts from the commit."""
+        """See `Group`. The retention begins at the commit."""
         return since_commit
 
     # -- queries --------------------------------------------------------------------------------
 
     def member(self, member_id: str) -> ConsumerMember:
-        """Return a member.
+        """Return the member with this id.
 
-        Raises: ApiError: UNKNOWN_MEMBER_ID.
+        Raises:
+            ApiError: UNKNOWN_MEMBER_ID.
         """
         member = self.members.get(member_id)
         if member is None:
@@ -195,36 +197,39 @@ class ConsumerGroup(Group):
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """Return the member with an instance id, if there is one."""
+        """Return the member with this instance id; None if it does not exist."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
     def target(self, member_id: str) -> Assignment:
-        """The target assignment of a member."""
+        """Return the target assignment of a member."""
         return self.targets.get(member_id, NO_ASSIGNMENT)
 
     def target_of(self, member: ConsumerMember) -> Assignment:
-        """The target of a member; a returning static member has that of its previous member id."""
+        """Return the target assignment of a member.
+
+        If a static member has a new member id, return the target of its previous member id.
+        """
         if member.instance_id is None:
             return self.target(member.member_id)
         former = self.static_members.get(member.instance_id)
         return NO_ASSIGNMENT if former is None else self.target(former)
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
-        """The member epoch of the owner of a partition; -1 if it has none."""
+        """Return the member epoch of the partition's owner; -1 if the partition has no owner."""
         return self._owner_epochs.get(topic_id, {}).get(partition, NO_OWNER)
 
     def subscribed_topics(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that a member subscribes to; an unresolved pattern matches nothing."""
+        """Return the topics that a member subscribes to. An unresolved pattern has no topics."""
         if not member.topic_regex:
             return member.topic_names
         return member.topic_names | self.resolved_regexes.get(member.topic_regex, UNRESOLVED).topics
 
     def subscribed_topics_in_order(self, member: ConsumerMember) -> list[str]:
-        """The subscribed topics in the order of Apache Kafka's sets.
+        """Return the subscribed topics in the order of Apache Kafka's sets.
 
-        With a pattern this is the order of its `UnionSet`: first the larger set of names and
-        matches, then the rest of the other one.
+        If the member has a pattern, this is the order of Kafka's `UnionSet`. The names and the
+        pattern's topics are two sets. The larger set comes first, then the rest of the other set.
         """
         names = java_set_order(member.topic_names)
         if not member.topic_regex:
@@ -234,7 +239,7 @@ class ConsumerGroup(Group):
         return list(dict.fromkeys((*larger, *smaller)))
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether a partition of the member's target is still owned by another member."""
+        """Return whether another member still owns a partition of the member's target."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -245,14 +250,14 @@ class ConsumerGroup(Group):
         )
 
     def has_only_classic_members(self, without: Iterable[ConsumerMember]) -> bool:
-        """Whether all members except those in `without` use the classic protocol."""
+        """Return whether all members except the members in `without` use the classic protocol."""
         excluded = list(without)
         classic = sum(each.uses_classic_protocol for each in excluded)
         remaining = len(self.members) - len(excluded)
         return self.classic_member_count - classic == remaining
 
     def supports_classic(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a classic member with these protocols can be in the group."""
+        """Return whether a classic member with these protocols can join the group."""
         if protocol_type != CONSUMER_PROTOCOL_TYPE:
             return False
         if not self.members:
@@ -267,7 +272,10 @@ class ConsumerGroup(Group):
     def topic_counts_with(
         self, before: ConsumerMember | None, after: ConsumerMember | None
     ) -> dict[str, TopicCount]:
-        """The counts after a member was replaced (None: it is added or removed)."""
+        """Return the counts after `before` is replaced by `after`.
+
+        `before` is None if the member is added. `after` is None if the member is removed.
+        """
         counts = dict(self.topic_counts)
         if before is not None:
             adjust_all(counts, before.topic_names, names=-1)
@@ -283,7 +291,7 @@ class ConsumerGroup(Group):
     def topic_counts_without(
         self, members: Iterable[ConsumerMember], regexes: Iterable[str]
     ) -> dict[str, TopicCount]:
-        """The counts after members and patterns were removed."""
+        """Return the counts after members and patterns are removed."""
         counts = dict(self.topic_counts)
         for member in members:
             adjust_all(counts, member.topic_names, names=-1)
@@ -294,7 +302,7 @@ class ConsumerGroup(Group):
     def regex_counts_with(
         self, before: ConsumerMember | None, after: ConsumerMember | None
     ) -> dict[str, int]:
-        """The counts of patterns after a member was replaced."""
+        """Return the number of members per pattern after `before` is replaced by `after`."""
         counts = dict(self.regex_counts)
         for member, step in ((before, -1), (after, 1)):
             if member is not None and member.topic_regex:
@@ -302,17 +310,18 @@ class ConsumerGroup(Group):
         return counts
 
     def preferred_assignor(self) -> str | None:
-        """The assignor that most members request.
+        """Return the assignor that most members request; None if no member requests an assignor.
 
-        Kafka's table order decides between equal counts.
+        If several assignors have the same count, the order of Kafka's table decides.
         """
         counts = self.assignor_counts
         return max(self._assignors_in_order(), key=counts.__getitem__, default=None)
 
     def preferred_assignor_with(self, before: ConsumerMember, after: ConsumerMember) -> str | None:
-        """The preferred assignor after a member was replaced.
+        """Return the preferred assignor after `before` is replaced by `after`.
 
-        Like Apache Kafka, this copies the table of counts and changes the copy.
+        The order of the assignors is the same as in Apache Kafka, which changes a copy of the table
+        of counts.
         """
         counts = dict(self.assignor_counts)
         table = JavaHashTable(
@@ -332,16 +341,16 @@ class ConsumerGroup(Group):
     # -- metadata -------------------------------------------------------------------------------
 
     def refresh_metadata_at(self, deadline_ms: int, group_epoch: int) -> None:
-        """Set when to check the topics' metadata again, and the group epoch of this check."""
+        """Set the time of the next check of the topics' metadata, and the epoch of this check."""
         self._metadata_deadline_ms = deadline_ms
         self._metadata_deadline_epoch = group_epoch
 
     def request_metadata_refresh(self) -> None:
-        """Subscribed topics have changed: check them at the next heartbeat."""
+        """Check the subscribed topics at the next heartbeat, because their metadata has changed."""
         self.refresh_metadata_at(0, 0)
 
     def has_stale_metadata(self, now_ms: int) -> bool:
-        """Whether the topics' metadata must be checked."""
+        """Return whether the topics' metadata must be checked."""
         return (
             now_ms >= self._metadata_deadline_ms or self.group_epoch < self._metadata_deadline_epoch
         )
@@ -349,17 +358,17 @@ class ConsumerGroup(Group):
     # -- replay ---------------------------------------------------------------------------------
 
     def set_epoch(self, group_epoch: int, metadata_hash: int) -> None:
-        """Set the group epoch."""
+        """Set the group epoch and the metadata hash."""
         self._journal.assign(self, "group_epoch", group_epoch)
         self._journal.assign(self, "metadata_hash", metadata_hash)
 
     def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
-        """Set the epoch of the targets; -1 if there are none."""
+        """Set the epoch and the time of the target assignment; -1 if there is none."""
         self._journal.assign(self, "assignment_epoch", epoch)
         self._journal.assign(self, "assignment_timestamp_ms", timestamp_ms)
 
     def set_has_partition_metadata(self, has: bool) -> None:
-        """Set whether there is a record from before Kafka 4.1."""
+        """Set whether the log has a record from before Kafka 4.1."""
         self._journal.assign(self, "has_partition_metadata", has)
 
     def set_target(self, member_id: str, target: Assignment) -> None:
@@ -404,7 +413,7 @@ class ConsumerGroup(Group):
             self._journal.remove(self.static_members, member.instance_id)
 
     def set_resolved_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """Set the topics of a pattern; None if no member subscribes to it."""
+        """Set the topics of a pattern. If `resolved` is None, remove the pattern."""
         before = self._journal.remove(self.resolved_regexes, regex)
         if before is not None:
             self._count_topics(before.topics, regexes=-1)
@@ -453,7 +462,7 @@ class ConsumerGroup(Group):
                 self._journal.put(owners, partition, epoch)
 
     def _release(self, held: HeldPartitions, epoch: int) -> None:
-        """Remove the owner of a partition, unless it owns the partition in another epoch."""
+        """Remove the owner of each partition, unless the owner has another epoch."""
         for topic_id, partitions in held.items():
             owners = self._owner_epochs.get(topic_id)
             if owners is None:
@@ -474,7 +483,7 @@ def _adjust(counts: MutableMapping[str, int], name: str, step: int) -> None:
 
 
 def _stale(member: ConsumerMember, why: str) -> ApiError:
-    """The error for a stale epoch; classic members get one about generations."""
+    """Return the error for a stale epoch. Members with the classic protocol get another code."""
     code = ErrorCode.STALE_MEMBER_EPOCH
     if member.uses_classic_protocol:
         code = ErrorCode.ILLEGAL_GENERATION

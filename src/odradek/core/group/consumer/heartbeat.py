@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: members join, keep their session, reconcile and leave."""
+"""ConsumerGroupHeartbeat, with which members join, keep their session, reconcile and leave."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from odradek.wire.generated.consumer_group_heartbeat_response import (
 )
 
 MEMBER_ID_VERSION = 1
-"""From this version on, members generate their own member id."""
+"""From this version on, members generate their member id themselves."""
 
 Result = CoordinatorResult[ConsumerGroupHeartbeatResponse]
 
 
 class Heartbeat(Decider):
-    """Processes heartbeats of the consumer protocol; see the package for the four steps."""
+    """Processes heartbeats of the consumer protocol. See the package for the four steps."""
 
     def heartbeat(self, request: ConsumerGroupHeartbeatRequest, requester: Requester) -> Result:
-        """See the module. The request must have passed `validate`.
+        """Process a heartbeat. `validate` must have accepted the request.
 
         Raises:
-            ApiError: the request is rejected; nothing has changed.
+            ApiError: the request is rejected. Then the group does not change.
         """
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leaving.leave(request)
@@ -92,7 +92,10 @@ class Heartbeat(Decider):
         return member
 
     def _expect_heartbeats(self, group: ConsumerGroup, member_id: str) -> None:
-        """Start the session timeout of this member; of all members if the group was converted."""
+        """Start the session timeout of this member.
+
+        If the group was converted from a classic group, start the timeouts of all members.
+        """
         group_id = group.group_id
         if self._state.groups.get(group_id) is not group:
             for member in group.members.values():
@@ -105,7 +108,9 @@ class Heartbeat(Decider):
 def validate(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
 ) -> None:
-    """Check the request without its group; `assignors` are the available ones.
+    """Check the parts of the request that do not depend on the group.
+
+    `assignors`: the setting `group.consumer.assignors`.
 
     Raises:
         ApiError: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
@@ -131,7 +136,7 @@ def validate(
     if request.server_assignor is not None and request.server_assignor not in known:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"There is no assignor {request.server_assignor} here, only {', '.join(known)}.",
+            f"The assignor {request.server_assignor} is not supported; use {', '.join(known)}.",
         )
 
 
@@ -147,7 +152,7 @@ def _validate_join(request: ConsumerGroupHeartbeatRequest) -> None:
 def _wish(
     before: ConsumerMember, request: ConsumerGroupHeartbeatRequest, requester: Requester
 ) -> ConsumerMember:
-    """Return the member with the fields of the request; omitted fields keep their value."""
+    """Return the member with the fields of the request. Omitted fields keep their value."""
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
@@ -169,7 +174,10 @@ def _or(said: str | None, before: str | None) -> str | None:
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request has all fields: the member joins, or may have missed a response."""
+    """Return whether the request has all fields. Then the response must have the assignment.
+
+    Members send all fields when they join and when they may have missed a response.
+    """
     if request.member_epoch == JOIN_EPOCH:
         return True
     subscribes = (

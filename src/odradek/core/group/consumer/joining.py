@@ -1,6 +1,6 @@
-"""Finds or creates members, and applies their subscription changes to the group.
+"""Finds or creates members, and applies changes of their subscriptions to the group.
 
-It is used for both protocols: by ConsumerGroupHeartbeat and by JoinGroup.
+ConsumerGroupHeartbeat and JoinGroup both use this module.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 
 METADATA_REFRESH_MS = 2**31 - 1
-"""Interval after which topics are hashed again even if no change was reported."""
+"""The interval at which a group's topics are hashed again even if no topic has changed."""
 
 
 class Change(NamedTuple):
-    """The effects of a member's changed subscription."""
+    """The effects of a member's new subscription."""
 
     group_epoch: int
+    """The group epoch after the change."""
     is_homogeneous: bool
     """Whether all members now subscribe to the same topics."""
     has_subscription_changed: bool
@@ -68,8 +69,10 @@ class Joining:
         is_classic: bool,
         log: list[CoordinatorRecord],
     ) -> ConsumerMember:
-        """Return the member. If `is_new`, create it, or replace the previous member of its
-        instance.
+        """Return the member.
+
+        If `is_new` is True, create the member if necessary. If its instance id already has a
+        member, the new member id replaces the old one.
 
         Raises:
             ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or UNRELEASED_INSTANCE_ID.
@@ -99,9 +102,12 @@ class Joining:
         member: ConsumerMember,
         log: list[CoordinatorRecord],
     ) -> None:
-        """Replace the member id of an instance. Timers of the previous id have no effect."""
+        """Give the static member `former` a new member id.
+
+        The timers of the old member id are not cancelled, but have no effect.
+        """
         group_id = group.group_id
-        self._state.note(group_id, f"{member.member_id} takes the place of {former.member_id}")
+        self._state.note(group_id, f"{member.member_id} replaces {former.member_id}")
         target = group.target(former.member_id)
         log.extend(records.member_tombstones(group_id, former.member_id))
         log.append(records.member_metadata(group_id, member))
@@ -117,7 +123,7 @@ class Joining:
         after: ConsumerMember,
         log: list[CoordinatorRecord],
     ) -> Change:
-        """Replace `before` by `after`; append the records to `log`.
+        """Replace the member `before` by `after`. Append the records to `log`.
 
         Raises:
             ApiError: INVALID_REGULAR_EXPRESSION.
@@ -127,7 +133,7 @@ class Joining:
         have_names_changed = after.topic_names != before.topic_names
         regex = self._patterns.update(group, before, after, log)
         has_changed = have_names_changed or regex is not RegexChange.NONE
-        # A new pattern changes no assignment before it is resolved.
+        # A new pattern does not change any assignment before it is resolved.
         counts = (
             has_changed
             if after.uses_classic_protocol
@@ -148,9 +154,10 @@ class Joining:
         counts: bool,
         log: list[CoordinatorRecord],
     ) -> tuple[int, bool]:
-        """Check the subscribed topics.
+        """Return the group epoch, and whether all members subscribe to the same topics.
 
-        Bump the group epoch if they or a subscription have changed.
+        Increase the group epoch if a subscription has changed (`counts`) or if the metadata of the
+        subscribed topics has changed.
         """
         topics = group.topic_counts_with(before, after)
         metadata_hash = self._topics.group_hash(topics)
@@ -173,7 +180,10 @@ class Joining:
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Iterable[OwnedTopic] | None) -> None:
-    """Fence a member with another epoch. The previous epoch is valid if a response may be lost.
+    """Check the member epoch in a heartbeat.
+
+    The previous epoch is valid too, because the member may have missed the response with its
+    current epoch. But then all partitions that it reports as owned must be assigned to it.
 
     Raises:
         ApiError: FENCED_MEMBER_EPOCH.
@@ -184,15 +194,15 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Iterable[OwnedTopic] 
     if epoch > current or epoch != member.previous_member_epoch or not _has_all(member, owned):
         raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The member is in epoch {current}, not {epoch}; "
-            "it has to give up all its partitions and join again.",
+            f"The member is in epoch {current}, not {epoch}. "
+            "It must revoke all its partitions and rejoin.",
         )
 
 
 def _has_all(member: ConsumerMember, owned: Iterable[OwnedTopic] | None) -> bool:
-    """Whether all partitions that the member reports are assigned to it.
+    """Return whether all partitions that the member reports as owned are assigned to it.
 
-    False if it reports none.
+    Return False if `owned` is None.
     """
     if owned is None:
         return False

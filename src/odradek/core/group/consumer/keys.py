@@ -1,4 +1,4 @@
-"""Keys of the timers of consumer groups' members."""
+"""Keys of the timers of members in consumer groups."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ Key = tuple[str, str, str]
 
 
 def session(group_id: str, member_id: str) -> Key:
-    """Expires if the member sends no heartbeat: the member is removed."""
+    """The session timer. When it expires, a member that has sent no heartbeat is removed."""
     return ("consumer-session", group_id, member_id)
 
 
 def rebalance(group_id: str, member_id: str) -> Key:
-    """Expires if the member has not revoked its partitions in time."""
+    """The timer for the revocation of partitions."""
     return ("consumer-rebalance", group_id, member_id)
 
 
 def join(group_id: str, member_id: str) -> Key:
-    """Expires if a classic member has not rejoined in time."""
+    """The timer for JoinGroup of a classic member that must rejoin."""
     return ("consumer-join", group_id, member_id)
 
 
 def sync(group_id: str, member_id: str) -> Key:
-    """Expires if a classic member has not sent SyncGroup in time."""
+    """The timer for SyncGroup of a classic member that has joined."""
     return ("consumer-sync", group_id, member_id)
 
 

@@ -1,4 +1,4 @@
-"""Removes members: they leave, are removed by an administrator, or are fenced."""
+"""Removes members that leave, that an administrator removes, or that are fenced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ResponseT = TypeVar("ResponseT")
 
 
 class Leaving:
-    """Processes departures."""
+    """Removes members."""
 
     def __init__(self, state: GroupState, topics: Topics, migration: Migration) -> None:
         self._state = state
@@ -33,7 +33,7 @@ class Leaving:
     def leave(
         self, request: ConsumerGroupHeartbeatRequest
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """Process the last heartbeat of a member that leaves; a static one may return.
+        """Process the last heartbeat of a member. A static member may leave temporarily.
 
         Raises:
             ApiError: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
@@ -56,9 +56,10 @@ class Leaving:
     def remove(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember], response: ResponseT
     ) -> CoordinatorResult[ResponseT]:
-        """Remove members; their partitions are assigned to others.
+        """Remove members and increase the group epoch, so that others get their partitions.
 
-        If all remaining members use the classic protocol, the group becomes a classic group.
+        If all remaining members use the classic protocol, and the settings allow it, the group
+        becomes a classic group.
         """
         if not members:
             return CoordinatorResult(NO_RECORDS, response)
@@ -82,7 +83,7 @@ class Leaving:
 
 
 def static_owner(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """Return the member with an instance id; its member id must be the one in the request.
+    """Return the member with an instance id. It must have the member id `member_id`.
 
     Raises:
         ApiError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
@@ -100,7 +101,7 @@ def static_owner(group: ConsumerGroup, instance_id: str, member_id: str) -> Cons
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """A static member that leaves temporarily; its instance may return and keep the partitions."""
+    """Return a static member after it left temporarily. It keeps its partitions."""
     assigned = {
         topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()
     }
@@ -110,7 +111,7 @@ def _away(member: ConsumerMember) -> ConsumerMember:
 
 
 def _abandoned_regexes(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> list[str]:
-    """The patterns to which only these members subscribe."""
+    """Return the patterns to which only these members subscribe."""
     counts: dict[str, int] = {}
     for member in members:
         if member.topic_regex:

@@ -1,4 +1,4 @@
-"""A member of a consumer group. Immutable: a change creates a new object."""
+"""A member of a consumer group. Members are immutable, so a change creates a new object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from odradek.wire.generated.consumer_group_member_metadata_value import (
 )
 
 JOIN_EPOCH = 0
-"""In a heartbeat: the member wants to join, also after it was fenced."""
+"""In a heartbeat: the member joins. A fenced member uses this epoch to join again."""
 LEAVE_EPOCH = -1
 """In a heartbeat: the member leaves."""
 STATIC_LEAVE_EPOCH = -2
@@ -27,18 +27,18 @@ STATIC_LEAVE_EPOCH = -2
 Assignment = Mapping[bytes, AbstractSet[int]]
 """Partitions by topic id. Every topic has at least one partition.
 
-In a target, topics and partitions are in the order of its record: Apache Kafka's assignors depend
-on it (see `java_order`).
+In a target assignment, the topics and partitions are in the order of its record, because the
+results of Apache Kafka's assignors depend on this order (see `java_order`).
 """
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
-"""Topic id and partition -> the epoch in which the partition was assigned to the member."""
+"""Topic id -> partition -> the epoch in which the partition was assigned to the member."""
 
 NO_ASSIGNMENT: Assignment = {}
 NOTHING_HELD: HeldPartitions = {}
 
 
 class MemberState(IntEnum):
-    """The state of a member's reconciliation; the numbers are those in its record."""
+    """The state of a member, see the package. The numbers are the same as in the record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -47,7 +47,10 @@ class MemberState(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> MemberState:
-        """Return the state of a number; a newer coordinator may have written unknown ones."""
+        """Return the state with this number.
+
+        Return UNKNOWN if a newer coordinator wrote a state that this version does not have.
+        """
         try:
             return cls(number)
         except ValueError:
@@ -55,7 +58,7 @@ class MemberState(IntEnum):
 
 
 class ConsumerMember(NamedTuple):
-    """One member; see the package for epochs and states."""
+    """One member. See the package for epochs and states."""
 
     member_id: str
     member_epoch: int = JOIN_EPOCH
@@ -71,31 +74,34 @@ class ConsumerMember(NamedTuple):
     server_assignor: str | None = None
     assigned: HeldPartitions = NOTHING_HELD
     pending_revocation: HeldPartitions = NOTHING_HELD
-    """Partitions that it must revoke before it can advance to the next epoch."""
+    """The partitions that the member must revoke before it gets a higher epoch."""
     classic: ClassicMemberMetadata | None = None
-    """Its JoinGroup data, if it uses the classic protocol."""
+    """Data from JoinGroup if the member uses the classic protocol, otherwise None."""
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Whether it has reached the target."""
+        """Return whether the member has its target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether it sends JoinGroup and SyncGroup."""
+        """Whether the member uses the classic protocol (JoinGroup and SyncGroup)."""
         return self.classic is not None
 
     @property
     def classic_protocols(self) -> list[ClassicProtocol]:
-        """The protocols that it supports as a classic member."""
+        """The protocols in the JoinGroup request of a classic member."""
         assert self.classic is not None
         return self.classic.supported_protocols
 
     def moved_to(self, member_epoch: int) -> ConsumerMember:
-        """The member in another epoch, with the current epoch as the previous one."""
+        """Return the member in another epoch. Its current epoch becomes the previous epoch."""
         return self._replace(member_epoch=member_epoch, previous_member_epoch=self.member_epoch)
 
     def epoch_of(self, topic_id: bytes, partition: int) -> int | None:
-        """The epoch in which a partition that it owns, or must revoke, was assigned to it."""
+        """Return the epoch in which a partition was assigned to the member.
+
+        Return None if the member neither owns the partition nor must revoke it.
+        """
         for held in (self.assigned, self.pending_revocation):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -103,7 +109,7 @@ class ConsumerMember(NamedTuple):
         return None
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
-        """The member after its subscription record."""
+        """Return the member after the replay of its subscription record."""
         return self._replace(
             instance_id=value.instance_id,
             rack_id=value.rack_id,
@@ -119,7 +125,7 @@ class ConsumerMember(NamedTuple):
     def with_current_assignment(
         self, value: ConsumerGroupCurrentMemberAssignmentValue
     ) -> ConsumerMember:
-        """The member after its current assignment record."""
+        """Return the member after the replay of its current assignment record."""
         return self._replace(
             member_epoch=value.member_epoch,
             previous_member_epoch=value.previous_member_epoch,
@@ -130,7 +136,10 @@ class ConsumerMember(NamedTuple):
 
 
 def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
-    """Records from before Kafka 4.2 have no epochs of partitions."""
+    """Return the partitions with their epochs.
+
+    Records from before Kafka 4.2 have no such epochs. Then the member epoch is used.
+    """
     held: dict[bytes, Mapping[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
@@ -141,12 +150,12 @@ def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
 
 
 def ordered_set(partitions: Iterable[int]) -> AbstractSet[int]:
-    """A set that keeps the insertion order."""
+    """Return a set that keeps the insertion order."""
     return dict.fromkeys(partitions).keys()
 
 
 def with_epoch(assignment: Assignment, epoch: int) -> HeldPartitions:
-    """Give all partitions the same assignment epoch."""
+    """Return the assignment with the same epoch for all partitions."""
     return {
         topic_id: dict.fromkeys(sorted(partitions), epoch)
         for topic_id, partitions in assignment.items()

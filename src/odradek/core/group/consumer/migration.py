@@ -1,9 +1,10 @@
-"""Converts groups between protocols online (KIP-848, `group.consumer.migration.policy`).
+"""Converts groups between the classic and the consumer protocol while they are in use (KIP-848).
 
-A classic group of consumers becomes a consumer group when a member of the new protocol joins; its
-members continue to use JoinGroup and SyncGroup, but the coordinator computes the assignment
-(`classic_members`). It becomes a classic group again when the last member of the new protocol has
-left.
+A classic group of consumers becomes a consumer group when a member with the consumer protocol
+joins. The other members continue to use JoinGroup and SyncGroup, but now the coordinator computes
+their assignments (`classic_members`). The group becomes a classic group again when the last member
+with the consumer protocol has left. The setting `group.consumer.migration.policy` can forbid each
+of the two conversions.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ class Migration:
         self._rebalance = rebalance
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """Return the group.
+        """Return the consumer group with this id.
 
-        Raises: ApiError: GROUP_ID_NOT_FOUND: the group does not exist, or has another type.
+        Raises:
+            ApiError: GROUP_ID_NOT_FOUND: the group does not exist, or has another type.
         """
         group = self._state.group(group_id)
         if not isinstance(group, ConsumerGroup):
@@ -64,12 +66,13 @@ class Migration:
         return group
 
     def group_to_join(self, group_id: str, log: list[CoordinatorRecord]) -> ConsumerGroup:
-        """Return the group that a member joins; create it, or convert a classic group, if
-        necessary.
+        """Return the group that a member joins.
 
-        A new group replaces the old one only when `log` is replayed.
+        If necessary, create the group or convert a classic group. The new group is registered only
+        when `log` is replayed.
 
-        Raises: ApiError: GROUP_ID_NOT_FOUND: there is a classic group that cannot be converted.
+        Raises:
+            ApiError: GROUP_ID_NOT_FOUND: there is a classic group that cannot be converted.
         """
         group = self._state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -81,8 +84,7 @@ class Migration:
             group.cancel_timers(self._state.timers)
         return ConsumerGroup(group_id, self._state.journal)
 
-    # -- upgrade
-    # -------------------------------------------------------------------------------------
+    # -- upgrade --------------------------------------------------------------------------------
 
     def _upgrade(self, classic: ClassicGroup, log: list[CoordinatorRecord]) -> ConsumerGroup:
         self._check_upgrade(classic)
@@ -100,7 +102,7 @@ class Migration:
         config = self._state.config
         why = None
         if config.group_consumer_migration_policy.lower() not in _UPGRADE:
-            why = "group.consumer.migration.policy does not allow it"
+            why = "group.consumer.migration.policy does not allow conversion"
         elif not classic.uses_consumer_protocol:
             why = "its members are not consumers"
         elif len(classic.members) > config.group_consumer_max_size:
@@ -176,13 +178,12 @@ class Migration:
         )
         return member, assignment
 
-    # -- downgrade
-    # -----------------------------------------------------------------------------------
+    # -- downgrade ------------------------------------------------------------------------------
 
     def can_downgrade_without(
         self, group: ConsumerGroup, members: Collection[ConsumerMember]
     ) -> bool:
-        """Whether the group becomes a classic group when these members have left."""
+        """Return whether the group becomes a classic group when these members have left."""
         remaining = len(group.members) - len(members)
         return (
             remaining > 0
@@ -191,8 +192,10 @@ class Migration:
         )
 
     def can_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerMember | None) -> bool:
-        """Whether the group becomes classic when a static member returns with the classic
-        protocol."""
+        """Return whether the group becomes a classic group when a static member is replaced.
+
+        `replaced` uses the consumer protocol; the new member id uses the classic protocol.
+        """
         return (
             replaced is not None
             and not replaced.uses_classic_protocol
@@ -203,7 +206,10 @@ class Migration:
     def _may_downgrade(self, group: ConsumerGroup, member_count: int) -> bool:
         config = self._state.config
         if config.group_consumer_migration_policy.lower() not in _DOWNGRADE:
-            self._state.note(group.group_id, "group.consumer.migration.policy does not allow it")
+            self._state.note(
+                group.group_id,
+                "stays a consumer group: group.consumer.migration.policy does not allow conversion",
+            )
             return False
         return member_count <= config.group_max_size
 
@@ -216,10 +222,11 @@ class Migration:
         joining: ConsumerMember | None = None,
         reason: str | None = None,
     ) -> None:
-        """Replace the group by a classic group immediately; `log` must not be replayed.
+        """Replace the group by a classic group immediately. `log` must not be replayed.
 
-        `joining`: a member that replaces the static member of its instance; `log` already has its
-        records. `reason`: the reason for a rebalance, if one is needed.
+        `without`: the members that leave. `joining`: a member that replaces the static member with
+        the same instance id. `log` already has the records of `joining`. `reason`: if it is not
+        None, a rebalance begins, and this is its reason.
         """
         state = self._state
         replaced = None if joining is None else group.static_member(joining.instance_id)
@@ -269,7 +276,7 @@ class Migration:
 
 
 def _records(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """All records of a group, in Kafka's order."""
+    """Return all records of a group, in the order of Apache Kafka."""
     group_id = group.group_id
     members = group.members.values()
     return [

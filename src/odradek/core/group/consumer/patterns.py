@@ -1,8 +1,10 @@
-"""Resolves the regular expressions of members' subscriptions.
+"""Resolves the regular expressions (patterns) in members' subscriptions.
 
-All patterns of a group are matched against all topics together, in a thread, so that there is only
-one rebalance. Until then a new pattern matches nothing. They are matched again when there are new
-topics (not more often than every ten seconds) and every `group.consumer.regex.refresh.interval.ms`.
+Patterns are matched against the names of all topics in a thread. All patterns of a group are
+matched together, so that there is only one rebalance. Before a new pattern is matched for the first
+time, it has no topics. The patterns are matched again when a member subscribes to a new pattern or
+when there are new topics, but not within ten seconds after the last time. The patterns are also
+matched again after `group.consumer.regex.refresh.interval.ms`.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ Matches = dict[str, frozenset[str]]
 class RegexChange(Enum):
     """How a member's pattern has changed."""
 
-    NONE = "the same"
-    UPDATED = "another one, whose topics are not known yet"
-    RESOLVED = "another one, or none, and its topics are known"
+    NONE = "the pattern is the same"
+    UPDATED = "the pattern is different, and its topics are not known yet"
+    RESOLVED = "the pattern is different or was removed, and its topics are known"
 
 
 class Patterns:
-    """Records members' patterns and resolves them."""
+    """Processes changes of members' patterns, and resolves patterns."""
 
     def __init__(self, state: GroupState, topics: Topics) -> None:
         self._state = state
@@ -54,7 +56,7 @@ class Patterns:
         after: ConsumerMember,
         log: list[CoordinatorRecord],
     ) -> RegexChange:
-        """Process a member's pattern; resolve the group's patterns if they are outdated.
+        """Process a change of a member's pattern. Resolve the group's patterns if necessary.
 
         Raises:
             ApiError: INVALID_REGULAR_EXPRESSION.
@@ -92,7 +94,7 @@ class Patterns:
         return RegexChange.UPDATED
 
     def _is_time(self, group: ConsumerGroup, regexes: Collection[str]) -> bool:
-        """Whether the group's patterns must be resolved now."""
+        """Return whether the group's patterns must be resolved now."""
         last = next(iter(group.resolved_regexes.values()), None)
         if last is None:
             return True
@@ -119,7 +121,7 @@ class Patterns:
     def _on_resolved(
         self, group_id: str, version: int, timestamp_ms: int, outcome: Any
     ) -> CoordinatorResult[None]:
-        """Store resolved patterns; bump the group epoch if the matching topics have changed."""
+        """Store the topics of the patterns. If they have changed, increase the group epoch."""
         if isinstance(outcome, BaseException):
             self._state.note(group_id, f"patterns could not be matched: {outcome!r}")
             return CoordinatorResult(NO_RECORDS, None)
@@ -155,9 +157,10 @@ def match_all(regexes: Collection[str], topics: Collection[str]) -> Matches:
 
 
 def _matching(regex: str, topics: Collection[str]) -> frozenset[str]:
-    """Return the matching topics; none if the pattern is invalid or too costly.
+    """Return the topics that match a pattern.
 
-    Another coordinator may have accepted an invalid pattern.
+    Return no topics if the pattern takes too long or is invalid. A pattern may be invalid because
+    another coordinator has accepted it.
     """
     try:
         matcher = Regex(regex)

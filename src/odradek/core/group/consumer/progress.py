@@ -1,7 +1,7 @@
-"""Timers of consumer groups' members. Members that send no heartbeats, or do not revoke partitions
-in time, are fenced.
+"""Changes members step by step towards their target assignment, and fences members after timeouts.
 
-A timer's operation checks by itself whether the member still exists.
+A member is fenced if it sends no heartbeats or does not revoke partitions in time. The operation of
+a timer checks whether the member still exists.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ class Progress:
         owned: Owned,
         log: list[CoordinatorRecord],
     ) -> ConsumerMember:
-        """Return the member after its next step to the target; append a record to `log`.
+        """Return the member after its next step towards the target assignment.
 
-        Raises: ApiError: FENCED_MEMBER_EPOCH: the member must rejoin.
+        Append a record to `log` if the member has changed.
+
+        Raises:
+            ApiError: FENCED_MEMBER_EPOCH: the member must rejoin.
         """
         target_epoch, assignment = target
         if not has_subscription_changed and member.is_reconciled_to(target_epoch):
@@ -61,7 +64,7 @@ class Progress:
     # -- timeouts -------------------------------------------------------------------------------
 
     def on_loaded(self, group: ConsumerGroup) -> None:
-        """Start the session timeouts of all members."""
+        """Start the timeouts of all members."""
         for member in group.members.values():
             self.expect_heartbeat(group.group_id, member.member_id)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -70,9 +73,10 @@ class Progress:
     def expect_heartbeat(
         self, group_id: str, member_id: str, timeout_ms: int | None = None
     ) -> None:
-        """Restart the session timeout of a member.
+        """Start or restart the session timeout of a member.
 
-        Members of the classic protocol have their own session timeout.
+        `timeout_ms` is the timeout from JoinGroup if the member uses the classic protocol. The
+        default is the group's setting.
         """
         if timeout_ms is None:
             timeout_ms = session_timeout_ms(self._state, group_id)
@@ -87,7 +91,7 @@ class Progress:
         )
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """Start the rebalance timeout of a member that must revoke partitions."""
+        """Start the rebalance timeout if the member must revoke partitions; otherwise cancel it."""
         key = keys.rebalance(group_id, member.member_id)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._state.timers.cancel(key)
@@ -129,7 +133,7 @@ class Progress:
         )
 
     def end_revocation(self, group_id: str, member_id: str, member_epoch: int) -> Result:
-        """The rebalance timeout has passed: fence the member if it is still in the same epoch."""
+        """Fence the member if it is still in the same epoch after the rebalance timeout."""
         group = self._state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             member = group.members.get(member_id)

@@ -20,8 +20,10 @@ from odradek.core.metadata.image import MetadataImage
 
 
 class ConsumerProtocol:
-    """The consumer protocol for the machine: requests go to `heartbeat` and `classic_members`,
-    records to `replay`."""
+    """The parts of the consumer protocol, for use by the group machine.
+
+    `heartbeat` and `classic_members` process requests, `replay` applies records.
+    """
 
     def __init__(self, state: GroupState, rebalance: Rebalance) -> None:
         self._state = state
@@ -37,16 +39,19 @@ class ConsumerProtocol:
         self.replay = Replay(state)
 
     def on_loaded(self) -> None:
-        """The log was replayed: start the members' session timeouts."""
+        """Start the members' session timeouts, because the log is loaded."""
         self._topics.on_loaded()
         for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup):
                 self._progress.on_loaded(group)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Groups that subscribe to a changed topic check it at the next heartbeat."""
+        """Process a metadata change.
+
+        Groups that subscribe to a changed topic check the topic at the next heartbeat.
+        """
         groups = [each for each in self._state.groups.values() if isinstance(each, ConsumerGroup)]
-        if not groups:  # true for most partitions: avoids a loop over thousands of topics
+        if not groups:  # most partitions have no consumer group, so skip the loop over all topics
             self._topics.forget()
             return
         changed = self._topics.on_metadata(delta, image)

@@ -1,4 +1,7 @@
-"""A member's next step to its target assignment (`CurrentAssignmentBuilder`)."""
+"""Computes a member's next step towards its target assignment.
+
+The algorithm is the same as in Apache Kafka's `CurrentAssignmentBuilder`.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ Epochs = dict[bytes, dict[int, int]]
 
 
 class OwnedTopic(Protocol):
-    """Partitions of a topic that a member reports as owned."""
+    """The partitions of a topic that a member reports as owned."""
 
     topic_id: bytes
     partitions: list[int]
 
 
 Owned = Iterable[OwnedTopic] | None
-"""None: the member reported nothing."""
+"""The partitions that a member reports as owned. None if its request has no such field."""
 
 
 class Reconciliation:
@@ -44,7 +47,7 @@ class Reconciliation:
         subscribed_ids: Collection[bytes],
         owned: Owned,
     ) -> None:
-        """`subscribed_ids`: the ids of the subscribed topics that exist."""
+        """Prepare the step. `subscribed_ids`: the ids of the subscribed topics that exist."""
         self._group = group
         self._member = member
         self._target = target
@@ -55,7 +58,8 @@ class Reconciliation:
     def step(self, has_subscription_changed: bool) -> ConsumerMember:
         """Return the member after the step; the same object if there is nothing to do.
 
-        Raises: ApiError: FENCED_MEMBER_EPOCH: the member must rejoin.
+        Raises:
+            ApiError: FENCED_MEMBER_EPOCH: the member must rejoin.
         """
         member = self._member
         if member.state is STABLE:
@@ -68,16 +72,19 @@ class Reconciliation:
             return self._next(member.member_epoch)
         if member.state is UNRELEASED:
             return self._next(member.member_epoch)
-        # A newer coordinator wrote an unknown state: the member must start again.
+        # A newer coordinator wrote an unknown state, so the member must revoke all partitions.
         if self._owned is None or any(True for _ in self._owned):
             raise ApiError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
-                "The member is in a state that is not known here; it has to join again.",
+                "This coordinator does not know the state of the member. The member must rejoin.",
             )
         return self._next(self._target_epoch)
 
     def _owns_any(self, partitions: HeldPartitions) -> bool:
-        """Whether the member may still own one of the partitions."""
+        """Return whether the member may still own one of the partitions.
+
+        If the member has not reported its partitions, it may own them.
+        """
         if self._owned is None:
             return True
         return any(
@@ -87,7 +94,7 @@ class Reconciliation:
         )
 
     def _drop_unsubscribed(self) -> ConsumerMember:
-        """Remove unsubscribed topics from the assignment, without waiting for a new target."""
+        """Remove unsubscribed topics from the assignment before there is a new target."""
         member = self._member
         gone = [each for each in member.assigned if each not in self._subscribed_ids]
         if not gone:
@@ -103,7 +110,11 @@ class Reconciliation:
         return member.moved_to(member.member_epoch)._replace(assigned=kept)
 
     def _next(self, member_epoch: int) -> ConsumerMember:
-        """Revoke partitions that are not in the target; if there are none, add the free ones."""
+        """Revoke the partitions that are not in the target.
+
+        If no partition must be revoked, add the free partitions of the target. `member_epoch` is
+        the epoch of a member that must revoke partitions.
+        """
         member = self._member
         assigned: Epochs = {}
         revoked: Epochs = {}
@@ -137,7 +148,7 @@ class Reconciliation:
         )
 
     def _is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Whether the partition has no owner, or this member owns it and must revoke it."""
+        """Return whether the partition has no owner, or this member owns it and must revoke it."""
         if self._group.owner_epoch(topic_id, partition) == NO_OWNER:
             return True
         return partition in self._member.pending_revocation.get(topic_id, {})

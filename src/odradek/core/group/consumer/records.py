@@ -1,4 +1,4 @@
-"""The records of consumer groups. All are written in version 0, keys and values."""
+"""The records of consumer groups. All keys and values are written in version 0."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from odradek.wire.generated.consumer_group_target_assignment_metadata_value impo
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The record of the group epoch."""
+    """Return the record of the group epoch."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
 def member_metadata(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """The record of a member's subscription."""
+    """Return the record of a member's subscription."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -69,7 +69,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def target_assignment(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
-    """The record of a member's target assignment; keeps the order of topics and partitions."""
+    """Return the record of a member's target assignment. Keep the order of its partitions."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             TopicPartition(topic_id=topic_id, partitions=list(partitions))
@@ -81,7 +81,7 @@ def target_assignment(group_id: str, member_id: str, assignment: Assignment) -> 
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """The record of the group epoch of all targets."""
+    """Return the record of the epoch of the target assignment."""
     value = ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=timestamp_ms
     )
@@ -89,7 +89,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> CoordinatorRec
 
 
 def current_assignment(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """The record of a member's current assignment."""
+    """Return the record of a member's current assignment."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -115,7 +115,7 @@ def _topics(held: HeldPartitions) -> list[TopicPartitions]:
 def resolved_regex(
     group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int
 ) -> CoordinatorRecord:
-    """The record of the topics that match a pattern, at a version of the metadata."""
+    """Return the record of the topics that match a pattern. `version`: the metadata version."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(topics), version=version, timestamp=timestamp_ms
     )
@@ -127,46 +127,46 @@ def resolved_regex(
 
 
 def group_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """Deletes the group; all its other records must be deleted before."""
+    """Return the tombstone of the group. The tombstones of its other records must come before."""
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), None)
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Deletes a record of versions before Kafka 4.1, which is not needed."""
+    """Return the tombstone of a record that only versions before Kafka 4.1 need."""
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """Deletes the epoch of the targets."""
+    """Return the tombstone of the epoch of the target assignment."""
     return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
 
 
 def current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Deletes a member's current assignment."""
+    """Return the tombstone of a member's current assignment."""
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     return CoordinatorRecord(key, None)
 
 
 def target_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Deletes a member's target."""
+    """Return the tombstone of a member's target assignment."""
     key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     return CoordinatorRecord(key, None)
 
 
 def member_metadata_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Deletes a member; its assignment and target must be deleted before."""
+    """Return the tombstone of a member. The tombstones of its assignments must come before."""
     key = ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
     return CoordinatorRecord(key, None)
 
 
 def resolved_regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
-    """Deletes a pattern to which no member subscribes."""
+    """Return the tombstone of a pattern to which no member subscribes any more."""
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
     return CoordinatorRecord(key, None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """The tombstones of a member, in the required order."""
+    """Return the tombstones of a member, in the required order."""
     return [
         current_assignment_tombstone(group_id, member_id),
         target_assignment_tombstone(group_id, member_id),
@@ -177,7 +177,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 def group_tombstones(
     group_id: str, member_ids: Iterable[str], regexes: Iterable[str]
 ) -> list[CoordinatorRecord]:
-    """The tombstones of a group, in the required order."""
+    """Return the tombstones of a group, in the required order."""
     member_ids = list(member_ids)
     return [
         *(current_assignment_tombstone(group_id, each) for each in member_ids),

@@ -1,4 +1,4 @@
-"""Applies records of consumer groups, when they are written and when a log is loaded."""
+"""Applies the records of consumer groups when they are appended and when a log is loaded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_TARGETS_EPOCH = -1
 
 
 class Replay:
-    """One method per record type; a value of None is a tombstone. `by_kind` finds the method."""
+    """Has one method per record type. `by_kind` has the methods. A tombstone has the value None."""
 
     def __init__(self, state: GroupState) -> None:
         self._state = state
@@ -65,14 +65,17 @@ class Replay:
         }
 
     def _known(self, group_id: str) -> ConsumerGroup | None:
-        """Return the group; None for tombstones of a group that was deleted or is classic again."""
+        """Return the group. Return None if it is deleted or is a classic group again.
+
+        Tombstones of such a group may still follow.
+        """
         group = self._state.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def _known_or_new(self, group_id: str) -> ConsumerGroup:
-        """Return the group.
+        """Return the group. Create it if necessary.
 
-        Create it if necessary, also in place of a classic group without members.
+        The new group may replace a simple classic group, which only stores offsets.
         """
         group = self._state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):

@@ -1,4 +1,4 @@
-"""Settings of one consumer group; the broker's are the defaults."""
+"""Settings of one consumer group. The broker's settings are the defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from odradek.model.config_resource import ResourceType
 
 
 def session_timeout_ms(state: GroupState, group_id: str) -> int:
-    """A member is fenced after this time without a heartbeat."""
+    """Return the session timeout: a member is fenced after this time without a heartbeat."""
     own = _own(state, group_id)
     if own is None:
         return state.config.group_consumer_session_timeout_ms
@@ -16,7 +16,7 @@ def session_timeout_ms(state: GroupState, group_id: str) -> int:
 
 
 def heartbeat_interval_ms(state: GroupState, group_id: str) -> int:
-    """The interval of the members' heartbeats."""
+    """Return the interval at which members send heartbeats."""
     own = _own(state, group_id)
     if own is None:
         return state.config.group_consumer_heartbeat_interval_ms
@@ -24,7 +24,7 @@ def heartbeat_interval_ms(state: GroupState, group_id: str) -> int:
 
 
 def assignment_interval_ms(state: GroupState, group_id: str) -> int:
-    """The minimum time between two assignments."""
+    """Return the minimum time between two computations of the target assignment."""
     own = _own(state, group_id)
     if own is None:
         return state.config.group_consumer_assignment_interval_ms

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 
 class TopicCount(NamedTuple):
-    """Number of subscriptions of a topic: by name, and by patterns that match it."""
+    """The number of members that subscribe to a topic by name, and of patterns that match it."""
 
     names: int = 0
     regexes: int = 0
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that matched a pattern."""
+    """The topics that match a pattern."""
 
     topics: frozenset[str]
     version: int
-    """The version of the metadata that was searched."""
+    """The version of the metadata that contained the topics."""
     timestamp_ms: int
 
 
@@ -29,7 +29,7 @@ TopicCounts = Mapping[str, TopicCount]
 
 
 def adjusted(count: TopicCount | None, names: int = 0, regexes: int = 0) -> TopicCount | None:
-    """The count after a change; None if there is no subscriber left."""
+    """Return the count after a change; None if there is no subscriber left."""
     before = count or NO_COUNT
     after = TopicCount(max(before.names + names, 0), max(before.regexes + regexes, 0))
     return None if after == NO_COUNT else after
@@ -50,7 +50,7 @@ def adjust_all(
 def is_homogeneous(
     regex_counts: Mapping[str, int], topic_counts: TopicCounts, member_count: int
 ) -> bool:
-    """Whether all members subscribe to the same topics, in the same way."""
+    """Return whether all members subscribe to the same topics, all by name or all by pattern."""
     if not regex_counts:
         return all(count.names == member_count for count in topic_counts.values())
     if next(iter(regex_counts.values())) != member_count:

@@ -20,11 +20,11 @@ from odradek.core.group.java_order import java_hash_order, timeline_order
 from odradek.core.group.state import GroupState
 
 Target = tuple[int, Assignment]
-"""The group epoch of a target, and the member's assignment in it."""
+"""The epoch of the target assignment, and the member's part of the target assignment."""
 
 
 class Targets:
-    """Computes targets; at most once per assignment interval for each group."""
+    """Computes target assignments, at most once per assignment interval for each group."""
 
     def __init__(self, state: GroupState, topics: Topics) -> None:
         self._state = state
@@ -32,7 +32,7 @@ class Targets:
 
     @property
     def default_assignor(self) -> str:
-        """The assignor of groups whose members request none."""
+        """The assignor of groups whose members request no assignor."""
         return configured_assignors(self._state.config.group_consumer_assignors)[0]
 
     def update(
@@ -44,10 +44,10 @@ class Targets:
         is_homogeneous: bool,
         log: list[CoordinatorRecord],
     ) -> Target:
-        """Return the member's target; compute it again if it is outdated, and append records to
-        `log`.
+        """Return the member's target.
 
-        `after` replaces `before`, and the static member of the same instance.
+        If the group's target assignment is outdated, compute it again and append the records to
+        `log`. `after` replaces `before` and the static member with the same instance id.
         """
         if group.assignment_epoch >= group_epoch or not self._is_time(group):
             return group.assignment_epoch, group.target_of(after)
@@ -68,14 +68,17 @@ class Targets:
         return group_epoch, targets.get(after.member_id, NO_ASSIGNMENT)
 
     def _is_time(self, group: ConsumerGroup) -> bool:
-        """Whether a new target may be computed: at first immediately, then once per interval."""
+        """Return whether a new target may be computed.
+
+        The first target is computed immediately, the next ones once per interval.
+        """
         interval_ms = assignment_interval_ms(self._state, group.group_id)
         if group.assignment_timestamp_ms == 0 or interval_ms == 0:
             return True
         return self._state.clock.now_ms() >= group.assignment_timestamp_ms + interval_ms
 
     def _specs(self, group: ConsumerGroup, after: ConsumerMember) -> dict[str, MemberSpec]:
-        """All members, including `after`, in Kafka's order."""
+        """Return all members, including `after`, in the order of Apache Kafka."""
         members = dict(group.members)
         replaced = group.static_member(after.instance_id)
         target = group.target(after.member_id)

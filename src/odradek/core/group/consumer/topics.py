@@ -1,7 +1,8 @@
-"""Topic ids and metadata hashes for groups; a changed hash starts a rebalance.
+"""Topic ids and metadata hashes of groups.
 
-A group's hash is stored with its epoch and is the same as Apache Kafka's, so a group that was
-coordinated by an Apache Kafka broker does not rebalance when it is loaded here.
+A group has a hash of the metadata of all its topics. When this hash changes, a rebalance begins.
+The hash is stored with the group epoch and is the same as in Apache Kafka. So a group does not
+rebalance when an Odradek broker becomes its coordinator after an Apache Kafka broker.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Topics:
         return tuple(self._state.image.topics.by_name)
 
     def on_loaded(self) -> None:
-        """Topics may have been created while the groups had no coordinator."""
+        """Resolve patterns again, because there may be topics that the last coordinator missed."""
         self.newest_version = self.version
 
     def forget(self) -> None:
@@ -62,17 +63,17 @@ class Topics:
         return frozenset(changed)
 
     def ids_of(self, names: Iterable[str]) -> AbstractSet[bytes]:
-        """The ids of the topics that exist, in the order of the names."""
+        """Return the ids of the topics that exist, in the order of the names."""
         by_name = self._state.image.topics.by_name
         return {by_name[name].id: None for name in names if name in by_name}.keys()
 
     def partition_counts(self, topic_ids: Iterable[bytes]) -> dict[bytes, int]:
-        """Number of partitions by topic id; all topics must exist."""
+        """Return the number of partitions of each topic. All topics must exist."""
         by_id = self._state.image.topics.by_id
         return {topic_id: len(by_id[topic_id].partitions) for topic_id in topic_ids}
 
     def group_hash(self, names: Iterable[str]) -> int:
-        """The hash of a group with these topics; 0 if none of them exists."""
+        """Return the hash of a group with these topics; 0 if none of the topics exists."""
         by_name = self._state.image.topics.by_name
         known = sorted(name for name in names if name in by_name)
         if not known:
@@ -89,13 +90,13 @@ class Topics:
 
 
 def xxh3(data: bytes) -> int:
-    """XXH3 with 64 bits and seed 0, as a signed number as in Java."""
+    """Return the 64-bit XXH3 hash with seed 0, as a signed number as in Java."""
     value = xxh3_64_intdigest(data)
     return value - (1 << 64) if value >> 63 else value
 
 
 def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
-    """The hash of a topic's id, name, and the racks of each partition."""
+    """Return the hash of a topic's id and name, and of the racks of each partition."""
     parts = [_MAGIC, _LONGS(*_ID_LONGS(topic.id)), _text(topic.name), _INT(len(topic.partitions))]
     for index in range(len(topic.partitions)):
         parts.append(_INT(index))
@@ -107,6 +108,6 @@ def topic_hash(topic: TopicImage, cluster: ClusterImage) -> int:
 
 
 def _text(text: str) -> bytes:
-    """The text's UTF-16 units, followed by their number."""
+    """Return the UTF-16 units of the text, followed by their number."""
     units = text.encode("utf-16-le")
     return units + _INT(len(units) // 2)

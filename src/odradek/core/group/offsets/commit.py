@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit."""
+"""Processes OffsetCommit and TxnOffsetCommit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
 class Commit:
-    """Processes commits. Handlers have checked that the topics exist."""
+    """Processes commits. The request handlers have checked before that the topics exist."""
 
     def __init__(self, state: GroupState, rebalance: Rebalance, find_place: FindPlace) -> None:
         self._state = state
@@ -48,10 +48,10 @@ class Commit:
     def commit(
         self, request: OffsetCommitRequest, api_version: int
     ) -> CoordinatorResult[OffsetCommitResponse]:
-        """Store offsets.
+        """Process OffsetCommit.
 
         Raises:
-            ApiError: the member may not commit; nothing is stored.
+            ApiError: the member may not commit. Then no offset is stored.
         """
         group_id = request.group_id
         committer = Committer(
@@ -104,10 +104,12 @@ class Commit:
         topic: TopicImage,
         partitions: Sequence[tuple[int, int, int]],
     ) -> PackedResult:
-        """Store offsets of one topic's partitions (with offset and leader epoch), without metadata.
+        """Store offsets of one topic, without metadata. This is the fast path of OffsetCommit.
+
+        `partitions` has the partition, the offset and the leader epoch of each commit.
 
         Raises:
-            ApiError: the member may not commit; nothing is stored.
+            ApiError: the member may not commit. Then no offset is stored.
         """
         state, name, topic_id = self._state, topic.name, topic.id
         validate = self._validate(group_id, committer)
@@ -149,10 +151,10 @@ class Commit:
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int
     ) -> CoordinatorResult[TxnOffsetCommitResponse]:
-        """Store offsets that become visible when the producer's transaction commits.
+        """Process TxnOffsetCommit. The offsets become visible when the transaction is committed.
 
         Raises:
-            ApiError: the member may not commit; nothing is stored.
+            ApiError: the member may not commit. Then no offset is stored.
         """
         group_id = request.group_id
         try:

@@ -1,4 +1,4 @@
-"""Deletes offsets: by request (OffsetDelete), with their group, with their topic, by age."""
+"""Deletes offsets: on request (OffsetDelete), with their group, with their topic, or by age."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from odradek.wire.generated.offset_delete_response import (
 
 EXPIRY_KEY = "expiry"
 SLICE_OFFSETS = 5_000
-"""Number of offsets that one step of expiration checks, so that other work does not wait."""
+"""Number of offsets that one step of the expiry check reads. Other work can run between steps."""
 
 
 class Deletion:
-    """Writes tombstones of offsets, and of empty groups without offsets."""
+    """Creates the tombstones of offsets, and of empty groups without offsets."""
 
     def __init__(self, state: GroupState, store: OffsetStore) -> None:
         self._state = state
         self._store = store
 
-    # -- by request ---------------------------------------------------------------------------
+    # -- on request ---------------------------------------------------------------------------
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
-        """Delete offsets of topics without a subscriber (KIP-496).
+        """Process OffsetDelete (KIP-496). Topics with a subscriber get an error.
 
         Raises:
-            ApiError: the group does not exist, or its members are not consumers.
+            ApiError: the group does not exist, or it has members that are not consumers.
         """
         group = self._state.group(request.group_id)
         group.validate_offset_delete()
@@ -62,7 +62,10 @@ class Deletion:
         return partition in committed or self._store.has_pending(group_id, topic, partition)
 
     def tombstones(self, group_id: str) -> list[CoordinatorRecord]:
-        """Records that delete all offsets of a group, including those of open transactions."""
+        """Return the records that delete all offsets of a group.
+
+        They also delete the offsets in open transactions.
+        """
         partitions = {
             (topic, partition): None
             for topic, offsets in self._store.of_group(group_id).items()
@@ -75,9 +78,9 @@ class Deletion:
     # -- with their topic ---------------------------------------------------------------------
 
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
-        """Delete offsets of deleted topics, given as (id, name).
+        """Delete the offsets of deleted topics. `deleted` has the id and the name of each topic.
 
-        A new topic of that name keeps its own.
+        If there is a new topic with the same name, its offsets are kept.
         """
         records: dict[tuple[str, str, int], CoordinatorRecord] = {}
         deleted = list(deleted)
@@ -97,11 +100,14 @@ class Deletion:
         )
 
     def begin_expiry(self) -> CoordinatorResult[None]:
-        """Begin to check all groups, in slices."""
+        """Begin to check all groups, in several steps."""
         return self.expire(list(self._state.groups))
 
     def expire(self, group_ids: list[str]) -> CoordinatorResult[None]:
-        """Expire offsets of the last groups in the list; schedule the others."""
+        """Check the last groups of the list, and schedule a step for the others.
+
+        Return tombstones of the expired offsets.
+        """
         records: list[CoordinatorRecord] = []
         seen = 0
         while group_ids and seen < SLICE_OFFSETS:
@@ -118,7 +124,7 @@ class Deletion:
         return CoordinatorResult(records, None, atomic=False)
 
     def _expire_group(self, group: Group, records: list[CoordinatorRecord]) -> int:
-        """Add tombstones of expired offsets; return the number of checked offsets."""
+        """Add the tombstones of a group's expired offsets. Return the number of checked offsets."""
         topics = self._store.of_group(group.group_id)
         seen = 0
         kept = 0
@@ -151,7 +157,7 @@ def _is_expired(offset: CommittedOffset, since_ms: int, now_ms: int, retention_m
 
 
 def _of_topic(offsets: GroupOffsets, topic_id: bytes, name: str) -> Iterable[tuple[str, int]]:
-    """(group id, partition) of each offset of a topic."""
+    """Yield the group id and the partition of each offset of a topic."""
     for group_id, topics in offsets.items():
         for index, offset in topics.get(name, {}).items():
             if offset.topic_id in (ZERO, topic_id):

@@ -1,4 +1,4 @@
-"""OffsetFetch: returns committed offsets."""
+"""Processes OffsetFetch, which returns committed offsets."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Fetch:
     ) -> OffsetFetchResponseGroup:
         """Return the offsets of the requested partitions; of all partitions if `topics` is null.
 
-        A group that does not exist has no committed offsets.
+        If the group does not exist, no partition has a committed offset.
 
-        With `require_stable`, a partition with an offset in an open transaction gets
-        UNSTABLE_OFFSET_COMMIT (KIP-447).
+        If `require_stable` is True, a partition with an offset in an open transaction gets the
+        error UNSTABLE_OFFSET_COMMIT (KIP-447).
 
         Raises:
             ApiError: the member is unknown, or has another epoch.
@@ -77,7 +77,10 @@ class Fetch:
 
 
 def _is_of_another(committed: bytes, asked: bytes) -> bool:
-    """Whether the offset belongs to an earlier topic of the same name."""
+    """Return whether the offset belongs to another topic with the same name.
+
+    The arguments are the topic ids in the commit and in the request. Zero means unknown.
+    """
     return committed not in (ZERO, asked) and asked != ZERO
 
 

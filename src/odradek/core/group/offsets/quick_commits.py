@@ -1,9 +1,9 @@
-"""The fast path for offset commit records, which are most of the records in `__consumer_offsets`.
+"""Encodes and replays offset commit records faster than the general code.
 
-The key of a commit ends with the partition. The bytes before it (type, group and topic) are the
-same for many records and are looked up instead of decoded. A value of the usual form (without
-metadata, with a topic id) has its fields at fixed positions. All other records take the general
-path.
+Most records in `__consumer_offsets` are offset commits. The key of a commit ends with the
+partition. The bytes before the partition (type, group and topic) are the same in many records. So
+they are looked up in a dict instead of decoded. A value in the usual form has no metadata and has a
+topic id. Its fields are at fixed positions. Other records are replayed by the general code.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ _PARTITION = Struct(">i")
 _KIND = Struct(">h")
 _SIZE = Struct(">h")
 _KEY = Struct(">hh")
-"""Type, size of the group id."""
+"""Record type, size of the group id."""
 _VALUE = Struct(">hqiBqBBB16s")
-"""Version, offset, leader epoch, metadata length + 1, time, tags, one tag, its size, topic id."""
+"""Version, offset, leader epoch, metadata length + 1, time, number of tagged fields, number of the
+first tag, size of the tagged field, topic id."""
 _USUAL = (OFFSET_COMMIT_VERSION, 1, 1, 0, 16)
-"""The usual version, metadata length + 1, tags, tag, and tag size."""
+"""In the usual form: version, metadata length + 1, number of tagged fields, tag, and tag size."""
 
 
 def key_prefix(group_id: str, topic: str) -> bytes:
-    """The key of a commit without the partition."""
+    """Return the key of a commit without the partition."""
     group, name = group_id.encode(), topic.encode()
     return _KEY.pack(OffsetCommitKey.API_KEY, len(group)) + group + _SIZE.pack(len(name)) + name
 
@@ -42,11 +43,14 @@ def pack_commit(
 
 
 FindPlace = Callable[[str, str], PartitionOffsets]
-"""(group id, topic) -> the dict with its offsets."""
+"""Returns the dict with the committed offsets of a group id and a topic."""
 
 
 class QuickCommits:
-    """See the module. Only for a machine whose journal does not record."""
+    """Replays offset commits in the usual form while a log is loaded.
+
+    The journal must not be recording, because this class does not use the journal.
+    """
 
     def __init__(self, find_place: FindPlace) -> None:
         self._find_place = find_place
@@ -55,7 +59,7 @@ class QuickCommits:
         self._topic_id = b""
 
     def take(self, offset: int, producer_id: int, key: bytes | None, value: bytes | None) -> bool:
-        """See `odradek.core.coordinator.machine.QuickReplay`."""
+        """Replay a record; see `odradek.core.coordinator.machine.QuickReplay`."""
         if producer_id >= 0 or key is None or value is None or len(value) != _VALUE.size:
             return self.forget()
         place = self._places.get(key[: -_PARTITION.size])
@@ -75,7 +79,7 @@ class QuickCommits:
         return True
 
     def forget(self) -> bool:
-        """Clear the cache, because other records may remove entries. Always returns False."""
+        """Clear the cache, because other records may remove offsets. Return False."""
         if self._places:
             self._places.clear()
         return False
@@ -87,7 +91,7 @@ class QuickCommits:
         try:
             known = OffsetCommitKey.decode(key, 0, _KIND.size)
         except MalformedMessage:
-            return None  # the general path reports the error
+            return None  # the general code reports the error
         place = self._find_place(known.group, known.topic)
         self._places[key[: -_PARTITION.size]] = place
         return place

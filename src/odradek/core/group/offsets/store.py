@@ -1,10 +1,11 @@
-"""The committed offsets of all groups, and those of open transactions.
+"""Stores the committed offsets of all groups, and the pending offsets of open transactions.
 
     committed: group -> topic -> partition -> CommittedOffset
-    pending:   producer id -> the same, until the end of its transaction
-    open:      group -> topic -> partition -> producer ids with a pending offset there
+    pending:   producer id -> group -> topic -> partition -> CommittedOffset
+    open:      group -> topic -> partition -> producer ids with a pending offset for the partition
 
-All changes go through the journal and come from replayed records.
+An offset in a transaction is pending until the transaction ends. Only the replay of records changes
+the store, through the journal.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ INVALID_OFFSET = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset. `record_offset` is the offset of its record in the log."""
+    """A committed offset. `record_offset` is the offset of its record in `__consumer_offsets`."""
 
     record_offset: int
     offset: int
@@ -28,9 +29,9 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int
-    """-1 unless the commit had its own retention time."""
+    """-1 if the commit has no retention time of its own."""
     topic_id: bytes
-    """All zero in records from before Kafka 4.1."""
+    """Zero in records from before Kafka 4.1."""
 
     @classmethod
     def from_record(cls, record_offset: int, value: OffsetCommitValue) -> CommittedOffset:
@@ -47,7 +48,7 @@ class CommittedOffset(NamedTuple):
 
 
 def since_commit(offset: CommittedOffset) -> int:
-    """The retention counts from the commit."""
+    """Return the time of the commit, at which the retention begins."""
     return offset.commit_timestamp_ms
 
 
@@ -59,7 +60,7 @@ _NO_TOPICS: TopicOffsets = {}
 
 
 class OffsetStore:
-    """See the module."""
+    """The committed and pending offsets of one partition of `__consumer_offsets`."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -70,15 +71,15 @@ class OffsetStore:
     # -- queries ------------------------------------------------------------------------------
 
     def of_group(self, group_id: str) -> TopicOffsets:
-        """The committed offsets of a group; must not be modified."""
+        """Return the committed offsets of a group. The caller must not modify them."""
         return self.committed.get(group_id, _NO_TOPICS)
 
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction has an offset of the partition."""
+        """Return whether an open transaction has an offset of the partition."""
         return partition in self.open.get(group_id, {}).get(topic, {})
 
     def pending_partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """The partitions with offsets in open transactions."""
+        """Yield the topic and partition of each offset that is pending."""
         for topic, partitions in self.open.get(group_id, {}).items():
             for partition in partitions:
                 yield topic, partition
@@ -102,7 +103,7 @@ class OffsetStore:
         self._journal.put(producers, producer_id, None)
 
     def forget(self, group_id: str, topic: str, partition: int) -> None:
-        """Remove the offset of a partition, and those of open transactions."""
+        """Remove the committed offset and all pending offsets of a partition."""
         self._remove(self.committed, group_id, topic, partition)
         for producer_id in list(self.open.get(group_id, {}).get(topic, {}).get(partition, ())):
             offsets = self.pending.get(producer_id)
@@ -113,7 +114,7 @@ class OffsetStore:
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit or drop the pending offsets of a producer.
 
-        A later commit has priority over an offset of the transaction.
+        If a later record has committed another offset of a partition, that offset stays.
         """
         offsets = self._journal.remove(self.pending, producer_id)
         if offsets is None:
@@ -133,9 +134,9 @@ class OffsetStore:
             self._put(self.committed, group_id, topic, partition, value)
 
     def place(self, group_id: str, topic: str) -> PartitionOffsets:
-        """Return the dict of a group and topic.
+        """Return the dict of the committed offsets of a group and topic.
 
-        Create it if necessary. It is valid until a removal.
+        Create the dict if necessary. It is valid until an offset is removed.
         """
         return self._place(self.committed, group_id, topic)
 

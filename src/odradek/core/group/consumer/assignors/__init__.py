@@ -1,9 +1,9 @@
-"""Assignors: compute target assignments, exactly the same ones as Apache Kafka.
+"""Assignors compute target assignments. The results are exactly the same as in Apache Kafka.
 
-`range` gives each member a contiguous range of every topic, so that a member gets partitions with
-the same numbers in several topics. `uniform` distributes partitions evenly and moves as few as
-possible; there is another algorithm for members that subscribe to different topics
-(`uniform_heterogeneous`).
+- `range` gives each member consecutive partitions of every topic. So a member gets partitions with
+  the same numbers in several topics.
+- `uniform` distributes partitions evenly and moves as few partitions as possible. If members
+  subscribe to different topics, it uses another algorithm (`uniform_heterogeneous`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.core.group.consumer.assignors.uniform import assign_uniformly
 __all__ = ["ASSIGNORS", "Assignor", "GroupSpec", "MemberSpec", "configured_assignors"]
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
-"""Assignors by the name that members send."""
+"""Assignors by name. Members request an assignor by its name."""
 
 _PACKAGE = "org.apache.kafka.coordinator.group.assignor."
 _NAMES_BY_CLASS = {
@@ -27,9 +27,10 @@ _NAMES_BY_CLASS = {
 
 
 def configured_assignors(setting: Iterable[str]) -> list[str]:
-    """Return the names in `group.consumer.assignors`, which may have Kafka's class names too.
+    """Return the names of the assignors in the setting `group.consumer.assignors`.
 
-    The first one is the default. Other Java classes are not supported.
+    The setting may also contain the class names of Kafka's assignors. Other classes are ignored,
+    because Java classes are not supported. The first assignor is the default.
     """
     names = (_NAMES_BY_CLASS.get(each, each) for each in setting)
     return [each for each in names if each in ASSIGNORS]

@@ -10,19 +10,19 @@ from odradek.core.group.consumer.member import Assignment
 
 
 class MemberSpec(NamedTuple):
-    """A member: its topics, and its current target."""
+    """A member, with its topics and its current target assignment."""
 
     topic_ids: AbstractSet[bytes]
-    """Ids of the subscribed topics that exist, in the order in which Apache Kafka iterates over
-    the names."""
+    """The ids of the subscribed topics that exist, in the order in which Apache Kafka iterates over
+    their names."""
     target: Assignment
     instance_id: str | None = None
     topic_name_count: int = 0
-    """Number of subscribed topics, including those that do not exist."""
+    """Number of subscribed topics, including topics that do not exist."""
 
 
 class GroupSpec(NamedTuple):
-    """A group. The order of the members decides between equal candidates."""
+    """A group. The order of the members decides if candidates are equal."""
 
     members: Mapping[str, MemberSpec]
     partition_counts: Mapping[bytes, int]
@@ -32,4 +32,4 @@ class GroupSpec(NamedTuple):
 
 
 Assignor = Callable[[GroupSpec], dict[str, Assignment]]
-"""Returns targets by member id; members without partitions may be omitted."""
+"""Returns target assignments by member id. Members without partitions may be missing."""

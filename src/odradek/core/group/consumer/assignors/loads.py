@@ -1,4 +1,4 @@
-"""Tracks the subscribers of a topic with the fewest and the most partitions while these move."""
+"""Finds the subscribers of a topic with the fewest and the most partitions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 
 class Loads:
-    """Members sorted by their initial load. Receivers are on the left, givers on the right.
+    """Members sorted by their initial load, which is their number of partitions.
 
-    The receivers are a range that begins at the member with the smallest load. When each of them
-    has received one partition, their level rises by one, and the range grows by the members that
-    have been at that level from the beginning. The givers are a similar range at the other end,
-    whose level falls. `sizes` belongs to the caller, who updates it.
+    The receivers are the first members of this list, and all have the same load. Partitions are
+    given to one receiver after the other. When each receiver has got one partition, their load is
+    higher by one. Then the following members that already had this load also become receivers. The
+    givers are the last members of the list. They lose partitions in the same way.
+
+    `sizes` has the load of each member. The caller updates it.
     """
 
     def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
@@ -27,14 +29,14 @@ class Loads:
         self._next_most = len(self._sorted) - 1
 
     def is_balanced(self) -> bool:
-        """Whether the levels of both ranges are equal."""
+        """Return whether the loads of receivers and givers differ by at most one."""
         return self._most_level - self._least_level <= 1
 
     def _size(self, position: int) -> int:
         return self._sizes[self._sorted[position]]
 
     def next_least(self) -> int:
-        """The member that receives the next partition."""
+        """Return the member that receives the next partition."""
         if self._next_least >= self._least_end:
             self._least_level += 1
             while (
@@ -47,10 +49,10 @@ class Loads:
         return self._sorted[self._next_least - 1]
 
     def next_most(self) -> int | None:
-        """The member that gives the next partition; None if all were excluded."""
+        """Return the member that gives the next partition; None if all members were excluded."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
-                # All members of the range were excluded: begin another range with the next member.
+                # All givers were excluded, so the next members of the list become givers.
                 self._most_level = self._size(self._most_start - 1)
             else:
                 self._most_level -= 1

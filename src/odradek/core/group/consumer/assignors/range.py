@@ -17,7 +17,7 @@ class _Topic:
         self.next = 0
 
     def take(self) -> range:
-        """Return the partitions of the next member."""
+        """Remove and return the partitions for the next member."""
         start = self.next
         self.next += self.quota
         if self.extra:
@@ -27,7 +27,10 @@ class _Topic:
 
 
 def assign_ranges(group: GroupSpec) -> dict[str, Assignment]:
-    """Assign ranges: first to static members by instance id, then to others by member id."""
+    """Assign ranges of partitions to the members in order.
+
+    Static members come first, sorted by instance id. Then come the others, sorted by member id.
+    """
     subscribers: dict[bytes, int] = {}
     for member in group.members.values():
         for topic_id in member.topic_ids:

@@ -1,8 +1,9 @@
-"""Targets that an assignor changes, in the same order as Apache Kafka's.
+"""Target assignments that an assignor changes. Their order is the same as in Apache Kafka.
 
-The topics and partitions of a target are in the order of Java's hash tables (see `java_order`). The
-target's record has this order, and the next assignment depends on it when it chooses the partitions
-to revoke. So every change must have the same effect on the order as in Apache Kafka.
+The topics and partitions of a target assignment are in the order of Java's hash tables (see
+`java_order`). The record of the target assignment has the same order. The next computation uses
+this order to choose the partitions to revoke. So every change must have the same effect on the
+order as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from odradek.core.group.java_order import (
 
 
 def topic_order(target: Assignment) -> list[bytes]:
-    """The topics of a target in the order in which Apache Kafka iterates over them."""
+    """Return the topics of a target in the order in which Apache Kafka iterates over them."""
     return hash_order(target, uuid_hash, grown_capacity(len(target)))
 
 
 def partition_order(partitions: Iterable[int]) -> list[int]:
-    """The partitions of one topic in the order in which Apache Kafka iterates over them."""
+    """Return the partitions of one topic in the order in which Apache Kafka iterates over them."""
     ordered = list(partitions)
     return hash_order(ordered, integer_hash, copied_capacity(len(ordered)))
 
@@ -51,7 +52,10 @@ class TargetCopy:
     def add(
         self, topic_id: bytes, partition: int, initial_capacity: int = DEFAULT_CAPACITY
     ) -> None:
-        """Add a partition. `initial_capacity`: of the partition set, if the topic is new."""
+        """Add a partition.
+
+        If the topic is new, its set of partitions gets the initial capacity `initial_capacity`.
+        """
         self._topic_ids.compute(topic_id)
         partitions = self._partitions.get(topic_id)
         if partitions is None:
@@ -60,7 +64,7 @@ class TargetCopy:
         partitions.put(partition)
 
     def remove(self, topic_id: bytes, partition: int) -> None:
-        """Remove a partition, and the topic if it was its last partition."""
+        """Remove a partition. If the topic has no other partition, remove the topic too."""
         partitions = self._partitions[topic_id]
         partitions.remove(partition)
         if not partitions:
@@ -72,5 +76,5 @@ class TargetCopy:
         del self._partitions[topic_id]
 
     def assignment(self) -> Assignment:
-        """The changed target."""
+        """Return the changed target."""
         return {topic_id: ordered_set(self._partitions[topic_id]) for topic_id in self._topic_ids}

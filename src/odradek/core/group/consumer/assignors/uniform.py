@@ -1,8 +1,9 @@
-"""The uniform assignor (Kafka's `UniformAssignor`): member sizes differ by one at most.
+"""The uniform assignor (Kafka's `UniformAssignor`).
 
-Members keep their partitions up to their quota. If some members must have one partition more than
-others, members that already have it are preferred, then the last ones. Free partitions go to the
-members below their quota, in order.
+If all members subscribe to the same topics, the numbers of partitions of two members differ by at
+most one. Each member keeps its partitions up to its quota. Some members must have one partition
+more than others. These are first the members that already have the additional partition, then the
+last members. Free partitions are assigned, in order, to the members below their quota.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from odradek.core.group.java_order import copied_capacity, hash_order, uuid_hash
 
 
 def assign_uniformly(group: GroupSpec) -> dict[str, Assignment]:
-    """Distribute all partitions over all members."""
+    """Distribute the partitions over all members."""
     if not group.members:
         return {}
     if group.is_homogeneous:
@@ -46,7 +47,8 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
             copies[member_id] = copy
         free.extend(surplus)
         if room > 0 and has_extra and len(group.members) - index > extra:
-            # The member has no extra partition yet, and enough later members can take one.
+            # The member does not have the additional partition yet, and there are enough later
+            # members for all additional partitions.
             room -= 1
             has_extra = False
         if room > 0:
@@ -64,7 +66,7 @@ def _free_partitions(group: GroupSpec, first: MemberSpec) -> list[tuple[bytes, i
     for member in group.members.values():
         for topic_id, partitions in member.target.items():
             assigned.setdefault(topic_id, set()).update(partitions)
-    # Kafka's copy of the set has a capacity for all names, including topics that do not exist.
+    # The capacity of Kafka's set depends on all names, including topics that do not exist.
     count = max(first.topic_name_count, len(first.topic_ids))
     return [
         (topic_id, partition)
@@ -77,10 +79,10 @@ def _free_partitions(group: GroupSpec, first: MemberSpec) -> list[tuple[bytes, i
 def _keep(
     target: Assignment, topic_ids: AbstractSet[bytes], room: int
 ) -> tuple[TargetCopy | None, list[tuple[bytes, int]], int]:
-    """Let a member keep its partitions, up to its quota.
+    """Let a member keep its partitions up to its quota `room`.
 
-    Returns: A copy of the target without the revoked partitions, or None if none is revoked; the
-        revoked partitions of subscribed topics; the remaining quota.
+    Return three values: a copy of the target without the revoked partitions (None if no partition
+    is revoked), the revoked partitions of subscribed topics, and the remaining quota.
     """
     copy: TargetCopy | None = None
     surplus: list[tuple[bytes, int]] = []
@@ -106,7 +108,7 @@ def _hand_out(
     wanting: list[tuple[str, int]],
     copies: dict[str, TargetCopy],
 ) -> None:
-    """Assign the free partitions. The quotas add up to their number."""
+    """Assign the free partitions. Their number is the sum of the remaining quotas in `wanting`."""
     start = 0
     for member_id, room in wanting:
         copy = copies.get(member_id)

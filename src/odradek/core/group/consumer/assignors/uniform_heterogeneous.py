@@ -1,9 +1,13 @@
 """The uniform assignor for members that subscribe to different topics.
 
-First each free partition goes to the subscriber with the fewest partitions, topic by topic. Then
-partitions move from subscribers with many to subscribers with few, again topic by topic, until no
-move helps or `_ROUNDS_MAX` rounds are done. Topics with many partitions for each of their
-subscribers come first (Kafka's `UniformHeterogeneousAssignmentBuilder`).
+The algorithm is the same as in Kafka's `UniformHeterogeneousAssignmentBuilder`:
+
+1. Members keep the partitions of the topics to which they subscribe.
+2. Each free partition goes to the subscriber with the fewest partitions, topic by topic.
+3. Partitions move from subscribers with many partitions to subscribers with few partitions, again
+   topic by topic. This is repeated until no move improves the balance, at most `_ROUNDS_MAX` times.
+
+The first topic is the topic with the most partitions per subscriber.
 """
 
 from __future__ import annotations
@@ -41,11 +45,11 @@ class _Assignment:
         self._owners = {
             topic_id: [_NOBODY] * group.partition_counts[topic_id] for topic_id in self._subscribers
         }
-        """Topic and partition -> the member that gets it."""
+        """Topic id -> the number of the member that gets each partition."""
         self._topic_ids = sorted(self._subscribers, key=self._rank)
         self._members = list(group.members.values())
         self._copies: dict[int, TargetCopy] = {}
-        """Member -> its changed target."""
+        """Number of a member -> its changed target."""
 
     def _rank(self, topic_id: bytes) -> tuple[float, int, tuple[int, ...]]:
         count = len(self._subscribers[topic_id])
@@ -99,7 +103,7 @@ class _Assignment:
                     last_moved = topic_id
 
     def _balance_topic(self, topic_id: bytes) -> bool:
-        """Move partitions of one topic; returns whether any moved."""
+        """Move partitions of one topic. Return whether any partition was moved."""
         loads = Loads(self._subscribers[topic_id], self._sizes)
         if loads.imbalance <= 1:
             return False

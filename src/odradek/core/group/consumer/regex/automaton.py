@@ -1,7 +1,7 @@
-"""Matches texts: follows all paths of the automaton at the same time, character by character.
+"""Matches texts by following all paths of the automaton at the same time, character by character.
 
-After each character the automaton is in a set of states. The transitions from a set, together with
-the previous character, are cached (RE2's lazy DFA), so most characters cost one dictionary lookup.
+After each character the automaton is in a set of states. The transitions from a set of states to
+the next set are cached (RE2's lazy DFA). So most characters need only one dictionary lookup.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from odradek.core.group.consumer.regex.parser import parse
 from odradek.core.group.consumer.regex.program import Program
 
 REMEMBERED_MAX = 300_000
-"""Maximum number of states in all cached sets, about 10 MB; then the cache is cleared."""
+"""Maximum number of states in all cached sets (about 10 MB). Then the cache is cleared."""
 LENGTH_MAX = 10_000
-"""Maximum length of a pattern, because parsing takes time too."""
+"""Maximum length of a pattern. It limits the time for parsing."""
 WORK_MAX = 20_000_000
-"""Maximum number of visited states, a few seconds; after that a pattern is too costly."""
+"""Maximum number of visited states, which takes a few seconds. Then matching is aborted."""
 
 _EDGE = -1
-"""Stands for the beginning or end of the text, where there is no character."""
+"""The code of the missing character before the beginning and after the end of the text."""
 
 
 class CostlyRegex(Exception):
@@ -30,7 +30,7 @@ class CostlyRegex(Exception):
 
 
 class _Set:
-    """A set of states, and its known transitions."""
+    """A set of states and its cached transitions. `before`: the code of the previous character."""
 
     __slots__ = ("before", "is_match", "next", "states")
 
@@ -39,10 +39,10 @@ class _Set:
         self.before = before
         self.next: dict[str, _Set] = {}
         self.is_match: bool | None = None
-        """Whether a text that ends here matches; None if that was not computed yet."""
+        """Whether a text that ends in these states matches; None if this is not computed yet."""
 
     def remember_match(self, is_match: bool) -> bool:
-        """Store and return it."""
+        """Store and return whether a text that ends in these states matches."""
         self.is_match = is_match
         return is_match
 
@@ -51,7 +51,7 @@ class Regex:
     """A compiled pattern.
 
     Raises:
-        InvalidRegex: it is invalid or too large.
+        InvalidRegex: the pattern is invalid or too large.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -64,7 +64,7 @@ class Regex:
         self._begin = self._set(frozenset((self._program.begin,)), _EDGE)
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches the whole of an ASCII text.
+        """Return whether the pattern matches the whole text, which must be ASCII.
 
         Raises:
             CostlyRegex: matching has visited more than `WORK_MAX` states.
@@ -82,9 +82,9 @@ class Regex:
         return current.remember_match(self._program.accept in self._reach(current, _EDGE))
 
     def _set(self, states: frozenset[int], before: int) -> _Set:
-        """Return the cached set.
+        """Return the cached set, or a new set.
 
-        Of the previous character only matters whether it is a word character.
+        Two previous characters are equivalent if both or neither are word characters.
         """
         kind = before if before == _EDGE else WORD >> before & 1
         key = (states, kind)
@@ -114,7 +114,13 @@ class Regex:
         return found
 
     def _reach(self, current: _Set, after: int) -> Iterable[int]:
-        """The states that are reached without reading; `after` is the next character."""
+        """Return the states that are reached without reading a character.
+
+        `after` is the code of the next character.
+
+        Raises:
+            CostlyRegex: matching has visited more than `WORK_MAX` states.
+        """
         states = self._program.states
         seen = set(current.states)
         waiting = list(current.states)

@@ -1,4 +1,4 @@
-"""Classes in brackets: `[a-z]`, `[^[:space:]\\d]`."""
+"""Reads character classes in brackets, such as `[a-z]` and `[^[:space:]\\d]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from odradek.core.group.consumer.regex.escapes import InvalidRegex, read_escape,
 
 
 class ClassReader:
-    """Reads one class. `position` is the start of the class, and after `read` its end."""
+    """Reads one class. `position` is the start of the class. After `read`, it is the end."""
 
     def __init__(self, pattern: str, position: int, ignore_case: bool) -> None:
         self._pattern = pattern
@@ -24,7 +24,7 @@ class ClassReader:
         self.position = position
 
     def read(self) -> Mask:
-        """Read the class and return its set.
+        """Read the class and return its set of characters.
 
         Raises:
             InvalidRegex: the class does not end, or has an invalid part.

@@ -1,4 +1,4 @@
-"""Sets of ASCII characters, as numbers: bit n is the character of code n."""
+"""Sets of ASCII characters. A set is a number; its bit n stands for the character with code n."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE: Mask = 0
 
 
 def mask_of(characters: Iterable[str]) -> Mask:
-    """The set of these characters; non-ASCII ones are omitted because no topic name has them."""
+    """Return the set of these characters. Ignore non-ASCII characters: no topic name has any."""
     mask = NONE
     for each in characters:
         code = ord(each)
@@ -23,7 +23,7 @@ def mask_of(characters: Iterable[str]) -> Mask:
 
 
 def mask_of_range(low: str, high: str) -> Mask:
-    """The set from `low` to `high`, both included."""
+    """Return the set of the characters from `low` to `high`, both included."""
     first, last = ord(low), min(ord(high), 127)
     return NONE if first > last else (1 << last + 1) - (1 << first)
 
@@ -42,14 +42,14 @@ def folded(mask: Mask) -> Mask:
 
 
 def mask_of_character(character: str, ignore_case: bool) -> Mask:
-    """The set of characters that match this one."""
+    """Return the set of characters that match this character."""
     if not ignore_case:
         return mask_of(character)
     return folded(mask_of(character)) | _FOLDING.get(character, NONE)
 
 
 def mask_of_folded_range(low: str, high: str) -> Mask:
-    """The set of a range, ignoring case."""
+    """Return the set of the characters that match a range if case is ignored."""
     mask = folded(mask_of_range(low, high))
     for character, equal in _FOLDING.items():
         if low <= character <= high:
@@ -62,7 +62,7 @@ SPACE = mask_of("\t\n\f\r ")
 WORD = mask_of(string.ascii_letters + string.digits + "_")
 
 PERL = {"d": DIGIT, "s": SPACE, "w": WORD}
-"""The classes of backslash escapes; an upper-case letter is the complement."""
+"""The sets of `\\d`, `\\s` and `\\w`. An upper-case letter stands for the complement."""
 
 POSIX = {
     "alnum": mask_of(string.ascii_letters + string.digits),
@@ -100,7 +100,10 @@ Ugaritic Unknown Vai Yi
 
 
 def _unicode() -> dict[str, Mask]:
-    """ASCII letters are in the script Latin, all other ASCII characters in Common."""
+    """Return the ASCII characters of all general categories and scripts.
+
+    ASCII letters are in the script Latin. All other ASCII characters are in the script Common.
+    """
     letters = _LOWER | _UPPER
     found = dict.fromkeys(_SCRIPTS.split(), NONE) | {"Latin": letters, "Common": ALL & ~letters}
     for name in _CATEGORIES.split():
@@ -111,4 +114,4 @@ def _unicode() -> dict[str, Mask]:
 
 
 UNICODE = _unicode()
-"""The ASCII characters of the general categories and scripts, by their names in \\p."""
+"""The ASCII characters of the general categories and scripts, by their names in `\\p`."""

@@ -1,4 +1,4 @@
-"""Reads escape sequences."""
+"""Reads escape sequences in patterns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class InvalidRegex(ValueError):
 
 
 def read_set(pattern: str, position: int, ignore_case: bool) -> tuple[Mask, int] | None:
-    """Read an escape such as `\\d` or `\\p{...}`; return its set and its end, or None for others.
+    """Read an escape such as `\\d` or `\\p{...}`. Return its set and the position after it.
+
+    Return None if the escape does not stand for a set.
 
     Raises:
         InvalidRegex: the set does not exist.
@@ -52,7 +54,7 @@ def _read_unicode(pattern: str, position: int, ignore_case: bool) -> tuple[Mask,
 
 
 def read_escape(pattern: str, position: int) -> tuple[str, int]:
-    """Return the character of an escape, and the end of the escape.
+    """Return the character of an escape, and the position after the escape.
 
     Raises:
         InvalidRegex: the escape is invalid.

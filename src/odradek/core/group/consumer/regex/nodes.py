@@ -11,10 +11,10 @@ from odradek.core.group.consumer.regex.classes import Mask
 class Place(Enum):
     """A condition on the place between two characters."""
 
-    BEGIN = "begin of the text"
+    BEGIN = "beginning of the text"
     END = "end of the text"
-    BOUNDARY = "begin or end of a word"
-    NO_BOUNDARY = "neither"
+    BOUNDARY = "beginning or end of a word"
+    NO_BOUNDARY = "neither beginning nor end of a word"
 
 
 class Characters(NamedTuple):
@@ -30,7 +30,7 @@ class At(NamedTuple):
 
 
 class Sequence(NamedTuple):
-    """Parts that follow each other; without parts, the empty string."""
+    """Parts that follow each other. A sequence without parts is the empty string."""
 
     parts: tuple[Node, ...]
 
@@ -42,12 +42,12 @@ class Choice(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A repetition."""
+    """A node that is repeated from `least` to `most` times."""
 
     node: Node
     least: int
     most: int | None
-    """None if unlimited."""
+    """None if the number is unlimited."""
 
 
 Node = Characters | At | Sequence | Choice | Repeat

@@ -1,7 +1,8 @@
-"""RE2's syntax with its Perl extensions, as RE2/J reads it.
+"""Parses patterns in the syntax of RE2 with its Perl extensions, in the same way as RE2/J.
 
-Greedy and lazy operators and group names make no difference here, because a pattern must match the
-whole text and groups are not returned. They are checked and then ignored.
+A pattern must match the whole text, and the text of groups is not returned. So the difference
+between greedy and lazy operators and the names of groups have no effect. The parser checks them and
+ignores them.
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ class _Group:
 def parse(pattern: str) -> Node:
     """Return the pattern's syntax tree.
 
-    Raises: InvalidRegex: RE2 rejects it, or its groups are nested more than `DEPTH_MAX` levels
-        deep.
+    Raises:
+        InvalidRegex: RE2 rejects the pattern, or groups are nested more than `DEPTH_MAX` deep.
     """
     return _Parser(pattern).parse()
 
 
 class _Parser:
-    """One pass over one pattern, without recursion."""
+    """Parses one pattern in one pass, without recursion."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -86,8 +87,8 @@ class _Parser:
 
     def parse(self) -> Node:
         while self._position < len(self._pattern):
-            # RE2/J treats a brace that is not a count as a repetition when it checks repeated
-            # operators.
+            # RE2/J rejects two repetition operators in a row. In this check it also treats a
+            # literal "{" as a repetition operator.
             is_brace = self._pattern[self._position] == "{"
             is_repeat = self._read_repeat()
             if not is_repeat:
@@ -97,8 +98,7 @@ class _Parser:
             raise InvalidRegex("missing )")
         return self._groups[0].node()
 
-    # -- single nodes
-    # --------------------------------------------------------------------------------
+    # -- single nodes -----------------------------------------------------------------------------
 
     def _read_one(self) -> None:
         character = self._pattern[self._position]

@@ -1,4 +1,4 @@
-"""A pattern as a nondeterministic automaton (Thompson's construction)."""
+"""Converts a parsed pattern to a nondeterministic automaton (Thompson's construction)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,32 @@ from odradek.core.group.consumer.regex.nodes import (
 )
 
 STATES_MAX = 5_000
-"""Maximum number of states of a pattern; counted repetitions are expanded."""
+"""Maximum number of states of a pattern. A counted repetition has states for each repetition."""
 
 
 class State(NamedTuple):
-    """Reads a character of `mask`, or continues without reading if the mask is `NONE`."""
+    """A state of the automaton.
+
+    The state reads a character of `mask`. If `mask` is `NONE`, it continues without reading.
+    """
 
     mask: Mask
     place: Place | None
-    """The condition under which it continues; None if there is none."""
+    """The condition for continuing; None if there is no condition."""
     following: tuple[int, ...]
 
 
 class Program:
-    """States by number; the start state is 0, the accepting state is `accept`."""
+    """States by number. The start state is `begin`, the accepting state is `accept`."""
 
     def __init__(self, node: Node) -> None:
-        """Raises `InvalidRegex` if there would be too many states."""
+        """Build the automaton.
+
+        Raises:
+            InvalidRegex: the automaton would have more than `STATES_MAX` states.
+        """
         self.states: list[State] = []
-        # Built from the end, so the number of the next state is known, except for loops.
+        # Build from the end, so that the number of the next state is known (except in loops).
         self.accept = self._add(NONE, None, ())
         self.begin = self._build(node, self.accept)
 
@@ -46,7 +53,7 @@ class Program:
         return len(self.states) - 1
 
     def _build(self, node: Node, after: int) -> int:
-        """Build the states of a node that continues at `after`; return the first."""
+        """Build the states of a node that continues at `after`. Return the first state."""
         if isinstance(node, Characters):
             return self._add(node.mask, None, (after,)) if node.mask else self._dead_end()
         if isinstance(node, At):
@@ -76,5 +83,5 @@ class Program:
             before = len(self.states)
             first = self._build(node.node, first)
             if len(self.states) == before:
-                break  # a repetition of the empty string
+                break  # the node is empty, so more repetitions have no effect
         return first
