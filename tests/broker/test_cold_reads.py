@@ -395,7 +395,7 @@ def test_a_search_on_a_failing_disk_meets_the_failure_itself(descriptor, loop):
     tried = [1]
     reads = ColdReads(storage_of(OsFileSystem()), loop)
     with pytest.raises(ReadWouldBlock) as missing:
-        reads.look(look)
+        look(reads.non_blocking)
     assert loop.run_until_complete(reads.look_again(look, missing.value)) == b"the failure"
 
 

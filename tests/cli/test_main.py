@@ -76,7 +76,7 @@ def test_version():
         (["topic", "create", "t", "--config", "x"], "write NAME=VALUE"),
         (["topic", "create", "t", "--config", "x=1", "--config", "x=2"], "given twice"),
         (["topic", "create", "t", "--assignment", "a"], "write broker ids"),
-        (["topic", "create", "t", "--assignment", "1", "-p", "2"], "says how many"),
+        (["topic", "create", "t", "--assignment", "1", "-p", "2"], "cannot be used with"),
         (["consume", "t", "--from", "soon"], "is not a position"),
         (["consume", "t", "--from", "0", "--last", "5"], "exclude each other"),
         (["consume", "t", "--format", "xml"], "write text, json or a template"),

@@ -11,7 +11,6 @@ from itertools import count
 from odradek.env.network import Address
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
-from odradek.network.traffic import Traffic
 
 PRODUCE, OTHER = b"\0\0", b"\0\1"
 
@@ -117,7 +116,6 @@ class Scripted:
         self.request_bytes_max = 100 * 1024 * 1024
         self.dispatch = dispatch
         self.buffers = ReceiveBuffers()
-        self.traffic = Traffic()
         self.turns = 0
         self.loop = ScriptedLoop()
         self.transport = ScriptedTransport()

@@ -71,7 +71,6 @@ def test_responses_come_in_order_whatever_their_size():
             calls = [client.call(0, 1, [each[:5], each[5:]], TIMEOUT_MS) for each in payloads]
             assert await asyncio.gather(*calls) == payloads
             assert client.is_open
-            assert client.traffic.bytes_in == sum(map(len, payloads)) + 8 * len(payloads)
 
     run(scenario())
 

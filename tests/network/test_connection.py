@@ -167,7 +167,7 @@ def test_a_blocked_client_is_read_ahead_only_a_little():
                 await asyncio.sleep(0.001)
             writer.write(frame(bytes(1000)) * 3000)
             await asyncio.sleep(0.1)
-            assert server.traffic.bytes_in <= READ_AHEAD_BYTES_MAX + 100
+            assert server.bytes_in <= READ_AHEAD_BYTES_MAX + 100
             slots[0].complete([b"!"])
             assert await reader.readexactly(3001) == b"!" + b"." * 3000
 
@@ -186,7 +186,7 @@ def test_a_client_that_does_not_read_holds_up_only_itself():
             reader._transport.pause_reading()
             writer.write(frame(b"") * 200)
             await asyncio.sleep(0.05)
-            sent = server.traffic.bytes_out
+            sent = server.bytes_out
             other_writer.write(frame(b""))
             await other_reader.readexactly(500_000)
             assert sent < 50_000_000, "the answers to a client that reads nothing piled up"
@@ -239,9 +239,9 @@ def test_a_turn_copies_only_so_much():
             writer.write(frame(b""))
             steps = []
             while not received.done():
-                before = server.traffic.bytes_out
+                before = server.bytes_out
                 await asyncio.sleep(0)
-                steps.append(server.traffic.bytes_out - before)
+                steps.append(server.bytes_out - before)
             assert sum(steps) == 4_500_000
             # A step of this task may see the end of one turn and the beginning of the next.
             assert max(steps) <= 2 * COPIED_BYTES_PER_TURN

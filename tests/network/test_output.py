@@ -9,15 +9,13 @@ from tests.network.scripted import ScriptedTransport
 
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.network.output import COPIED_BYTES_PER_TURN, Output
-from odradek.network.traffic import Traffic
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_bytes_and_ranges_leave_in_order(seed):
     draw = random.Random(seed)
     transport = ScriptedTransport()
-    traffic = Traffic()
-    output = Output(transport, traffic)
+    output = Output(transport)
     content = draw.randbytes(50_000)
     expected = bytearray()
     for _ in range(40):
@@ -45,13 +43,13 @@ def test_bytes_and_ranges_leave_in_order(seed):
         transport.room = draw.randrange(2000)
         output.send()
     assert transport.sent == expected
-    assert traffic.bytes_out == len(expected)
+    assert output.bytes_out == len(expected)
     assert output.queued_bytes == 0
 
 
 def test_a_turn_copies_only_so_much_of_ranges_in_memory():
     transport = ScriptedTransport()
-    output = Output(transport, Traffic())
+    output = Output(transport)
     memory = memoryview(bytes(3 * COPIED_BYTES_PER_TURN))
     output.queue([BufferedRange(memory, 0, len(memory), memory)], len(memory))
     for turn in (1, 2):
@@ -61,7 +59,7 @@ def test_a_turn_copies_only_so_much_of_ranges_in_memory():
 
 
 def test_a_file_that_ends_before_its_range_ends_the_connection():
-    output = Output(ScriptedTransport(), Traffic())
+    output = Output(ScriptedTransport())
     output.queue([b"head", FileRange(-1, 0, 100, bytes(60))], 104)
     with pytest.raises(OSError, match="file ends before"):
         output.send()

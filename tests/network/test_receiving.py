@@ -85,7 +85,7 @@ def test_requests_are_served_in_order_whatever_happens_when(seed):
         assert len(memory) <= max(claimed, LENT_BYTES_MIN, 2 * READ_AHEAD_BYTES_MAX)
     assert transport.sent == b"".join(payload[:4] for _, payload in requests)
     assert scripted.connection.is_idle
-    assert scripted.traffic.bytes_out == 4 * len(requests)
+    assert scripted.connection.bytes_out == 4 * len(requests)
 
 
 def test_the_end_of_the_stream_is_noticed_while_a_request_waits():

@@ -6,9 +6,10 @@ import zlib
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.records import compression
 from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.compression import (
@@ -39,6 +40,50 @@ def test_round_trip(codec, data, times):
 def test_levels(codec, level):
     data = bytes(range(256)) * 500
     assert decompress(codec, compress(codec, data, level), len(data)) == data
+
+
+@settings(max_examples=400)
+@given(
+    st.sampled_from(COMPRESSING),
+    st.binary(max_size=300),
+    st.integers(1, 300),
+    st.data(),
+)
+def test_whole_payloads_and_pieces_have_the_same_result(codec, content, times, data):
+    """Of valid, truncated, changed and extended payloads, below and above the limit."""
+    content *= times
+    payload = bytearray(compress(codec, content))
+    if codec is Codec.ZSTD and data.draw(st.booleans()):  # as Java's streams write it
+        stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+        payload = bytearray(stream.compress(content) + stream.flush())
+    match data.draw(st.sampled_from(["valid", "truncated", "changed", "extended", "twice"])):
+        case "truncated":
+            del payload[data.draw(st.integers(0, len(payload))) :]
+        case "changed":
+            for _ in range(data.draw(st.integers(1, 3))):
+                payload[data.draw(st.integers(0, len(payload) - 1))] ^= data.draw(
+                    st.integers(1, 255)
+                )
+        case "extended":
+            payload += data.draw(st.binary(min_size=1, max_size=20))
+        case "twice":
+            payload *= 2
+    limit = max(1, len(content) + data.draw(st.integers(-2, 2)))
+
+    def result():
+        try:
+            return decompress(codec, payload, limit)
+        except (InvalidRecords, DecompressionLimit) as error:
+            return type(error)
+
+    whole = result()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compression, "_WHOLE", {})
+        pieces = result()
+        assert whole == pieces
+        if codec is Codec.GZIP:
+            patched.setattr(compression, "_gzip_library", lambda: zlib)
+            assert pieces == result()
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)

@@ -3,9 +3,9 @@
 A read on the event loop would block all clients until the device has delivered the data. A fetch
 may need the device twice:
 
-- A search in an index and in the headers of batches finds where the response begins. `look` runs
-  the search with a file system that raises an error instead of waiting for the device. Then
-  `look_again` reads the missing data in a thread and repeats the search.
+- A search in an index and in the headers of batches finds where the response begins. The
+  search uses `non_blocking`, a file system that raises an error instead of waiting for the device.
+  Then `look_again` reads the missing data in a thread and repeats the search.
 - The records are sent by `sendfile`. Before that, `warm` checks which ranges of the response are in
   the page cache (a few microseconds each) and reads the other ranges in a thread.
 
@@ -74,7 +74,8 @@ class ColdReads:
     def __init__(
         self, storage: Storage, loop: asyncio.AbstractEventLoop, buffers: int = BUFFERS
     ) -> None:
-        self._non_blocking = storage.non_blocking
+        self.non_blocking: FileSystem = storage.non_blocking
+        """For searches of logs: its reads raise `ReadWouldBlock` instead of waiting for the device."""
         self._file_system = storage.file_system
         self._missing_bytes = storage.file_system.missing_bytes
         self._background = storage.background
@@ -90,21 +91,13 @@ class ColdReads:
         self.bytes = 0
         """Number of bytes that these responses had to read from the disk."""
 
-    def look(self, look: Callable[[FileSystem], T]) -> T:
-        """Call `look`, which searches logs, with a file system that does not wait.
-
-        Raises:
-            ReadWouldBlock: the search would have waited for the device; see `look_again`.
-        """
-        return look(self._non_blocking)
-
     async def look_again(self, look: Callable[[FileSystem], T], missing: ReadWouldBlock) -> T:
         """Return the result of `look` after a thread has read the missing data."""
         for _ in range(SEARCHES):
             if await self._read_missing(missing) is not None:
                 break  # the device failed: the search fails too, and the log handles the error
             try:
-                return look(self._non_blocking)
+                return look(self.non_blocking)
             except ReadWouldBlock as another:
                 missing = another
         return look(self._file_system)

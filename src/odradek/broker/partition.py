@@ -116,7 +116,7 @@ class Partition:
             ApiError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
         """
         if current_leader_epoch >= 0:
-            epoch = self.registration.leader_epoch
+            epoch = self._leader_epoch
             if current_leader_epoch < epoch:
                 raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
             if current_leader_epoch > epoch:
@@ -128,7 +128,7 @@ class Partition:
         Raises:
             ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
         """
-        if current_leader_epoch >= 0:
+        if current_leader_epoch >= 0 and current_leader_epoch != self._leader_epoch:
             self.check_epoch(current_leader_epoch)
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

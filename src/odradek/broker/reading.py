@@ -5,6 +5,7 @@ from __future__ import annotations
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition
 from odradek.env.file_system import FileSystem
+from odradek.log.results import FetchData
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.fetch_response import (
     AbortedTransaction,
@@ -83,10 +84,14 @@ def read(
     if data is not None:
         answer.records = data.records
         if committed:
-            answer.aborted_transactions = [
-                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-                for each in data.aborted_transactions
-            ]
+            answer.aborted_transactions = _aborted(data) if data.aborted_transactions else []
     elif committed:
         answer.aborted_transactions = []
     return answer
+
+
+def _aborted(data: FetchData) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in data.aborted_transactions
+    ]

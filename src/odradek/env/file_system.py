@@ -261,9 +261,7 @@ class OsFileSystem:
         """See `FileSystem`."""
         return not page_cache.missing_bytes(descriptor, position, length)
 
-    def missing_bytes(self, descriptor: int, position: int, length: int) -> int:
-        """See `FileSystem`."""
-        return page_cache.missing_bytes(descriptor, position, length)
+    missing_bytes = staticmethod(page_cache.missing_bytes)
 
     def load(self, descriptor: int, position: int, length: int) -> None:
         """See `FileSystem`."""

@@ -7,6 +7,7 @@ at the end of its input, so that it does not outlive its parent.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import logging
 import os
@@ -22,6 +23,11 @@ log = logging.getLogger("odradek.env")
 NICENESS = 19
 DESCRIPTORS_PREPARED = 16_384
 """Initial size of the process's descriptor table, in descriptors. It takes 128 KB of memory."""
+FREED_BYTES_KEPT = 16 << 20
+"""See `keep_freed_memory`."""
+MAPPED_BYTES_MIN = 8 << 20
+"""Allocations of at least this size are mapped, and returned to the system when they are freed."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _READ_BYTES = 1 << 16
 _INPUT, _OUTPUT = 0, 1
 
@@ -190,6 +196,20 @@ def lower_priority() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may forbid it
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def keep_freed_memory() -> None:
+    """Keep up to `FREED_BYTES_KEPT` of freed memory in this process, for the next allocations.
+
+    By default the allocator of glibc returns freed memory at the end of the heap to the system as
+    soon as it exceeds 128 KB. Each decompressed batch then costs a system call, and a page fault
+    for every 4 KB: 40 % of a broker's processor time with lz4. Other C libraries are not changed.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError):  # the C library has no such function
+            set_option = ctypes.CDLL(None).mallopt
+            set_option(_M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
+            set_option(_M_TRIM_THRESHOLD, FREED_BYTES_KEPT)
 
 
 def raise_descriptor_limit() -> None:

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from typing import cast
 
 from odradek.broker import reading
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
-from odradek.core.session.fetch import FetchedPartition, FetchPlan, PartitionKey
+from odradek.core.session.fetch import FetchedPartition, FetchPlan
 from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import ReadWouldBlock
 from odradek.handlers.handler import Handler
@@ -53,34 +54,47 @@ def handle(
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(broker, request, plan, uses_ids)
     wait_ms = max(0, request.max_wait_ms)
+    reads = broker.cold_reads
+    try:
+        result = fetch.evaluate(wait_ms == 0, reads.non_blocking)
+    except ReadWouldBlock as missing:
+        return _respond_later(broker, fetch, wait_ms, missing)
+    return (
+        reads.warm(result)
+        if isinstance(result, FetchResponse)
+        else _wait(broker, fetch, wait_ms, result)
+    )
+
+
+async def _respond_later(
+    broker: Broker, fetch: _Fetch, wait_ms: int, missing: ReadWouldBlock
+) -> FetchResponse:
+    """Respond after a thread has read the missing data."""
+    reads = broker.cold_reads
 
     def look(files: FileSystem) -> FetchResponse | int:
         return fetch.evaluate(wait_ms == 0, files)
 
-    try:
-        result = broker.cold_reads.look(look)
-    except ReadWouldBlock as missing:
-        found = broker.cold_reads.look_again(look, missing)
-        return _answer_later(broker, fetch, wait_ms, found)
-    return _answer(broker, fetch, wait_ms, result)
+    result = await reads.look_again(look, missing)
+    if isinstance(result, FetchResponse):
+        warm = reads.warm(result)
+        return await warm if isinstance(warm, asyncio.Future) else warm
+    return await _wait(broker, fetch, wait_ms, result)
 
 
-async def _answer_later(
-    broker: Broker, fetch: _Fetch, wait_ms: int, found: Coroutine[None, None, FetchResponse | int]
-) -> FetchResponse:
-    answer = _answer(broker, fetch, wait_ms, await found)
-    return await answer if isinstance(answer, asyncio.Future) else answer
-
-
-def _answer(
-    broker: Broker, fetch: _Fetch, wait_ms: int, result: FetchResponse | int
-) -> FetchResponse | asyncio.Future[FetchResponse]:
-    reads = broker.cold_reads
-    if not isinstance(result, int):
-        return reads.warm(result)
+def _wait(
+    broker: Broker, fetch: _Fetch, wait_ms: int, missing_bytes: int
+) -> asyncio.Future[FetchResponse]:
+    """Respond when there are enough bytes, or the time is over."""
     wake = broker.replicas.wake
     return DelayedFetch(
-        fetch.evaluate, fetch.waits_for, result, wait_ms, wake, reads, broker.loop
+        fetch.evaluate,
+        fetch.waits_for,
+        missing_bytes,
+        wait_ms,
+        wake,
+        broker.cold_reads,
+        broker.loop,
     ).future
 
 
@@ -93,6 +107,7 @@ class _Fetch:
         "_max_bytes",
         "_min_bytes",
         "_plan",
+        "_replicas",
         "_uses_ids",
         "waits_for",
     )
@@ -103,6 +118,11 @@ class _Fetch:
         self._broker = broker
         self._plan = plan
         self._uses_ids = uses_ids
+        replicas = broker.replicas
+        self._replicas = cast(
+            "Mapping[str | bytes, Mapping[int, Partition]]",
+            replicas.by_id if uses_ids else replicas.by_name,
+        )
         self._isolation = request.isolation_level
         self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -116,17 +136,19 @@ class _Fetch:
                 the missing data of all partitions.
         """
         read = reading.read
-        find = self._find
+        replicas = self._replicas
         left = self._max_bytes
         found: list[_Found] = []
         immediate = final
         any_bytes = False
         missing: list[ReadWouldBlock] = []
         for wanted in self._plan.partitions:
-            partition = find(wanted.key)
-            if isinstance(partition, PartitionData):
+            name, index = wanted.key
+            partition = replicas.get(name, _NOTHING).get(index)
+            if partition is None:
                 immediate = True
-                found.append((wanted, partition, None, 0))
+                error = self._broker.replicas.why_missing(name, index)
+                found.append((wanted, reading.failed(index, error), None, 0))
                 continue
             try:
                 answer = read(
@@ -152,17 +174,6 @@ class _Fetch:
             if size and source is not None:
                 source.on_fetched(size)
         return self._respond(found)
-
-    def _find(self, key: PartitionKey) -> Partition | PartitionData:
-        name, index = key
-        replicas = self._broker.replicas
-        if self._uses_ids:
-            partition = replicas.by_id.get(name, _NOTHING).get(index)  # type: ignore[arg-type]
-        else:
-            partition = replicas.by_name.get(name, _NOTHING).get(index)  # type: ignore[arg-type]
-        if partition is None:
-            return reading.failed(index, replicas.why_missing(name, index))
-        return partition
 
     def _respond(self, found: list[_Found]) -> FetchResponse:
         session = self._plan.session

@@ -51,7 +51,7 @@ def handle(
         return _answer(broker, context, request, files)
 
     try:
-        return broker.cold_reads.look(look)
+        return look(broker.cold_reads.non_blocking)
     except ReadWouldBlock as missing:
         return broker.cold_reads.look_again(look, missing)
 

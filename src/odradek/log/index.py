@@ -29,7 +29,7 @@ _BLOCK_ENTRIES: Final = 256
 class Index:
     """The entries of one index. The methods that use the file need `file_system` and `path`."""
 
-    __slots__ = ("_block", "_block_first", "_last", "stored", "tail")
+    __slots__ = ("_block", "_block_first", "known_last", "stored", "tail")
 
     ENTRY: ClassVar[Struct]
 
@@ -38,7 +38,8 @@ class Index:
         """The number of entries in the file."""
         self.tail = bytearray()
         """The entries that are not in the file yet."""
-        self._last: tuple[int, int] | None = None  # the last entry, once it is known
+        self.known_last: tuple[int, int] | None = None
+        """The last entry; None if there is none, or if it must be read from the file."""
         self._block = b""  # entries of the file that were read last
         self._block_first = 0  # the number of the first of them
 
@@ -47,7 +48,7 @@ class Index:
 
     def append(self, key: int, value: int) -> None:
         """Add an entry whose fields are above the fields of all others."""
-        self._last = (key, value)
+        self.known_last = (key, value)
         self.tail += self.ENTRY.pack(key, value)
 
     def write(self, file_system: FileSystem, path: str) -> None:
@@ -82,9 +83,9 @@ class Index:
 
     def last(self, file_system: FileSystem, path: str) -> tuple[int, int] | None:
         """Return the last entry; None if there is none."""
-        if self._last is None and len(self):
-            self._last = self.entry(file_system, path, len(self) - 1)
-        return self._last
+        if self.known_last is None and len(self):
+            self.known_last = self.entry(file_system, path, len(self) - 1)
+        return self.known_last
 
     def floor(self, file_system: FileSystem, path: str, key: int) -> tuple[int, int] | None:
         """Return the last entry whose key is not above `key`; None if there is none."""
@@ -133,7 +134,7 @@ class Index:
 
     def forget_from(self, count: int) -> None:
         """Keep only the first `count` entries. The file is not changed."""
-        self._last = None
+        self.known_last = None
         self._block = b""
         if count >= self.stored:
             del self.tail[(count - self.stored) * self.ENTRY.size :]

@@ -553,7 +553,9 @@ class Segment:
     def add_time_entry(self) -> None:
         """Add the largest timestamp so far to the time index, unless the index has it."""
         _, times = self.indexes()
-        last = times.last(self.storage.file_system, self.path(names.TIME_INDEX))
+        last = times.known_last
+        if last is None and len(times):
+            last = times.last(self.storage.file_system, self.path(names.TIME_INDEX))
         if self.max_timestamp > (-1 if last is None else last[0]):
             times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 

@@ -39,7 +39,6 @@ from odradek.network.client_machine import (
 from odradek.network.input import LENGTH_BYTES, Input
 from odradek.network.output import Output
 from odradek.network.receive_buffers import ReceiveBuffers
-from odradek.network.traffic import Traffic
 
 log = logging.getLogger("odradek.network")
 
@@ -88,7 +87,6 @@ class NodeClient:
         self._link: _Link | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self.traffic = Traffic()
 
     @property
     def is_open(self) -> bool:
@@ -180,7 +178,7 @@ class NodeClient:
                 transport = await self._network.connect(
                     self._host, self._port, timeout_ms, self._options
                 )
-                link = self._link = _Link(transport, self, self._buffers, self.traffic)
+                link = self._link = _Link(transport, self, self._buffers)
                 if self._handshake is not None:
                     await self._shake_hands(link, self._handshake())
                     link.check()
@@ -245,16 +243,13 @@ class NodeClient:
 class _Link:
     """Sends and receives the frames of a client on one transport."""
 
-    def __init__(
-        self, transport: Transport, client: NodeClient, buffers: ReceiveBuffers, traffic: Traffic
-    ) -> None:
+    def __init__(self, transport: Transport, client: NodeClient, buffers: ReceiveBuffers) -> None:
         self._transport = transport
         self._client = client
         self._buffers = buffers
-        self._traffic = traffic
         self._receive = transport.recv_into
         self._input = Input(buffers, self._receive)
-        self._output = Output(transport, traffic)
+        self._output = Output(transport)
         self._is_writing = False
         self._is_closed = False
         self._is_handing_over = False
@@ -325,7 +320,6 @@ class _Link:
         if not received:
             self._client.on_lost("the other end closed the connection")
             return
-        self._traffic.count_in(received)
         if end < held.stop and view is held.memory:
             return  # the response is still incomplete
         self._is_handing_over = True

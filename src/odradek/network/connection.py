@@ -30,7 +30,6 @@ from odradek.network.output import Output
 from odradek.network.peer import Peer
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import ResponseOrder, Slot
-from odradek.network.traffic import Traffic
 
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """The responses to pipelined requests are collected up to this size, and then sent."""
@@ -62,11 +61,6 @@ class Owner(Protocol):
         """The buffers that the server's connections share."""
         ...
 
-    @property
-    def traffic(self) -> Traffic:
-        """The counter of the bytes of the server's connections."""
-        ...
-
     def refuse_size(self, connection: Connection, size: int) -> None:
         """Close a connection whose client announced a request of an invalid size."""
         ...
@@ -95,9 +89,9 @@ class Connection:
         "_receive",
         "_shared",
         "_sweeps",
-        "_traffic",
         "_transport",
         "_unmute_timer",
+        "bytes_in",
         "closed",
         "peer",
         "respond",
@@ -111,16 +105,17 @@ class Connection:
         self._owner = owner
         self._end_turn = owner.end_turn
         self._shared = owner.buffers.shared
-        self._traffic = owner.traffic
         self._loop = loop
         self.peer = Peer(*transport.peer_address, listener, *transport.local_address, self)
         self.closed = False
+        self.bytes_in = 0
+        """Bytes received."""
         self._sweeps = 0
         """Number of the server's checks for idle connections since this connection was active."""
         self._input: Input | None = None
         """None until bytes must be held for the first time. Most connections never hold bytes."""
         self._order = ResponseOrder()
-        self._output = Output(transport, self._traffic, self._order)
+        self._output = Output(transport, self._order)
         self.respond = self._output.respond
         """Add the response to the current request: its parts, and their total length in bytes."""
         self._is_processing = False
@@ -158,7 +153,7 @@ class Connection:
         if not received:
             self.close()
             return
-        self._traffic.count_in(received)
+        self.bytes_in += received
         self._sweeps = 0
         if held is not None and end < held.stop and view is held.memory:
             return  # the frame is still incomplete
@@ -218,7 +213,7 @@ class Connection:
         elif received == 0:
             self.close()
         else:
-            self._traffic.count_in(received)
+            self.bytes_in += received
             self._sweeps = 0
 
     def _continue(self) -> None:
@@ -285,6 +280,11 @@ class Connection:
         self._transport.unwatch_writable()
         self._continue()
         self._end_turn()
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes sent."""
+        return self._output.bytes_out
 
     # -- throttling -------------------------------------------------------------------------
 

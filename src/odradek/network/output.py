@@ -12,7 +12,6 @@ from typing import Final
 from odradek.env.file_range import BufferedRange, FileRange
 from odradek.env.network import Buffer, Transport
 from odradek.network.responses import Part, ResponseOrder
-from odradek.network.traffic import Traffic
 
 COPIED_BYTES_PER_TURN: Final = 256 * 1024
 """Maximum number of bytes that are sent from memory buffers before other connections are served.
@@ -24,20 +23,19 @@ sends from a file, because they are not copied."""
 class Output:
     """The output queue of one connection."""
 
-    __slots__ = ("_order", "_send", "_traffic", "_transport", "parts", "queued_bytes")
+    __slots__ = ("_order", "_send", "_transport", "bytes_out", "parts", "queued_bytes")
 
-    def __init__(
-        self, transport: Transport, traffic: Traffic, order: ResponseOrder | None = None
-    ) -> None:
+    def __init__(self, transport: Transport, order: ResponseOrder | None = None) -> None:
         """Only `respond` needs `order`."""
         self._order = order or ResponseOrder()
-        self._traffic = traffic
         self._transport = transport
         self._send = transport.send
         self.parts: list[Part] = []
         """The bytes and ranges to send, in order."""
         self.queued_bytes = 0
         """Bytes that were added since the queue was last empty."""
+        self.bytes_out = 0
+        """Bytes that the transport has accepted."""
 
     def respond(self, parts: list[Part], length: int) -> None:
         """Add the response to the newest request: `length` bytes in `parts`."""
@@ -103,7 +101,7 @@ class Output:
         try:
             sent = self._send(data) if stop == count else self._transport.send_parts((data,), True)
         finally:
-            self._traffic.count_out(sent)
+            self.bytes_out += sent
             if sent == len(data):
                 del parts[:stop]
             else:
@@ -117,7 +115,7 @@ class Output:
             if sent == 0:
                 raise OSError("file ends before the range that was promised")
             part.advance(sent)
-            self._traffic.count_out(sent)
+            self.bytes_out += sent
 
     def _send_memory(self, part: BufferedRange, allowed: int) -> bool:
         """Send at most `allowed` bytes of the range; return whether all of it was sent."""
@@ -125,5 +123,5 @@ class Output:
         while part.position < end:
             sent = self._send(part.memory[part.position : end])
             part.advance(sent)
-            self._traffic.count_out(sent)
+            self.bytes_out += sent
         return not part.length

@@ -16,7 +16,6 @@ from odradek.env.network import Transport
 from odradek.network.connection import Connection
 from odradek.network.listeners import Endpoint, listen
 from odradek.network.receive_buffers import ReceiveBuffers
-from odradek.network.traffic import Traffic
 
 log = logging.getLogger("odradek.network")
 
@@ -72,7 +71,6 @@ class Server:
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
         self.buffers = ReceiveBuffers()
-        self.traffic = Traffic()
         self.endpoints = list(endpoints)
         self.connections: dict[Connection, None] = {}
         """The open connections, oldest first."""
@@ -80,6 +78,8 @@ class Server:
         self.connections_accepted = 0
         self.connections_refused = 0
         self.frames_refused = 0
+        self._closed_bytes_in = self._closed_bytes_out = 0
+        """Bytes of connections that are closed."""
         self._by_ip: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
@@ -135,6 +135,16 @@ class Server:
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
 
+    @property
+    def bytes_in(self) -> int:
+        """Bytes received by all connections."""
+        return self._closed_bytes_in + sum(each.bytes_in for each in self.connections)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes sent by all connections."""
+        return self._closed_bytes_out + sum(each.bytes_out for each in self.connections)
+
     # -- connections ------------------------------------------------------------------------
 
     def refuse_size(self, connection: Connection, size: int) -> None:
@@ -150,6 +160,8 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """Remove a connection that has closed itself."""
         self.connections.pop(connection, None)
+        self._closed_bytes_in += connection.bytes_in
+        self._closed_bytes_out += connection.bytes_out
         host = connection.peer.host
         self._by_ip[host] -= 1
         if not self._by_ip[host]:

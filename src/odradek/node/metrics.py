@@ -221,8 +221,8 @@ def _network(node: MetricSources) -> Iterator[Family]:
         [Sample({"listener": name}, count) for name, count in by_listener.items()],
     )  # fmt: skip
     counters = (
-        ("odradek_network_bytes_in", "Bytes received.", server.traffic.bytes_in),
-        ("odradek_network_bytes_out", "Bytes sent.", server.traffic.bytes_out),
+        ("odradek_network_bytes_in", "Bytes received.", server.bytes_in),
+        ("odradek_network_bytes_out", "Bytes sent.", server.bytes_out),
         ("odradek_network_connections_accepted", "Connections accepted.", server.connections_accepted),
         ("odradek_network_connections_refused", "Connections rejected because of a limit.",
          server.connections_refused),

@@ -19,7 +19,6 @@ from odradek.env.executor import Executor, Pool, call
 from odradek.env.network import Network, Transport
 from odradek.network.listeners import bind, listen
 from odradek.network.output import Output
-from odradek.network.traffic import Traffic
 from odradek.node.metrics import Family
 
 log = logging.getLogger("odradek.node")
@@ -128,7 +127,7 @@ class _Exchange:
         self._server = server
         self._request = bytearray()
         self._buffer = bytearray(REQUEST_BYTES_MAX)
-        self._output = Output(transport, Traffic())
+        self._output = Output(transport)
         self._closed = False
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(TIMEOUT_SECONDS, self.close)

@@ -13,7 +13,7 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.raft.machine import QuorumError
 from odradek.env.event_loop import MeasuredSelector, new_event_loop
-from odradek.env.process import raise_descriptor_limit
+from odradek.env.process import keep_freed_memory, raise_descriptor_limit
 from odradek.log import DamagedFile, DirectoryInUse, DiskFull, LogDirectoryOffline
 from odradek.network.listeners import ListenError
 from odradek.node.format import FormatError
@@ -46,6 +46,7 @@ def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     Raises:
         StartError: the node cannot start.
     """
+    keep_freed_memory()
     raise_descriptor_limit()
     loop, selector = new_event_loop()
     # The runner cancels the tasks that a failed or interrupted start has left, and waits for them.

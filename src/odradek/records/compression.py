@@ -1,10 +1,13 @@
 """The compression codecs of record batches, compatible with Apache Kafka's Java client.
 
 A payload is compressed in one piece. `decompress_pieces` decompresses in pieces. So a payload that
-expands to gigabytes needs only the memory of one piece. `decompress` joins the pieces up to a
-limit.
+expands to gigabytes needs only the memory of one piece. `decompress` first tries to decompress the
+whole payload in one step, which takes about half the time (the functions `_whole_...`). This
+succeeds for the payloads that producers send: one frame whose content is not larger than the limit.
+All other payloads, and all errors, are left to `decompress_pieces`.
 
-- gzip: a gzip stream without name or time.
+- gzip: a gzip stream without name or time. `isal` decompresses it, if it is installed, in a third of
+  the time that `zlib` takes.
 - snappy: blocks of 32 KB in the framing of snappy-java. A header of 16 bytes (`0x82 SNAPPY 0x00`,
   version 1, compatible version 1) is followed by the length and the bytes of each block. A block
   without framing, as librdkafka may send, can be read too.
@@ -35,6 +38,8 @@ _SNAPPY_BLOCK_SIZE: Final = 32_768
 _SNAPPY_EXPANSION_MAX: Final = 24
 """Limit of the ratio between the sizes of a snappy block after and before decompression. Three
 bytes encode a copy of at most 64 bytes, so the ratio is never above 21.4."""
+_LZ4_WHOLE_MAX: Final = 2 << 20
+"""Larger payloads are decompressed in pieces, because the library allocates the limit twice."""
 _ZSTD_REPEATED: Final = 1
 """The type of a block that repeats one byte."""
 _INT32: Final = Struct(">i")
@@ -124,6 +129,11 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
         DecompressionLimit: the result is larger than `limit_bytes`.
         InvalidRecords: the codec is unknown or cannot read the data.
     """
+    read_whole = _WHOLE.get(codec)
+    if read_whole is not None and limit_bytes > 0:
+        whole = read_whole(data, limit_bytes)
+        if whole is not None:
+            return whole
     parts = []
     total = 0
     for piece in decompress_pieces(codec, data):
@@ -150,11 +160,30 @@ def _read_plain(data: Buffer) -> Iterator[bytes]:
     yield bytes(data)
 
 
+def _gzip_library() -> Any:
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return zlib
+    return isal_zlib
+
+
+def _whole_gzip(data: Buffer, limit_bytes: int) -> bytes | None:
+    library = _gzip_library()
+    stream = library.decompressobj(31)
+    try:
+        whole: bytes = stream.decompress(data, limit_bytes)
+    except library.error:
+        return None
+    return whole if stream.eof and not stream.unused_data else None
+
+
 def _read_gzip(data: Buffer) -> Iterator[bytes]:
+    library = _gzip_library()
     rest: Buffer = data
     try:
         while rest:
-            stream = zlib.decompressobj(31)
+            stream = library.decompressobj(31)
             piece = stream.decompress(rest, PIECE_SIZE)
             while piece:
                 yield piece
@@ -162,7 +191,7 @@ def _read_gzip(data: Buffer) -> Iterator[bytes]:
             if not stream.eof:
                 raise InvalidRecords("the gzip stream of the records is truncated")
             rest = stream.unused_data
-    except zlib.error as error:
+    except library.error as error:
         raise InvalidRecords(f"gzip cannot read the records: {error}") from None
 
 
@@ -193,6 +222,17 @@ def _snappy_block(block: memoryview) -> bytes:
         raise InvalidRecords(f"snappy cannot read the records: {error}") from None
 
 
+def _whole_lz4(data: Buffer, limit_bytes: int) -> bytes | None:
+    from lz4.frame import LZ4FrameDecompressor
+
+    stream = LZ4FrameDecompressor()
+    try:
+        whole: bytes = stream.decompress(data, min(limit_bytes, _LZ4_WHOLE_MAX))
+    except RuntimeError:
+        return None
+    return whole if stream.eof and not stream.unused_data else None
+
+
 def _read_lz4(data: Buffer) -> Iterator[bytes]:
     from lz4.frame import LZ4FrameDecompressor
 
@@ -210,6 +250,32 @@ def _read_lz4(data: Buffer) -> Iterator[bytes]:
         raise InvalidRecords("the lz4 frame of the records is truncated")
 
 
+_idle_zstd_decompressors: Final[list[Any]] = []
+"""Creating one takes half as long as it needs for a batch. No two threads may use the same one."""
+
+
+def _whole_zstd(data: Buffer, limit_bytes: int) -> bytes | None:
+    import zstandard
+
+    view = memoryview(data)
+    try:
+        # The library ignores what follows the first frame.
+        if _zstd_frame_end(view, 0) != len(view):
+            return None
+        size = zstandard.frame_content_size(view)
+        if size > limit_bytes or size == 0:  # -1: the frame does not have the size
+            return None
+        try:
+            decompressor = _idle_zstd_decompressors.pop()
+        except IndexError:
+            decompressor = zstandard.ZstdDecompressor()
+        whole: bytes = decompressor.decompress(view, max_output_size=limit_bytes)
+        _idle_zstd_decompressors.append(decompressor)
+    except (zstandard.ZstdError, MemoryError):
+        return None
+    return whole
+
+
 def _read_zstd(data: Buffer) -> Iterator[bytes]:
     import zstandard
 
@@ -225,31 +291,48 @@ def _read_zstd(data: Buffer) -> Iterator[bytes]:
 
 
 def _ends_with_zstd_frame(data: Buffer) -> bool:
-    """Return whether the last frame is complete. The library's stream does not report this.
-
-    A frame consists of a header, blocks, and optionally a checksum (RFC 8878). Each block has a
-    header of three bytes.
-    """
-    import zstandard
-
+    """Return whether the last frame is complete. The library's stream does not report this."""
     view = memoryview(data)
     position = 0
-    while position < len(view):
-        size = zstandard.frame_header_size(view[position:])
-        has_checksum = view[position + 4] & 0x04
-        position += size
-        is_last = 0
-        while not is_last and position < len(view):
-            block = int.from_bytes(view[position : position + 3], "little")
-            is_last = block & 1
-            size = 1 if block >> 1 & 3 == _ZSTD_REPEATED else block >> 3
-            position += 3 + size
-        if not is_last:
-            return False
-        position += 4 if has_checksum else 0
+    while 0 <= position < len(view):
+        position = _zstd_frame_end(view, position)
     return position == len(view)
 
 
+def _zstd_frame_end(view: memoryview, position: int) -> int:
+    """Return the position after the frame at `position`; -1 if the frame is truncated.
+
+    A frame consists of a header, blocks, and optionally a checksum (RFC 8878). Each block has a
+    header of three bytes.
+
+    Raises:
+        zstandard.ZstdError: there is no frame.
+    """
+    import zstandard
+
+    size = zstandard.frame_header_size(view[position:])
+    has_checksum = view[position + 4] & 0x04
+    position += size
+    end = len(view)
+    is_last = 0
+    while not is_last:
+        if position + 3 > end:
+            return -1
+        block = view[position] | view[position + 1] << 8 | view[position + 2] << 16
+        is_last = block & 1
+        size = 1 if block >> 1 & 3 == _ZSTD_REPEATED else block >> 3
+        position += 3 + size
+    if has_checksum:
+        position += 4
+    return position if position <= end else -1
+
+
+_WHOLE: Final[dict[int, Callable[[Buffer, int], bytes | None]]] = {
+    Codec.GZIP: _whole_gzip,
+    Codec.LZ4: _whole_lz4,
+    Codec.ZSTD: _whole_zstd,
+}
+"""These return None for what they leave to the readers."""
 _READERS: Final[dict[int, Callable[[Buffer], Iterator[bytes]]]] = {
     Codec.NONE: _read_plain,
     Codec.GZIP: _read_gzip,

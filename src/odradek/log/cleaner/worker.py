@@ -15,7 +15,13 @@ from typing import Any
 
 from odradek.env.clock import Clock, SystemClock
 from odradek.env.file_system import FileSystem, OsFileSystem
-from odradek.env.process import Parent, PipeParent, ignore_interrupts, lower_priority
+from odradek.env.process import (
+    Parent,
+    PipeParent,
+    ignore_interrupts,
+    keep_freed_memory,
+    lower_priority,
+)
 from odradek.log.cleaner.round import Round
 from odradek.log.cleaner.work import (
     Done,
@@ -147,6 +153,7 @@ class Worker:
 
 def main() -> None:
     """Work until the node exits."""
+    keep_freed_memory()
     ignore_interrupts()
     lower_priority()
     gc.disable()  # there are no cycles, and a collection would scan a million keys
