@@ -1,8 +1,10 @@
-"""Side by side with Apache Kafka: `make bench`, or `python -m bench --help`.
+"""Compares Odradek with Apache Kafka: `make bench`, or `python -m bench --help`.
 
-Both brokers run at the same time, are warmed up, and are measured in turns by the same client, a
-Java program that stays warm over all rounds (`java/Load.java`). Each file below `measures/` is one
-experiment with a function `run(environment)`. What the figures mean: docs/benchmarks.md.
+Both brokers run at the same time and are warmed up. The same client measures them in turns. The
+client is a Java program that runs during all rounds, so it stays warm (`java/Load.java`). Each
+module in `measures/` is an experiment with a function `run(environment)`. docs/benchmarks.md
+explains the figures.
 
-The files `*_micro.py` here measure single parts of our own code; run them by their own names.
+The modules `*_micro.py` measure single parts of Odradek's code. Run them directly, for example
+`python -m bench.log_micro`.
 """

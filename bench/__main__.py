@@ -1,4 +1,4 @@
-"""`python -m bench`: side by side with Apache Kafka."""
+"""`python -m bench`: compares Odradek with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from bench.warm_up import warm_up
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the chosen benches; 0: no limit was missed, 1: one was, or a bench broke off, 2: no brokers."""
+    """Run the chosen experiments, and return the exit code.
+
+    The code is 0 if all limits are kept, 1 if a limit is missed or an experiment ended early, and 2
+    if the brokers cannot run.
+    """
     options = _parser().parse_args(words)
     machine = facts()
     unfinished: list[str] = []
@@ -40,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
             for name in options.benches:
                 try:
                     figures += MEASURES[name](environment)
-                except Refused as reason:  # by either broker: what else was measured is kept
+                except Refused as reason:  # The results of the other experiments are kept.
                     unfinished.append(name)
                     print(f"{name} ended early: {reason}", file=sys.stderr)
             names = environment.names

@@ -1,4 +1,4 @@
-"""A process that only wakes up: it measures how long the machine delays every process.
+"""Measures how long the machine delays processes, with a process that only wakes up.
 
 The host of a virtual machine may take the processors away for tens of milliseconds at a time. No
 broker can be better than this timer.
@@ -16,7 +16,10 @@ PERIOD_SECONDS = 0.002
 
 
 def timer_p99_ms(samples: int, rate: int) -> float:
-    """The 99th percentile of its delay at `rate` wake-ups a second; call it in a separate process."""
+    """Return the 99th percentile of the delay of `samples` wake-ups, in ms.
+
+    There are `rate` wake-ups per second. Call this function in a separate process.
+    """
     late = []
     due = time.perf_counter()
     for _ in range(samples):
@@ -27,13 +30,13 @@ def timer_p99_ms(samples: int, rate: int) -> float:
 
 
 class BareTimer:
-    """A timer that is running, as `bare_timer` gives it."""
+    """A running timer, which `bare_timer` yields."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def longest_ms(self) -> float:
-        """Its longest delay since the last call."""
+        """Return the longest delay of the timer since the last call, in ms."""
         self._connection.send(None)
         longest: float = self._connection.recv()
         return longest * 1000

@@ -1,9 +1,10 @@
-"""The build that is measured: the wheel of the current commit (the default), or the checkout.
+"""Makes the build that is measured: the wheel of the current commit (the default), or the checkout.
 
-The wheel is built from the files of the commit (with a `+`: and what was changed since, as `git
-stash create` has it), in a directory of its own, and installed into an environment of its own that
-takes its dependencies from the one that runs the bench; nothing is downloaded. Where a C compiler
-is found the wheel is a compiled one. A wheel of a commit is built once and kept in the cache.
+The wheel is built from the files of the commit, with uncommitted changes (`git stash create`). If
+there are such changes, the name of the commit has a `+`. The wheel is installed into a separate
+virtual environment. This environment uses the dependencies of the environment that runs the
+benchmark, so nothing is downloaded. The wheel is compiled if there is a C compiler. Each wheel is
+built only once, and kept in the cache.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Build:
     """`wheel`, or `pure` for the checkout."""
     commit: str
     python: Path
-    """The interpreter of the environment that it is installed in."""
+    """The Python interpreter of the environment with the package."""
     compiled_modules: int
 
     @property
@@ -45,7 +46,7 @@ class Build:
         return "compiled" if self.compiled_modules else "pure"
 
     def node(self) -> type[OdradekNode]:
-        """The class of a node that is started from here."""
+        """Return the class of a node that runs this build."""
         build = self
 
         class MeasuredNode(OdradekNode):
@@ -61,7 +62,7 @@ class Build:
         return MeasuredNode
 
     def described(self) -> dict[str, object]:
-        """For the record."""
+        """Return mode, kind, number of compiled modules and commit, for the stored results."""
         return {
             "mode": self.mode,
             "build": self.kind,
@@ -71,7 +72,7 @@ class Build:
 
 
 def add_mode(parser: argparse.ArgumentParser) -> None:
-    """The option `--mode`."""
+    """Add the option `--mode`."""
     parser.add_argument(
         "--mode",
         choices=MODES,
@@ -81,10 +82,10 @@ def add_mode(parser: argparse.ArgumentParser) -> None:
 
 
 def prepared(mode: str) -> Build:
-    """The build that is to be measured; a wheel is built and installed if need be.
+    """Return the build to measure. Build and install the wheel if needed.
 
     Raises:
-        Missing: the wheel cannot be built; the text has the end of what was said.
+        Missing: the wheel cannot be built. The message has the last lines of pip's output.
     """
     if mode == PURE:
         return Build(PURE, commit(), Path(sys.executable), 0)
@@ -103,7 +104,7 @@ def prepared(mode: str) -> Build:
 
 
 def _built(tree: str, home: Path) -> Path:
-    """The wheel of the files of a commit."""
+    """Build the wheel of the files of a commit, and return its path."""
     wheels = home / "wheel"
     with tempfile.TemporaryDirectory(prefix="odradek-build-") as path:
         archive = subprocess.Popen(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE)
@@ -116,11 +117,11 @@ def _built(tree: str, home: Path) -> Path:
 
 
 def _install(wheel: Path, home: Path) -> None:
-    """Make an environment in `home` with the wheel, and with the dependencies of this one."""
+    """Make an environment in `home` with the wheel and the dependencies of this environment."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     ours = sysconfig.get_path("purelib")
-    # A path in a .pth file is searched, but .pth files in it are not read: the editable
-    # installation of the checkout, which is one, stays out.
+    # Python searches a directory that a .pth file names, but does not read the .pth files in this
+    # directory. The editable installation of the checkout is such a .pth file, so it has no effect.
     (_site_packages(home) / "dependencies.pth").write_text(f"{ours}\n", encoding="utf-8")
     python = home / "bin" / "python"
     _pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))

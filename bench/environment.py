@@ -30,23 +30,24 @@ JVM_OPTIONS = (
     *("-Xmx2G", "-Xms2G", "-XX:+AlwaysPreTouch"),
     *("-XX:+UseG1GC", "-Xmn1G"),
 )
-"""Of the client. Its memory is touched at its start (see `Environment.let_settle`), and its young
-generation is large enough that no collection, which takes milliseconds of both processors, happens in a
-timed part."""
+"""The JVM options of the client. The JVM touches its memory when it starts (see
+`Environment.let_settle`). The young generation is so large that no garbage collection happens in a
+timed part. A collection would use both processors for milliseconds."""
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "1000",
 }
-"""For both brokers. The first avoids a wait, the second frees the disk between rounds."""
+"""Settings of both brokers. The first setting avoids a wait. The second frees disk space between
+rounds."""
 GIVES_WAY = ("nice", "-n", "19")
-"""Put before the command of the client: it represents other machines, and its hundreds of threads
-must not keep a broker waiting for the processor."""
+"""The prefix of the client's command. It lowers the priority of the client, because the client
+represents other machines. Its hundreds of threads must not delay a broker."""
 LOAD_SECONDS_MAX = 300.0
 CALM_MS, CALM_SECONDS, SETTLE_SECONDS_MAX = 3.0, 4, 60.0
 """See `Environment.let_settle`."""
 
 OTHER_WORK_SECONDS = 60
-"""How long brokers are kept busy where a measure asks whether that makes them slower."""
+"""How long the other work of the experiment `raw_fetch` lasts."""
 BROKERS = ("odradek", "apache")
 
 
@@ -61,7 +62,10 @@ class Contender:
 
 
 class Environment:
-    """Both brokers running, and a warm client. A context manager: it ends what it started."""
+    """Both running brokers and a warm client.
+
+    Use it in a `with` statement, which ends all processes at its end.
+    """
 
     def __init__(
         self,
@@ -74,8 +78,8 @@ class Environment:
         mode: str = WHEEL,
         other_work_seconds: int = OTHER_WORK_SECONDS,
     ) -> None:
-        """`settings` are given to both brokers besides `SETTINGS`; `before_client` is put before
-        the command of the client; `mode` is one of `bench.build.MODES`.
+        """`settings` are settings of both brokers in addition to `SETTINGS`. `before_client` is the
+        prefix of the client's command. `mode` is one of `bench.build.MODES`.
 
         Raises:
             Missing: the wheel cannot be built.
@@ -107,7 +111,7 @@ class Environment:
         return self
 
     def another_client(self, *before: str, options: Sequence[str] = JVM_OPTIONS) -> Dialogue:
-        """Another JVM with the load, for work at the same time; `before` is put before its command."""
+        """Start another JVM with the client. `before` is the prefix of its command."""
         jars = maven.kafka_jars()
         classes = java.compiled(jars, JAVA_SOURCES)
         directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
@@ -120,29 +124,29 @@ class Environment:
         self._stack.close()
 
     def longest_standstill_ms(self) -> float:
-        """The longest delay of a bare timer beside the brokers since the last call."""
+        """Return the longest delay of the bare timer since the last call, in ms."""
         assert self._timer is not None
         return self._timer.longest_ms()
 
     def watch_pauses(self) -> None:
-        """From now on, ask our node every second how long its loop paused."""
+        """Start to request the longest pause of the event loop from the node every second."""
         port = self.contenders[0].metrics_port
         if port is not None:
             watch = PauseWatch(port, self.longest_standstill_ms)
             self._watch = self._stack.enter_context(watch)
 
     def pauses(self) -> list[Second]:
-        """What `watch_pauses` has seen; nothing without it."""
+        """Return the pauses since `watch_pauses` was called; an empty list without this call."""
         return [] if self._watch is None else list(self._watch.seconds)
 
     @property
     def names(self) -> dict[str, str]:
-        """Role to the broker's name."""
+        """The names of the brokers by role."""
         return {role: kind.name for role, kind in self._kinds.items()}
 
     @contextlib.contextmanager
     def fresh(self, role: str, *, started: bool = True) -> Iterator[Contender]:
-        """Another broker of that role with an empty data directory, ended at the end."""
+        """Yield another broker of this role with an empty data directory. Stop it at the end."""
         settings = dict(self._settings)
         metrics_port = None
         if issubclass(self._kinds[role], OdradekNode):
@@ -157,7 +161,7 @@ class Environment:
             broker.close()
 
     def described(self) -> dict[str, object]:
-        """How brokers and client are run, for the record."""
+        """Return the setup of the brokers and the client, for the stored results."""
         return {
             "kind": "setup",
             **{each.role: each.broker.described() for each in self.contenders},
@@ -168,17 +172,17 @@ class Environment:
         }
 
     def scaled(self, amount: int) -> int:
-        """An amount of work, a tenth of it in a quick run."""
+        """Return an amount of work, or a tenth of it in a quick run."""
         return max(1, amount // 10) if self.quick else amount
 
     def load(self, contender: Contender, verb: str, **arguments: Any) -> dict[str, Any]:
-        """Have the Java client do something to a broker."""
+        """Send a command to the Java client, and return its result."""
         assert self._load is not None
         bootstrap = contender.broker.bootstrap
         return self._load.ask(verb, LOAD_SECONDS_MAX, bootstrap=bootstrap, **arguments)
 
     def payloads(self, shape: Shape) -> Path:
-        """The file of the values of that shape, for clients."""
+        """Return the file with the values of this shape. Clients read the file."""
         if shape not in self._payloads:
             directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
             self._payloads[shape] = write_payloads(shape, directory)
@@ -186,7 +190,7 @@ class Environment:
 
     @contextlib.contextmanager
     def client(self, command: Sequence[str | Path]) -> Iterator[Callable[..., dict[str, Any]]]:
-        """Run another client's program; call what is yielded as `load` is called."""
+        """Run another client program. Yield a function with the parameters of `load`."""
         with tempfile.TemporaryDirectory() as directory:
             log = Path(directory) / "client.log"
             program = Dialogue([*GIVES_WAY, *map(str, command)], log=log, directory=ROOT)
@@ -201,11 +205,12 @@ class Environment:
                 program.close()
 
     def touch_memory(self, amount: int) -> None:
-        """Make the machine have free pages for `amount` bytes that are about to be written.
+        """Ensure that the machine has free pages for `amount` bytes that will be written soon.
 
-        A virtual machine returns memory that was free for some seconds to its host. Getting a page
-        back takes longer than filling it, and counts as processor time of the process that writes.
-        The pieces are small, because a write cannot be interrupted and both brokers are running.
+        A virtual machine returns memory that has been free for some seconds to its host. To get a
+        page back takes longer than to fill the page. This time counts as processor time of the
+        process that writes. The pieces are small, because a write cannot be interrupted, and both
+        brokers are running.
         """
         piece = bytes(1 << 16)
         with tempfile.TemporaryFile() as scratch:
@@ -213,11 +218,12 @@ class Environment:
                 scratch.write(piece)
 
     def let_settle(self) -> None:
-        """Wait until a bare timer has been on time for some seconds, for a minute at most.
+        """Wait until the bare timer has been on time for some seconds, for a minute at most.
 
-        The host of a virtual machine takes memory back some seconds after it was freed, and
-        returns it page by page; meanwhile the whole machine can stop for hundreds of milliseconds.
-        Without this wait, gigabytes that one experiment frees disturb the next one.
+        The host of a virtual machine takes memory back some seconds after the memory was freed, and
+        returns the memory page by page. During this time the whole machine can stop for hundreds of
+        milliseconds. Without this wait, the gigabytes that an experiment frees would disturb the
+        next experiment.
         """
         deadline = time.monotonic() + SETTLE_SECONDS_MAX
         calm = 0
@@ -227,7 +233,7 @@ class Environment:
             calm = calm + 1 if self.longest_standstill_ms() < CALM_MS else 0
 
     def tool(self, contender: Contender, name: str, *words: str) -> str:
-        """Run one of Apache Kafka's tools in the warm JVM; what it printed."""
+        """Run a tool of Apache Kafka in the warm JVM, and return the tool's output."""
         assert self._load is not None
         arguments = ["--bootstrap-server", contender.broker.bootstrap, *words]
         tool = f"org.apache.kafka.tools.{name}"
@@ -244,10 +250,12 @@ class Environment:
         partitions: int = 1,
         settings: Mapping[str, str] | None = None,
     ) -> Iterator[str]:
-        """A new topic, served in all its partitions, deleted at the end.
+        """Create a topic, and yield its name when the broker serves all partitions.
 
-        Apache Kafka answers before it serves all; an idempotent Java producer that comes in
-        between can be stuck until its delivery timeout.
+        The topic is deleted at the end of the `with` statement.
+
+        Apache Kafka responds to CreateTopics before it serves all partitions. An idempotent Java
+        producer that starts too early can hang until its delivery timeout.
         """
         name = f"bench-{next(self._topics)}"
         made = {"partitions": partitions, "settings": dict(settings or {})}
@@ -272,10 +280,10 @@ class Environment:
         warm_ups: int = 1,
         rounds: int | None = None,
     ) -> list[Figure]:
-        """Rounds in turns: both brokers in each, the other one first in every second round.
+        """Run rounds with both brokers. The order of the brokers changes in every round.
 
-        `one_round` gives the value of each quantity by name. The first `warm_ups` rounds are
-        played and forgotten.
+        `one_round` returns the value of each quantity by name. The results of the first `warm_ups`
+        rounds are not used.
         """
         figures = {quantity.name: Figure(bench, quantity) for quantity in quantities}
         total = rounds or self.rounds
@@ -298,12 +306,12 @@ def _say(bench: str, index: int, total: int, contender: Contender, sample: Sampl
 
 
 class CpuMeter:
-    """Processor seconds of a broker since the meter was made."""
+    """Counts the processor seconds of a broker since the meter was created."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._start = broker.cpu_seconds()
 
     def seconds(self) -> float:
-        """User and system time so far."""
+        """Return the user and system time so far, in seconds."""
         return self._broker.cpu_seconds() - self._start

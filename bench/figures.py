@@ -1,4 +1,4 @@
-"""A measured quantity of both brokers: values by round, medians, their ratio, its limit."""
+"""Measured quantities of both brokers: values by round, medians, ratios of medians, and limits."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from dataclasses import dataclass, field, replace
 
 OURS, THEIRS = "ours", "theirs"
 Sample = dict[str, float]
-"""What one round gave: figure name to value."""
+"""The values of one round, by the name of the quantity."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity: its name, its unit, and the limit of the ratio ours / theirs, if there is one."""
+    """A quantity with its name and unit. `limit` is the limit of the ratio ours / theirs."""
 
     name: str
     unit: str
     limit: float | None = None
     higher_is_better: bool = False
     primary: bool = True
-    """False for a figure that is only information."""
+    """False for a quantity that is only additional information."""
     most: float | None = None
-    """The largest value of ours that keeps the limit, whatever the other one needs."""
+    """The maximum value of Odradek, independent of the value of Apache Kafka."""
 
     def for_pure_build(self) -> Quantity:
-        """The same with the limits of a package that is not compiled: no worse than the other."""
+        """Return this quantity for a package that is not compiled. The limit of the ratio is 1."""
         return self if self.limit is None else replace(self, limit=1.0)
 
     def holds(self, ratio: float) -> bool:
-        """Whether a ratio keeps the limit."""
+        """Return whether a ratio keeps the limit."""
         if self.limit is None:
             return True
         return ratio >= self.limit if self.higher_is_better else ratio <= self.limit
 
     @property
     def limits(self) -> str:
-        """The limits in words; empty if there is none."""
+        """The limits as text; empty if there is no limit."""
         sign = "≥" if self.higher_is_better else "≤"
         told = [] if self.limit is None else [f"{sign} {self.limit:.3g}"]
         told += [] if self.most is None else [f"≤ {self.most:g} {self.unit}"]
@@ -45,20 +45,20 @@ class Quantity:
 
 @dataclass
 class Figure:
-    """The values of a quantity: one for each round and broker."""
+    """The values of a quantity, with one value for each round and broker."""
 
     bench: str
     quantity: Quantity
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def median(self, contender: str) -> float | None:
-        """The median over the rounds; None where that broker was not measured."""
+        """Return the median of all rounds; None if the broker was not measured."""
         values = self.values.get(contender)
         return statistics.median(values) if values else None
 
     @property
     def ratio(self) -> float | None:
-        """Ours to theirs."""
+        """The median of Odradek divided by the median of Apache Kafka; None if one is missing."""
         ours, theirs = self.median(OURS), self.median(THEIRS)
         if ours is None or not theirs:
             return None
@@ -66,7 +66,7 @@ class Figure:
 
     @property
     def verdict(self) -> str:
-        """Whether the limits are kept, in a word; empty where there is none."""
+        """`kept` or `MISSED`; empty if there is no limit."""
         ours, most = self.median(OURS), self.quantity.most
         kept = []
         if self.quantity.limit is not None and self.ratio is not None:
@@ -76,13 +76,13 @@ class Figure:
         return ("kept" if all(kept) else "MISSED") if kept else ""
 
     def spread(self, contender: str) -> float:
-        """The distance of the extremes over the median: the noise of the rounds."""
+        """Return the range of the values divided by the median, which shows the noise."""
         values = self.values.get(contender) or [0.0]
         middle = statistics.median(values)
         return (max(values) - min(values)) / middle if middle else 0.0
 
     def as_json(self) -> dict[str, object]:
-        """A line of the stored result."""
+        """Return a line of the stored results."""
         return {
             "kind": "figure",
             "bench": self.bench,
@@ -100,7 +100,7 @@ class Figure:
 
 
 def table(figures: Sequence[Figure], names: dict[str, str]) -> str:
-    """All figures: medians of both, ratio, limit, verdict, spread of the rounds."""
+    """Return a table of the figures: medians, ratio, limit, verdict and spread of the rounds."""
     head = ["bench", "figure", "unit", names[OURS], names[THEIRS], "ratio", "limit", "", "spread"]
     rows = [head]
     for figure in figures:

@@ -1,19 +1,20 @@
 """The effect of other load on a producer, compared with Apache Kafka: `python -m bench.isolation`.
 
-A thousand records a second are produced, alone at first ("quiet"); then while a consumer replays
-a topic that is not in the page cache and the broker compacts another topic of a gigabyte
-("beside"). The result is the 99th percentile of the time from the moment at which a record was due to
-its acknowledgement, and how many times longer it is beside the others.
+A producer sends a thousand records per second. In the first phase ("quiet") there is no other load.
+In the second phase ("beside") a consumer replays a topic that is not in the page cache, and the
+broker compacts another topic of a gigabyte. The latency of a record is the time from the moment at
+which the record was due to its acknowledgement. The results are the 99th percentiles of the latency
+in both phases and the ratio of these percentiles.
 
-The topic that is replayed is synced and dropped from the page cache before the quiet phase, and
-before each further pass; what the broker's process read from the device is part of the result.
-The consumer runs with the lowest priority: it represents another machine, and may not take the
-processor from the broker, or from the producer whose records are timed. Nor may its compiler: a
-whole round of either broker goes first and is not counted.
+The replayed topic is written to the device and dropped from the page cache before the quiet phase
+and before each further pass. The result has the number of bytes that the broker's process read from
+the device. The consumer represents another machine. It runs with the lowest priority, so
+that it takes no processor time from the broker or from the measured producer. The JIT compiler of
+the consumer must not take this time either. Therefore the first round of each broker is a warm-up.
 
-Beside all that a bare timer wakes up a thousand times a second and notes how late it was: a
-virtual machine can be stopped by its host for longer than a broker takes. No broker can be better
-than that timer. The quiet phase begins when the preparations no longer disturb the machine.
+At the same time a bare timer wakes up a thousand times per second and records its delays. The host
+can stop a virtual machine for longer than a broker takes for a response. No broker can be better
+than this timer. The quiet phase begins when the preparations no longer disturb the machine.
 """
 
 from __future__ import annotations
@@ -47,19 +48,19 @@ from bench.results import conclude
 from bench.warm_up import warm_up
 
 LIMIT = 2.0
-"""The most that our p99 may be beside the others, in multiples of the quiet one."""
+"""The maximum ratio of Odradek's p99 in the second phase to the p99 in the quiet phase."""
 SAMPLES = 10_000
 COLD_BYTES = 2_000_000_000
 COLD_SIZE = 1000
 STEP_RECORDS = 200_000
 REPLAY_BYTES_PER_SECOND = 100_000_000
-"""What a gigabit of network takes."""
+"""About the throughput of a network of 1 Gbit/s."""
 REPLAY_OPTIONS = (
     *("-Xmx1G", "-Xms1G", "-XX:+AlwaysPreTouch"),
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
 )
-"""Of the consumer's JVM: nothing in it works at the same time as itself. Linux lets even what has the lowest
-priority go on for milliseconds before another one gets the processor."""
+"""The options of the consumer's JVM. Its GC and JIT compiler use few threads. Linux lets even a
+process with the lowest priority run for milliseconds before another process gets the processor."""
 KEYED_RECORDS, KEYED_SIZE, KEYS = 9_500_000, 100, 1_000_000
 """A little more than a gigabyte of batches."""
 KEYED_SETTINGS = {"segment.bytes": str(64 << 20), "min.cleanable.dirty.ratio": "0.01"}
@@ -97,7 +98,7 @@ class Replay:
         self.seconds = 0.0
 
     def run(self) -> None:
-        """Replay in steps of `STEP_RECORDS` until `stop` is called; takes a thread."""
+        """Replay in steps of `STEP_RECORDS` until `stop` is called. Use a separate thread."""
         broker = self._contender.broker
         before = broker.process.io_counters().read_bytes
         for offset in itertools.cycle(range(0, self._records, STEP_RECORDS)):
@@ -115,12 +116,12 @@ class Replay:
         self.device_bytes = broker.process.io_counters().read_bytes - before
 
     def stop(self) -> None:
-        """See `run`."""
+        """End `run` after the current step."""
         self._is_over.set()
 
 
 def write_out(contender: Contender, topic: str, *, drop: bool) -> None:
-    """Have a topic's segments on the device, and with `drop` only there."""
+    """Write a topic's segments to the device. With `drop`, drop them from the page cache."""
     for path in contender.broker.data.glob(f"{topic}-*/*.log"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -132,7 +133,13 @@ def write_out(contender: Contender, topic: str, *, drop: bool) -> None:
 
 
 def seconds_until_clean(contender: Contender, topic: str, started: float) -> float:
-    """Wait until the broker notes that it has compacted the topic's one partition."""
+    """Wait until the cleaner checkpoint contains partition 0 of the topic.
+
+    Return the seconds since `started`.
+
+    Raises:
+        BrokerFailed: the broker does not compact the topic in time.
+    """
     checkpoint = contender.broker.data / "cleaner-offset-checkpoint"
     while not (checkpoint.exists() and f"{topic} 0 " in checkpoint.read_text(encoding="utf-8")):
         if time.monotonic() - started > LOAD_SECONDS_MAX:
@@ -150,7 +157,7 @@ def filled(
     keys: int = 0,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """A topic of so many records, deleted at the end."""
+    """Create and fill a topic, and yield its name. Delete the topic at the end."""
     with environment.topic(contender, settings=settings) as topic:
         environment.load(
             contender, "produce", topic=topic, records=records, size=size, keys=keys,
@@ -160,7 +167,7 @@ def filled(
 
 
 def tail(environment: Environment, contender: Contender, topic: str) -> dict[str, float]:
-    """Percentiles of the steady load, and of a timer beside it."""
+    """Return percentiles of the latency of a steady load, and the p99 of a simultaneous timer."""
     samples = environment.scaled(SAMPLES)
     with ProcessPoolExecutor(1, get_context("spawn")) as processes:
         timer = processes.submit(timer_p99_ms, samples, RATE)
@@ -180,7 +187,7 @@ def tail(environment: Environment, contender: Contender, topic: str) -> dict[str
 def one_round(
     environment: Environment, contender: Contender, client: Dialogue, cold: str, cold_records: int
 ) -> Mapping[str, float]:
-    """See the module."""
+    """Run both phases for a broker, and return the values of `QUANTITIES`."""
     keyed = environment.scaled(KEYED_RECORDS)
     with (
         environment.topic(contender) as topic,
@@ -223,7 +230,7 @@ def one_round(
 
 
 def measure(environment: Environment) -> list[Figure]:
-    """Fill what is replayed, then play the rounds."""
+    """Fill the replayed topics, and run the rounds."""
     records = environment.scaled(COLD_BYTES) // COLD_SIZE
     client = environment.another_client(*GIVES_WAY, options=REPLAY_OPTIONS)
     with contextlib.ExitStack() as stack:
@@ -232,7 +239,7 @@ def measure(environment: Environment) -> list[Figure]:
             for each in environment.contenders
         }
         for each in environment.contenders:
-            # Not while the other one is being measured.
+            # Write the topic now, so that the writes do not disturb the other broker's rounds.
             write_out(each, cold[each.role], drop=False)
         return environment.play(
             "isolation",
@@ -242,7 +249,10 @@ def measure(environment: Environment) -> list[Figure]:
 
 
 def main() -> int:
-    """Run; 1 if ours is slowed down by more than the limit, 2 where it cannot be run."""
+    """Run the experiment, and return the exit code.
+
+    The code is 0 if the limit is kept, 1 if the limit is missed, and 2 if a broker cannot run.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.isolation", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds (default: 5)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work; to try it out")

@@ -1,7 +1,7 @@
-"""The cost of an append and a read in our own code: `python -m bench.log_micro`.
+"""Measures the CPU time of appends and reads in Odradek's code: `python -m bench.log_micro`.
 
-Prints microseconds of CPU per operation: as they are, and with the system calls taken away, by
-a file system whose writes do nothing. Medians of rounds.
+The output has the microseconds of CPU time per operation, as the median of several rounds. Appends
+are measured twice: with the real file system, and without the system calls of writes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ONE = [bytes(100)]
 
 
 class UnwritingFileSystem(OsFileSystem):
-    """The file system, but writes are dropped: what remains is our own code."""
+    """A file system that drops writes. The remaining time is the time of Odradek's own code."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class UnwritingFileSystem(OsFileSystem):
 def make_batch(
     values: Sequence[bytes], producer: bool = False, codec: Codec = Codec.NONE
 ) -> bytearray:
-    """A batch of records; with the fields of an idempotent producer if so wished."""
+    """Return a batch of records. With `producer` the batch has a producer id and a sequence."""
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0} if producer else {}
     builder = RecordBatchBuilder(codec=codec, **fields)  # type: ignore[arg-type]
     now = time.time_ns() // 1_000_000
@@ -53,20 +53,20 @@ def make_batch(
 
 
 def words_of(sizes: Sequence[int]) -> list[bytes]:
-    """Values of these sizes that can be compressed to a third."""
+    """Return values of these sizes. Codecs compress them to about a third."""
     chance = random.Random(1)
     words = [chance.randbytes(6).hex().encode() for _ in range(200)]
     return [b" ".join(chance.choices(words, k=1 + size // 13))[:size] for size in sizes]
 
 
 def uniform() -> list[bytes]:
-    """64 KB of values of 40 to 160 bytes."""
+    """Return 64 KB of values of 40 to 160 bytes."""
     chance = random.Random(2)
     return words_of([chance.randrange(40, 161) for _ in range(KIB_64 // 110)])
 
 
 def long_tailed() -> list[bytes]:
-    """64 KB of values of 30 bytes to 10 KB, half of them below 100 bytes."""
+    """Return 64 KB of values of 30 bytes to 10 KB. Half of the values are below 100 bytes."""
     chance = random.Random(3)
     sizes = [min(int(30 * chance.paretovariate(0.6)), 10_000) for _ in range(2_000)]
     total = 0
@@ -78,7 +78,7 @@ def long_tailed() -> list[bytes]:
 
 
 def open_new(file_system: OsFileSystem, path: str, name: str) -> PartitionLog:
-    """An empty log with the default settings."""
+    """Return an empty log with the default settings."""
     config, _ = load(None, {}, data_directory=path)
     storage = Storage(file_system, SystemClock(), system_random_bytes)
     return open_log(
@@ -91,7 +91,7 @@ def open_new(file_system: OsFileSystem, path: str, name: str) -> PartitionLog:
 
 
 def timed(operation: Callable[[int], object], count: int) -> float:
-    """Microseconds of CPU per call."""
+    """Return the CPU time per call in microseconds."""
     begin = time.process_time()
     for number in range(count):
         operation(number)
@@ -99,17 +99,17 @@ def timed(operation: Callable[[int], object], count: int) -> float:
 
 
 def median(rounds: Sequence[float]) -> str:
-    """`3.14 µs`"""
+    """Return the median as text, such as `3.14 µs`."""
     return f"{statistics.median(rounds):6.2f} µs"
 
 
 def appender(log: PartitionLog, payload: bytearray, producer: bool) -> Callable[[int], None]:
-    """Appends the payload again and again, as if it had just been received."""
+    """Return a function that appends the payload, as if the payload had just been received."""
     view = memoryview(payload)
     header = list(RECORD_BATCH_HEADER.unpack_from(payload))
     prepared = []
     if producer:
-        for number in range(1024):  # sequence numbers are under the checksum
+        for number in range(1024):  # the checksum covers the sequence number
             header[11] = number * header[12]
             RECORD_BATCH_HEADER.pack_into(payload, 0, *header)
             seal(payload)
@@ -127,7 +127,7 @@ def appender(log: PartitionLog, payload: bytearray, producer: bool) -> Callable[
 
 
 def main() -> None:
-    """Run all and print."""
+    """Measure all cases, and print the results."""
     cases = (
         ("one record of 100 bytes", make_batch(ONE), False, 50_000),
         ("the same, idempotent", make_batch(ONE, True), True, 50_000),
@@ -165,7 +165,7 @@ def main() -> None:
 
 
 def print_reads(path: str) -> None:
-    """Reads at the tail, behind it, and far away."""
+    """Measure reads of the last batch, of a batch shortly before it, and of batches anywhere."""
     log = open_new(OsFileSystem(), path, "read")
     append = appender(log, make_batch(ONE), False)
     for number in range(100_000):

@@ -1,4 +1,4 @@
-"""Facts about the machine and the code, for the record: no names of hosts, users or paths."""
+"""Facts about the machine and the code for stored results, without names of hosts or users."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from compat.lab.toolchain import ROOT
 
 PATH_OPTIONS = ("--output", "--keep", "--directory")
 _BUT_RESULTS = (":!bench/results", ":!bench/proofs/results")
-"""What earlier runs stored does not change what is measured."""
+"""The stored results of earlier runs. A change of them does not change the measured code."""
 
 
 def facts() -> dict[str, object]:
-    """What a reader needs to judge figures."""
+    """Return the facts that a reader needs to judge figures."""
     return {
         "kind": "machine",
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -34,14 +34,14 @@ def facts() -> dict[str, object]:
 
 
 def command() -> str:
-    """The command that is running."""
+    """Return the running command."""
     specification = getattr(sys.modules["__main__"], "__spec__", None)
     name = "" if specification is None else specification.name.removesuffix(".__main__")
     return " ".join(["python", "-m", name, *without_paths(sys.argv[1:])])
 
 
 def without_paths(words: Sequence[str]) -> list[str]:
-    """The words of a command without options that name a path of this machine."""
+    """Return the words of a command without options that name a path of this machine."""
     kept = []
     rest = iter(words)
     for word in rest:
@@ -53,7 +53,7 @@ def without_paths(words: Sequence[str]) -> list[str]:
 
 
 def commit() -> str:
-    """The commit that is measured, with a `+` when files differ from it."""
+    """Return the measured commit, with a `+` if files differ from the commit."""
     told = _git("rev-parse", "--short", "HEAD") or "unknown"
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *_BUT_RESULTS)
     return f"{told}+" if changed else told

@@ -1,8 +1,8 @@
-"""The values that the loads send: drawn once, written to a file, the same for every client.
+"""Generates the record values that the clients send. All clients send the same values.
 
-A file of payloads is a sequence of values, each with its length (four bytes, big-endian) in front.
-The values are cut from JSON events, so that a codec has something to compress: zstd makes a 64 KB
-batch of them about four times smaller. All draws come from one seed.
+A file of payloads is a sequence of values. The length of each value precedes the value (four bytes,
+big-endian). The values are cut from JSON events, so that codecs can compress them: zstd makes a
+64 KB batch about four times smaller. All random numbers come from one seed.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pathlib import Path
 
 SEED = 20_240_701
 COUNT = 16_384
-"""Values in a file. A batch, compressed or not, holds fewer, and so never the same value twice."""
+"""The number of values in a file. A batch holds fewer records, so no batch has a value twice."""
 TAIL_MAX = 10_000
 EVENTS = ("click", "view", "search", "purchase", "refund", "login", "logout", "error")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How the sizes of values are distributed."""
+    """A distribution of the sizes of values."""
 
     name: str
-    """For file names."""
+    """The name in file names."""
     title: str
-    """For tables."""
+    """The name in tables."""
     draw: Callable[[random.Random], int]
-    """A size in bytes."""
+    """A function that returns a random size in bytes."""
 
 
 UNIFORM = Shape("uniform", "40–160 B", lambda draw: draw.randint(40, 160))
@@ -43,7 +43,7 @@ LONG_TAILED = Shape(
 
 
 def draw_values(shape: Shape, count: int = COUNT) -> list[bytes]:
-    """`count` values of that shape, the same at every call."""
+    """Return `count` values of this shape. Every call returns the same values."""
     draw = random.Random(SEED)
     sizes = [shape.draw(draw) for _ in range(count)]
     text = b"".join(_events(draw, sum(sizes)))
@@ -56,14 +56,14 @@ def draw_values(shape: Shape, count: int = COUNT) -> list[bytes]:
 
 
 def write_payloads(shape: Shape, directory: Path) -> Path:
-    """A file of payloads of that shape in `directory`; its path."""
+    """Write a file of payloads of this shape in `directory`, and return its path."""
     path = directory / f"{shape.name}.payloads"
     path.write_bytes(b"".join(struct.pack(">i", len(v)) + v for v in draw_values(shape)))
     return path
 
 
 def read_payloads(path: Path) -> list[bytes]:
-    """The values of a file of payloads."""
+    """Return the values in a file of payloads."""
     data = path.read_bytes()
     values = []
     position = 0
@@ -75,7 +75,7 @@ def read_payloads(path: Path) -> list[bytes]:
 
 
 def _events(draw: random.Random, size: int) -> Iterator[bytes]:
-    """JSON events of at least `size` bytes together."""
+    """Yield JSON events with a total size of at least `size` bytes."""
     made = 0
     moment = 1_700_000_000_000
     while made < size:

@@ -1,8 +1,8 @@
-"""A client without a library: fetches over a plain socket, as cheap as Python can make them.
+"""Fetches over a plain socket, with as little CPU time in the client as Python allows.
 
-The offsets of the fetches are found once, by walking the headers of the batches. After that the
-same requests, encoded beforehand, are sent again and again, and the answers are received into one
-buffer and not looked into, but for their sizes.
+The client first determines the offsets of the fetches from the headers of the batches, and encodes
+the requests. Then it sends the same requests again and again. It receives the responses into one
+buffer, and reads only their sizes.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _OVERHEAD = 12
 
 
 class Planned(NamedTuple):
-    """One fetch, and how long its answer is."""
+    """An encoded fetch request, and the size of its response."""
 
     request: bytes
     response_size: int
-    """Without the four bytes of the length."""
+    """The size in bytes, without the four bytes of the length."""
 
 
 class RawClient:
-    """One connection. A context manager."""
+    """A connection to a broker. Use it in a `with` statement, which closes the connection."""
 
     def __init__(self, port: int, max_bytes: int) -> None:
-        """Connect to a broker on loopback; fetches are of up to `max_bytes`."""
+        """Connect to a broker on loopback. `max_bytes` is the maximum size of a fetch."""
         self._max_bytes = max_bytes
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -53,7 +53,7 @@ class RawClient:
         self._socket.close()
 
     def plan(self, topic: str, end_offset: int) -> list[Planned]:
-        """The fetches that read partition 0 of `topic` up to `end_offset`; each is done once."""
+        """Read partition 0 of `topic` up to `end_offset`, and return the fetches."""
         planned = []
         offset = 0
         while offset < end_offset:
@@ -69,10 +69,10 @@ class RawClient:
         return planned
 
     def replay(self, planned: list[Planned]) -> int:
-        """Do the fetches again, one after the other; the bytes that were received.
+        """Send the fetches again, one after the other. Return the number of received bytes.
 
         Raises:
-            RuntimeError: an answer is not as long as it was before.
+            RuntimeError: the size of a response differs from the size in `planned`.
         """
         received = 0
         for request, expected in planned:
@@ -96,7 +96,7 @@ class RawClient:
         return request_frame("Fetch", VERSION, request, 1)
 
     def _exchange(self, request: bytes) -> int:
-        """Send a request and receive its answer into the buffer; the size of the answer."""
+        """Send a request, receive its response into the buffer, and return the response's size."""
         self._socket.sendall(request)
         self._receive(4)
         size: int = _LENGTH.unpack_from(self._buffer)[0]
@@ -113,7 +113,7 @@ class RawClient:
 
 
 def next_offset(records: bytes | memoryview) -> int:
-    """The offset after the last whole batch in `records`; -1 if there is none."""
+    """Return the offset after the last complete batch in `records`; -1 if there is none."""
     position, following = 0, -1
     while position + BATCH_HEADER.size <= len(records):
         fields = BATCH_HEADER.unpack_from(records, position)

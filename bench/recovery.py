@@ -1,13 +1,13 @@
-"""The duration of a start, after a crash and after a clean stop: `python -m bench.recovery`.
+"""Measures a start after a crash, and a start after a clean stop: `python -m bench.recovery`.
 
-A producer with default settings fills a topic through our node, which is killed then. Nothing
-was flushed, so recovery begins at offset 0: the next broker that starts has to check every batch.
-Both brokers do so in turns on the same files, each time from the device, and are killed again,
-which leaves the files as they were. In the end the node is stopped in good order, and both are
-started and stopped in turns on what is there.
+A producer with default settings fills a topic in an Odradek node. Then the node is killed. Nothing
+was flushed, so recovery begins at offset 0, and the next broker that starts must check every batch.
+The two brokers start in turns with the same files, and read them from the device. After each start
+the broker is killed, which does not change the files. At the end the Odradek node is stopped
+cleanly. Then both brokers are started and stopped cleanly in turns with these files.
 
-The clock runs from the start of the process until all partitions are served. Their end offsets
-must add up to the records that were acknowledged.
+The measured time is the time from the start of the process until all partitions are served. The sum
+of their end offsets must be the number of acknowledged records.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ RECORD_SIZE = 1000
 PATIENCE_SECONDS = 1800.0
 POLL_SECONDS = 0.02
 CHUNK_RECORDS = 2_000_000
-"""Records in one order to the producer, which answers once all are acknowledged."""
+"""The number of records in a command to the producer. It responds when all are acknowledged."""
 NEEDED = 1.3
-"""Free bytes of the disk that are wanted for each byte of records."""
+"""The number of free bytes on the disk that each byte of records needs."""
 
 UNCLEAN = Quantity("unclean start", "s", 1.0)
 UNCLEAN_CPU = Quantity("unclean start, CPU", "s")
@@ -54,7 +54,7 @@ CLEAN_CPU = Quantity("clean start, CPU", "s")
 
 
 class Experiment:
-    """Both brokers, of which one at a time runs on the one data directory."""
+    """Both brokers. They use the same data directory, and only one of them runs at a time."""
 
     def __init__(self, directory: Path, partitions: int, gigabytes: float, mode: str) -> None:
         self.brokers: dict[str, Broker] = {
@@ -72,11 +72,11 @@ class Experiment:
 
     @property
     def is_filled(self) -> bool:
-        """Whether an earlier run has left its data here."""
+        """Whether the directory has the data of an earlier run."""
         return (self.brokers[OURS].data / f"{TOPIC}-{self.partitions - 1}").exists()
 
     def fill(self) -> None:
-        """Write the records through our node, and kill it."""
+        """Write the records to an Odradek node, and kill the node."""
         broker = self.brokers[OURS].start()
         started = time.monotonic()
         with _producer() as producer:
@@ -91,7 +91,7 @@ class Experiment:
         _say(f"made in {time.monotonic() - started:.0f} s")
 
     def start(self, role: str) -> float:
-        """Start a broker and wait until it serves all that was written; the seconds."""
+        """Start a broker, and wait until it serves all records. Return the time in seconds."""
         broker = self.brokers[role].start()
         with WireClient(broker.port, timeout=PATIENCE_SECONDS) as client:
             while len(ends := client.end_offsets(TOPIC, self.partitions)) < self.partitions:
@@ -102,7 +102,7 @@ class Experiment:
         return seconds
 
     def unclean(self, role: str) -> None:
-        """One start after a crash, of files that no memory holds; then another crash."""
+        """Measure a start after a crash, with an empty page cache. Then kill the broker."""
         broker = self.brokers[role]
         forget(broker.data)
         seconds = self.start(role)
@@ -111,13 +111,13 @@ class Experiment:
         broker.kill()
 
     def clean(self, role: str) -> None:
-        """One start after a stop; then another stop."""
+        """Measure a start after a clean stop. Then stop the broker cleanly."""
         broker = self.brokers[role]
         self._note(role, {CLEAN: self.start(role), CLEAN_CPU: broker.cpu_seconds()})
         self.stop(role)
 
     def stop(self, role: str) -> None:
-        """Stop a broker in good order."""
+        """Stop a broker cleanly."""
         broker = self.brokers[role]
         started = time.monotonic()
         broker.stop(PATIENCE_SECONDS)
@@ -145,7 +145,10 @@ def _producer() -> Iterator[Dialogue]:
 
 
 def forget(directory: Path) -> None:
-    """As after a power cut, nothing having been flushed; all files are on the device only."""
+    """Remove the clean shutdown file and the recovery points. Drop all files from the page cache.
+
+    The next start then does the same as after a power failure without any earlier flush.
+    """
     for name in (names.CLEAN_SHUTDOWN, names.RECOVERY_POINT_CHECKPOINT):
         (directory / name).unlink(missing_ok=True)
     os.sync()
@@ -159,13 +162,13 @@ def forget(directory: Path) -> None:
 
 
 def in_turns(rounds: int) -> Iterator[str]:
-    """Both roles in each round, the other one first in every second round."""
+    """Yield both roles for each round. The order of the roles changes in every round."""
     for index in range(rounds):
         yield from (OURS, THEIRS) if index % 2 == 0 else (THEIRS, OURS)
 
 
 def run(experiment: Experiment, rounds: int) -> list[Figure]:
-    """All rounds of both kinds."""
+    """Run the rounds of both kinds of starts, and return the figures."""
     if not experiment.is_filled:
         experiment.fill()
     for role in in_turns(rounds):
@@ -182,7 +185,10 @@ def _say(what: str) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run; 0 when no limit was missed, 1 when one was, 2 where it cannot run."""
+    """Run the experiment, and return the exit code.
+
+    The code is 0 if all limits are kept, 1 if a limit is missed, and 2 if a broker cannot run.
+    """
     options = _parser().parse_args(words)
     if options.quick:
         options.partitions, options.gigabytes = options.partitions // 10, options.gigabytes / 50

@@ -1,4 +1,4 @@
-"""Stores the results of a run: a file of JSON lines, one for each figure."""
+"""Stores the results of a run in a file of JSON lines, with one line for each figure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESULTS = Path(__file__).parent / "results"
 WITHOUT_PURE_LIMIT = {"varied", "clients"}
 """Benches with records of varied sizes."""
 LOCAL = RESULTS / "local"
-"""Of quick runs and trials; not kept with the code."""
+"""The directory of the results of quick runs and trials. These results are not committed."""
 
 
 def conclude(
@@ -26,10 +26,10 @@ def conclude(
     is_trial: bool,
     output: Path | None = None,
 ) -> int:
-    """Print the table and store it; the exit code: 1 when a limit was missed, else 0.
+    """Print the table, and store the results. Return 1 if a limit is missed, and 0 otherwise.
 
-    `names`: role to the broker's name. `machine` and `setup` are the first lines that are stored.
-    A build that is not compiled has limits of its own: see `with_limits_of`.
+    `names` has the broker's name by role. `machine` and `setup` are the first stored lines. A build
+    that is not compiled has other limits (see `with_limits_of`).
     """
     figures = with_limits_of(setup, figures)
     print(f"\n{table(figures, names)}")
@@ -43,10 +43,10 @@ def conclude(
 
 
 def with_limits_of(setup: Mapping[str, object], figures: Sequence[Figure]) -> list[Figure]:
-    """The figures with the limits of the build that was measured, which `setup` names.
+    """Return the figures with the limits of the measured build, which `setup` describes.
 
-    A pure build may not cost more than Apache Kafka; records of varied sizes are left out, because
-    they are validated one by one in an interpreted loop.
+    For a pure build all limits of ratios are 1. Experiments with records of varied sizes have no
+    limit for a pure build, because it validates such records one by one in an interpreted loop.
     """
     ours = setup.get("ours")
     if not isinstance(ours, Mapping) or ours.get("build") != "pure":

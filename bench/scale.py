@@ -1,12 +1,13 @@
-"""The cost of ten thousand partitions: `python -m bench.scale`.
+"""Measures a broker with ten thousand partitions: `python -m bench.scale`.
 
-There are three layouts: one topic, a thousand topics of ten partitions, ten thousand topics. For each
-layout and broker, in turns, the topics are created in a fresh node, every partition gets a record, the
-node is stopped in good order and started again, and all partitions are described. Both brokers have the
-same layouts, and each row compares one layout.
+There are three layouts: one topic, a thousand topics of ten partitions, and ten thousand topics. A
+trial uses one broker and one layout. It creates the topics in a fresh node, and writes a record to
+every partition. Then it stops the node cleanly, starts it again, and describes all partitions. The
+brokers take turns. Each row of the result compares both brokers for one layout.
 
-The pause of the loop is what the node itself has measured. Meanwhile a second connection sends one
-ApiVersions request after the other; its longest wait is given as that of a bystander.
+The node itself measures the pauses of its event loop. At the same time a second connection (the
+"bystander") sends one ApiVersions request after the other. The result has the longest wait for a
+response.
 """
 
 from __future__ import annotations
@@ -65,13 +66,15 @@ from odradek.wire.generated.produce_response import ProduceResponse
 
 PARTITIONS = 10_000
 AT_ONCE = 1000
-"""Partitions in one request to create or to produce, where there are several."""
+"""The number of partitions in a CreateTopics or Produce request, if there are several topics."""
 CREATED_MAX = 9999
-"""Partitions that one request can create: their records, and the topic's, are one batch."""
+"""The maximum number of partitions in a request to create a topic. The metadata records of the
+topic and of its partitions must fit into one batch."""
 PATIENCE_SECONDS = 300.0
 POLL_SECONDS = 0.1
 SETTLE_SECONDS = 0.5
-"""After asking for metrics, of which there are forty thousand: their answer is thrown away then."""
+"""The pause after a request for metrics. The node needs this time to free the large response, which
+has forty thousand metrics."""
 
 START_SECONDS_MAX = 3.0
 MEMORY_MB_MAX = 300.0
@@ -81,11 +84,11 @@ STEPS = ("create", "list offsets", "metadata", "describe")
 
 Item = TypeVar("Item")
 Topics = dict[str, int]
-"""Name to number of partitions."""
+"""The number of partitions by topic name."""
 
 
 def quantities(form: str) -> dict[str, Quantity]:
-    """What is measured of a form, by its short name."""
+    """Return the quantities of a layout by their short names."""
     aims = {
         "create": ("s", None),
         "start": ("s", START_SECONDS_MAX),
@@ -106,7 +109,7 @@ def quantities(form: str) -> dict[str, Quantity]:
 
 
 class Trial:
-    """One broker with all topics of a form."""
+    """A broker with all topics of a layout."""
 
     def __init__(self, role: str, topics: Topics, directory: Path, node: type[OdradekNode]) -> None:
         self.topics = topics
@@ -120,7 +123,7 @@ class Trial:
         self.values: dict[str, float] = {}
 
     def run(self) -> dict[str, float]:
-        """Everything, in order; values by the names of `quantities`."""
+        """Run all steps in order. Return the values by the names of `quantities`."""
         with self.broker:
             with self.watched("create"):
                 started = time.monotonic()
@@ -142,24 +145,27 @@ class Trial:
             return self.values
 
     def start(self) -> None:
-        """Start, until every partition is served."""
+        """Start the broker, and wait until it serves every partition."""
         self.broker.start()
         self.wait_until_served()
         self.values["start"] = time.monotonic() - self.broker.started_at
 
     def stop(self) -> None:
-        """Stop in good order."""
+        """Stop the broker cleanly."""
         started = time.monotonic()
         self.broker.stop(PATIENCE_SECONDS)
         self.values["stop"] = time.monotonic() - started
 
     def client(self) -> WireClient:
-        """A connection."""
+        """Return a new connection to the broker."""
         return WireClient(self.broker.port, timeout=PATIENCE_SECONDS)
 
     @contextlib.contextmanager
     def watched(self, step: str) -> Iterator[None]:
-        """Note the longest pause of the loop meanwhile, and the longest wait of a bystander."""
+        """Record the longest pause of the event loop and the longest wait of a bystander.
+
+        Both are measured while the `with` statement runs.
+        """
         self.longest_pause_ms()
         time.sleep(SETTLE_SECONDS)
         with self.client() as client, _Bystander(client) as bystander:
@@ -169,14 +175,17 @@ class Trial:
             self.values[f"{step}, pause"] = self.longest_pause_ms()
 
     def longest_pause_ms(self) -> float:
-        """The longest pause of the loop since it was last asked; 0 where there is no loop."""
+        """Return the longest pause of the event loop since the last call, in ms.
+
+        Return 0 for Apache Kafka, which has no event loop.
+        """
         pause = None if self.metrics_port is None else metric(self.metrics_port, METRIC)
         return 0.0 if pause is None else pause * 1000
 
     # -- requests -----------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Create all topics, with as many in a request as one may hold, or a thousand."""
+        """Create all topics, with up to `AT_ONCE` partitions or one topic in a request."""
         with self.client() as client:
             for part in in_pieces(list(self.topics.items()), AT_ONCE, lambda each: each[1]):
                 wanted = [
@@ -220,7 +229,7 @@ class Trial:
         raise BrokerFailed(f"{self.broker.name} does not serve all partitions")
 
     def ask_for_all(self) -> float:
-        """Metadata of all topics; milliseconds until the answer is here."""
+        """Request the metadata of all topics. Return the response time in ms."""
         with self.client() as client:
             frame = client.frame("Metadata", 12, MetadataRequest(topics=None))
             started = time.monotonic()
@@ -234,7 +243,7 @@ class Trial:
         return elapsed * 1000
 
     def describe_all(self) -> None:
-        """DescribeTopicPartitions, page after page."""
+        """Describe all partitions with DescribeTopicPartitions, page after page."""
         told = 0
         cursor: Cursor | None = None
         with self.client() as client:
@@ -251,7 +260,7 @@ class Trial:
         assert told == self.partitions, f"{told} partitions are told of"
 
     def write_to_all(self) -> None:
-        """A record for each partition."""
+        """Write a record to each partition."""
         builder = RecordBatchBuilder()
         builder.append(time.time_ns() // 1_000_000, None, b"x" * 100)
         batch = bytes(builder.build())
@@ -274,7 +283,7 @@ class Trial:
 
 
 class _Bystander:
-    """Asks for ApiVersions again and again, in a thread."""
+    """Sends ApiVersions requests one after the other in a thread, and measures the longest wait."""
 
     def __init__(self, client: WireClient) -> None:
         self._client = client
@@ -303,7 +312,10 @@ class _Bystander:
 def in_pieces(
     items: Sequence[Item], size: int, weigh: Callable[[Item], int]
 ) -> Iterator[list[Item]]:
-    """Consecutive items that weigh `size` together, or the first alone if it is heavier."""
+    """Yield lists of consecutive items with a total weight of at most `size`.
+
+    A heavier item is in a list alone.
+    """
     piece: list[Item] = []
     weight = 0
     for item in items:
@@ -316,13 +328,13 @@ def in_pieces(
 
 
 def check(codes: Iterator[int]) -> None:
-    """All must be 0."""
+    """Check that all error codes are 0."""
     wrong = {code for code in codes if code}
     assert not wrong, f"there were errors: {sorted(wrong)}"
 
 
 def forms(partitions: int) -> dict[str, Topics]:
-    """The partitions as one topic, in tens, and as topics of one."""
+    """Return the layouts by name: one topic, topics of ten partitions, topics of one partition."""
     return {
         f"1 × {partitions}": {"one": partitions},
         f"{partitions // 10} × 10": {f"ten-{i:05}": 10 for i in range(partitions // 10)},
@@ -331,7 +343,7 @@ def forms(partitions: int) -> dict[str, Topics]:
 
 
 def plan(partitions: int, rounds: int, alone: bool) -> Iterator[tuple[str, str, Topics]]:
-    """The trials in their order: the broker's role, the name of the form, its topics."""
+    """Yield the trials in order: the broker's role, the name of the layout, and its topics."""
     for form, topics in forms(partitions).items():
         for number in range(rounds):
             roles = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
@@ -345,7 +357,7 @@ def note(
     role: str,
     values: dict[str, float],
 ) -> None:
-    """Add what a trial has found, and tell it."""
+    """Add the values of a trial to the figures, and print them."""
     for name, value in values.items():
         figure = figures.setdefault(known[name].name, Figure("scale", known[name]))
         figure.values.setdefault(role, []).append(value)
@@ -353,15 +365,18 @@ def note(
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run; 0 when no limit was missed, 1 when one was, 2 where it cannot run."""
+    """Run the trials, and return the exit code.
+
+    The code is 0 if all limits are kept, 1 if a limit is missed, and 2 if a broker cannot run.
+    """
     options = _parser().parse_args(words)
     machine = facts()
     figures: dict[str, Figure] = {}
     brokers: dict[str, Broker] = {}
     try:
         node = prepared(options.mode).node()
-        # All is removed in the end: where many files have just been removed, a file system may
-        # take long to make others.
+        # All files are removed at the end, because a file system may create files slowly shortly
+        # after many other files have been removed.
         with tempfile.TemporaryDirectory(prefix="odradek-scale-") as path:
             for role, form, topics in plan(options.partitions, options.rounds, options.alone):
                 trial = Trial(role, topics, Path(tempfile.mkdtemp(dir=path)), node)

@@ -1,7 +1,8 @@
-"""`python -m bench.spark_connectors`: compares our data source and Spark's own connector.
+"""`python -m bench.spark_connectors`: compares Odradek's data source and Spark's own connector.
 
-One Spark session, one broker (a node of ours; `--broker apache` for Apache Kafka), a million
-records of 100 bytes in two partitions. Prints million records a second, medians of warm rounds.
+Both use the same Spark session and the same broker, with a million records of 100 bytes in two
+partitions. The broker is an Odradek node, or Apache Kafka with `--broker apache`. The output has
+million records per second, as the median of several warm rounds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Job = Callable[[str], None]
 
 
 def jobs(spark: SparkSession, servers: str) -> dict[str, Job]:
-    """What is measured, by name; each takes the format to use."""
+    """Return the measured jobs by name. The parameter of a job is the name of the format."""
     rows = spark.range(RECORDS).selectExpr("string(id) as key", "repeat('x', 100) as value")
 
     def write(format_name: str) -> None:
@@ -51,7 +52,7 @@ def jobs(spark: SparkSession, servers: str) -> dict[str, Job]:
 
 
 def measure(job: Job) -> dict[str, float]:
-    """Median records a second by format; the formats take turns."""
+    """Return the median of records per second by format. The formats take turns."""
     seconds: dict[str, list[float]] = {name: [] for name in FORMATS}
     for number in range(WARM_UP_ROUNDS + ROUNDS):
         for name in FORMATS:
@@ -63,7 +64,7 @@ def measure(job: Job) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a line for each job."""
+    """Measure all jobs, and print a line for each job."""
     parser = argparse.ArgumentParser(prog="python -m bench.spark_connectors")
     parser.add_argument("--broker", choices=["odradek", "apache"], default="odradek")
     kind = OdradekNode if parser.parse_args().broker == "odradek" else ApacheKafka

@@ -1,7 +1,8 @@
-"""`python -m bench.spark_micro`: record batches to Arrow and back, without Spark and network.
+"""`python -m bench.spark_micro`: converts record batches to Arrow and back, without Spark.
 
-CPU time of one core, the best of several passes: a record of 100 bytes in batches of several
-sizes, read in chunks of 16 MiB as from a fetch.
+The records have 100 bytes and are in batches of several sizes. They are decoded in chunks of
+16 MiB, like the response to a fetch. The results are the CPU times of the fastest of several passes
+on one core.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ BATCH_SIZES = (1_000, 16_384, 262_144, 1_000_000)
 
 
 def rows() -> encoding.Rows:
-    """Records with keys of seven bytes and values of `VALUE_SIZE`."""
+    """Return records with keys of seven bytes and values of `VALUE_SIZE` bytes."""
     return encoding.Rows(
         value=pa.array([b"v" * VALUE_SIZE] * RECORDS, pa.binary()),
         key=pa.array([b"key%04d" % (i % 10_000) for i in range(RECORDS)], pa.binary()),
@@ -30,7 +31,7 @@ def rows() -> encoding.Rows:
 
 
 def chunks(pieces: list[bytearray]) -> list[bytes]:
-    """Batches put together to what a fetch brings."""
+    """Join batches to buffers of at most `CHUNK_BYTES`, like responses to fetches."""
     found = [bytearray()]
     for piece in pieces:
         if len(found[-1]) + len(piece) > CHUNK_BYTES:
@@ -40,7 +41,7 @@ def chunks(pieces: list[bytearray]) -> list[bytes]:
 
 
 def encode(table: encoding.Rows, batch_size: int) -> list[bytearray]:
-    """All record batches, with base offsets that follow one another."""
+    """Encode the records as batches with consecutive base offsets."""
     pieces = []
     offset = 0
     for records in encoding.encode_records(table, batch_size):
@@ -52,7 +53,7 @@ def encode(table: encoding.Rows, batch_size: int) -> list[bytearray]:
 
 
 def decode(buffers: list[bytes]) -> int:
-    """All records as Arrow; their number."""
+    """Convert all records to Arrow. Return the number of records."""
     count = 0
     for buffer in buffers:
         found: Scan = batches.scan(buffer, 0, RECORDS)
@@ -61,7 +62,7 @@ def decode(buffers: list[bytes]) -> int:
 
 
 def best(work: Callable[[], object]) -> float:
-    """Seconds of CPU time of the fastest pass."""
+    """Return the CPU time of the fastest pass in seconds."""
     seconds = []
     for _ in range(PASSES):
         began = time.process_time()
@@ -71,7 +72,7 @@ def best(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print a line for each size of batches."""
+    """Measure each batch size, and print a line for each size."""
     table = rows()
     print(f"{RECORDS:,} records of {VALUE_SIZE} bytes, million records a second of CPU")
     for size in BATCH_SIZES:

@@ -150,7 +150,8 @@ ROWS = (
     ),
     Row(
         "isolation",
-        "produce p99 during a replay from disk and a compaction, ms / divided by p99 before them",
+        "produce p99 during a replay from disk and a compaction: in ms / as a multiple of the p99 "
+        "before",
         ("produce p99, beside", "p99 beside / quiet"),
         "python -m bench.isolation",
     ),

@@ -1,4 +1,4 @@
-"""Warms both brokers and the client: a JVM needs tens of thousands of requests to be fast."""
+"""Warms up both brokers and the client. A JVM is fast only after tens of thousands of requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TURNS = 2
 
 
 def warm_up(environment: Environment) -> None:
-    """Small and large requests, fetches and long polls, in turns."""
+    """Send small and large requests, fetches and long polls to both brokers in turns."""
     for turn in range(TURNS):
         for contender in environment.contenders:
             print(f"{'warm-up':16} {turn + 1}/{TURNS} {contender.broker.name}", flush=True)

@@ -1,7 +1,8 @@
-"""Microseconds per codec call of the messages that matter: `python -m bench.wire_micro`.
+"""Measures the codecs of the most frequent messages: `python -m bench.wire_micro`.
 
-One process, one thread; the best of several runs, because everything else is noise. What a broker
-does most is decode requests and encode responses; the other directions are what clients do.
+The results are microseconds per call in a process with one thread. Each result is the best of
+several runs, because the other runs contain noise. A broker decodes requests and encodes responses.
+Clients encode requests and decode responses.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ TOPIC_ID = bytes(range(16))
 
 
 def samples() -> dict[str, tuple[Message, int]]:
-    """The messages that are measured, each in one version."""
+    """Return the measured messages, each with a version."""
     partition = PartitionProduceData(index=3, records=RECORDS)
     topic = TopicProduceData(name="orders", topic_id=TOPIC_ID, partition_data=[partition])
     produce = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
@@ -95,7 +96,7 @@ def _metadata(count: int) -> MetadataResponse:
 
 
 def best_microseconds(call: Callable[[], Any], seconds: float) -> float:
-    """The best mean of ten slices of `seconds`."""
+    """Return the microseconds per call in the fastest of ten runs of `seconds` / 10 each."""
     count, best = 1, float("inf")
     while True:
         started = time.perf_counter()
@@ -114,7 +115,7 @@ def best_microseconds(call: Callable[[], Any], seconds: float) -> float:
 
 
 def measure(seconds: float) -> dict[str, dict[str, float]]:
-    """For each sample the microseconds to decode it and to encode it into parts."""
+    """Return the microseconds to decode and to encode each sample."""
     results: dict[str, dict[str, float]] = {}
     for name, (message, version) in samples().items():
         frame = memoryview(message.encode(version))
@@ -127,7 +128,7 @@ def measure(seconds: float) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Print a table, or JSON."""
+    """Measure all samples, and print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.3, help="time for each figure")
     parser.add_argument("--json", action="store_true")

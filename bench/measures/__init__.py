@@ -1,4 +1,4 @@
-"""The experiments: a module each, with `run(environment)`, in the order in which they are run."""
+"""The experiments. Each module is an experiment with a function `run(environment)`."""
 
 from __future__ import annotations
 
@@ -45,4 +45,5 @@ MEASURES: dict[str, Callable[[Environment], list[Figure]]] = {
     "idle_connections": idle_connections.run,
     "first_message": first_message.run,
 }
-"""`loop_pause` comes after what loads the brokers; those after it start brokers of their own."""
+"""The experiments in their order. `loop_pause` is after the experiments that load the shared
+brokers. The experiments after `loop_pause` start separate brokers."""

@@ -1,8 +1,9 @@
-"""CPU cost of three client libraries for the broker: Java's, librdkafka and franz-go.
+"""Measures the broker's CPU time for three client libraries: the Java client, librdkafka, franz-go.
 
-Each produces records of 40 to 160 bytes to six partitions and reads them again, with acks=all,
-`linger.ms` 5, no compression, and the defaults of its library otherwise: they differ in how large
-batches are, how many partitions a request has, and whether producers are idempotent.
+Each client produces records of 40 to 160 bytes to six partitions, and consumes these records. The
+settings are acks=all, `linger.ms` 5, no compression, and otherwise the defaults of the library. The
+libraries differ in the size of batches, in the number of partitions in a request, and in whether
+producers are idempotent.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ PARTITIONS = 6
 AMOUNT = 100_000_000
 JAVA_PROPERTIES = {"acks": "all", "linger.ms": "5"}
 Ask = Callable[..., dict[str, Any]]
-"""Has a client do something to a broker: `ask(contender, verb, **arguments)`."""
+"""Sends a command to a client: `ask(contender, verb, **arguments)`."""
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
 
     def java(contender: Contender, verb: str, **arguments: Any) -> dict[str, Any]:
         return environment.load(contender, verb, properties=JAVA_PROPERTIES, **arguments)

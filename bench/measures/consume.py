@@ -1,4 +1,4 @@
-"""CPU cost of consuming: CPU seconds of the broker per gigabyte, in fetches of 1 MB."""
+"""Measures the broker's CPU seconds per consumed gigabyte, with fetches of 1 MB."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPEED = Quantity("throughput", "MB/s", higher_is_better=True)
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     records = environment.scaled(BYTES) // SIZE
     with contextlib.ExitStack() as stack:
         topics = {}

@@ -1,8 +1,9 @@
-"""From the start of the process to the first acknowledged record.
+"""Measures the time from the start of the process to the first acknowledged record.
 
-Each time an empty data directory. Apache Kafka's is formatted beforehand, which is not counted; our
-node formats its own while the clock runs. The client is a bare socket that asks again and again:
-it asks for the topic, which creates it, then writes one record with acks=all.
+The data directory is empty in each round. Apache Kafka's directory is formatted before the measured
+time. Odradek formats its directory during the measured time. The client is a plain socket. It
+repeats a Metadata request, which creates the topic, until the topic has a leader. Then it writes
+one record with acks=all.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SECONDS = Quantity("start to first acknowledgement", "s", 0.2)
 
 
 def run(environment: Environment) -> list[Figure]:
-    """Rounds of fresh processes, in turns."""
+    """Run the rounds. Each round starts both brokers, one after the other."""
     figure = Figure("first_message", SECONDS)
     for index in range(environment.rounds):
         for role in (OURS, THEIRS):

@@ -1,4 +1,4 @@
-"""Memory of 1 000 idle connections; each has sent one request before."""
+"""Measures the memory of 1 000 idle connections. Each connection has sent one request before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEMORY = Quantity("memory of 1 000 idle connections", "MB")
 
 
 def run(environment: Environment) -> list[Figure]:
-    """One fresh broker of each kind."""
+    """Measure a fresh process of each broker."""
     _allow_many_files()
     figure = Figure("idle_connections", MEMORY)
     for role in (OURS, THEIRS):
@@ -31,7 +31,7 @@ def run(environment: Environment) -> list[Figure]:
 def _cost(contender: Contender) -> float:
     broker = contender.broker
     with contextlib.ExitStack() as stack:
-        for _ in range(10):  # what the first connections set up is not counted
+        for _ in range(10):  # the memory that the first connections allocate is not counted
             stack.enter_context(WireClient(broker.port)).metadata()
         time.sleep(SETTLE_SECONDS)
         before = broker.rss_bytes()

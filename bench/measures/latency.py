@@ -1,8 +1,10 @@
-"""End-to-end latency: one record at a time, and a steady thousand a second.
+"""Measures the end-to-end latency of single records, and of a thousand records per second.
 
-The first sends a record, waits for its acknowledgement, then for the consumer to have it, as Apache
-Kafka's EndToEndLatency does (which reports whole milliseconds only). The second counts from the
-moment at which a record was due, so that a stall is not hidden by the wait that it causes.
+With single records, the client sends a record, waits for the acknowledgement, and then waits until
+the consumer has received the record. Apache Kafka's EndToEndLatency does the same, but reports only
+whole milliseconds. With a thousand records per second, the latency is measured from the moment at
+which a record was due. Otherwise a stall would delay the following records without an effect on
+their latency.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ PACED_P99 = Quantity("1 000 a second, p99", "ms", LIMIT)
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
 
     def single(contender: Contender) -> Mapping[str, float]:
         with environment.topic(contender) as topic:
@@ -47,7 +49,7 @@ def run(environment: Environment) -> list[Figure]:
 def paced_latency(
     environment: Environment, contender: Contender, samples: int
 ) -> Mapping[str, float]:
-    """Percentiles of a steady load on a topic of its own: `p50_ms`, `p99_ms`, `max_ms`."""
+    """Return `p50_ms`, `p99_ms` and `max_ms` of a steady load on a separate topic."""
     with environment.topic(contender) as topic:
         return environment.load(
             contender, "paced", topic=topic, samples=samples, rate=RATE, size=SIZE,

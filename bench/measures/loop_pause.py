@@ -1,7 +1,7 @@
-"""The longest time for which our event loop did nothing else, over all that was run before.
+"""Reports the longest pause of Odradek's event loop during all earlier experiments.
 
-Apache Kafka has threads instead and no such figure. Seconds in which the machine delayed even a bare
-timer (`bench.pauses`) are counted apart.
+Apache Kafka has threads, so it has no such figure. Seconds in which the machine also delayed a bare
+timer (`bench.pauses`) are counted separately.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STANDSTILL = Quantity("a bare timer late by at most", "ms")
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     seconds = environment.pauses()
     undisturbed = [each.pause_ms for each in seconds if not each.was_disturbed]
     if not seconds:

@@ -1,4 +1,4 @@
-"""100 producers and 100 consumers at once, each pair on a partition of its own."""
+"""Measures 100 producers and 100 consumers at the same time. Each pair has a separate partition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CPU = Quantity("CPU", "s")
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module; every record must arrive, or the load fails."""
+    """Run the rounds. The client reports an error if a record does not arrive."""
     records = environment.scaled(RECORDS)
 
     def one_round(contender: Contender) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Resident memory of the broker process: idle after its start, and after load."""
+"""Measures the resident memory of the broker process, after the start and after load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOADED = Quantity("after producing and consuming 0.5 GB", "MB")
 
 
 def run(environment: Environment) -> list[Figure]:
-    """One fresh broker of each kind."""
+    """Measure a fresh process of each broker."""
     idle, loaded = Figure("memory", IDLE), Figure("memory", LOADED)
     for role in (OURS, THEIRS):
         with environment.fresh(role) as contender:

@@ -1,10 +1,12 @@
-"""A mixed day: four loads at the same time, for twenty seconds.
+"""Measures a mixed load ("a mixed day"): four loads at the same time, for twenty seconds.
 
-A producer sends 40 000 records a second of 40 to 160 bytes, with lz4, to six partitions; a group
-member reads them at the tail and commits after each poll; a consumer replays another topic at
-50 MB/s; another group commits 200 times a second. The amount of work is fixed, so the processor
-seconds of the brokers can be compared. Latency is the time from the moment at which a record was
-due to its acknowledgement.
+- A producer sends 40 000 records of 40 to 160 bytes per second, with lz4, to six partitions.
+- A group member reads the newest of these records, and commits after each poll.
+- A consumer replays another topic at 50 MB/s.
+- Another group commits 200 times per second.
+
+The amount of work is fixed, so the processor seconds of the brokers can be compared. Latency is the
+time from the moment at which a record was due to its acknowledgement.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ P99 = Quantity("acknowledgement, p99", "ms", 1.0)
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     seconds = environment.scaled(SECONDS)
     with contextlib.ExitStack() as stack:
         replayed = {}

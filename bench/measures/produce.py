@@ -1,7 +1,7 @@
-"""CPU cost of producing: CPU seconds of the broker per gigabyte, for records of three sizes.
+"""Measures the broker's CPU seconds per produced gigabyte, for records of three sizes.
 
-Batches of 64 KB, acks=all, idempotent as the Java client is by default, one partition, random
-bytes. A gigabyte is 10⁹ bytes of record values.
+The Java producer sends random bytes to one partition, in batches of 64 KB with acks=all. It is
+idempotent by default. A gigabyte is 10⁹ bytes of record values.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from bench.figures import Figure
 from bench.measures.producing import measure_produce
 
 BYTES_BY_SIZE = {100: 200_000_000, 1000: 500_000_000, 10_000: 1_000_000_000}
-"""Record size to bytes in a round: a few seconds each."""
+"""The number of bytes in a round by record size. A round takes a few seconds."""
 LIMIT = 0.5
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     figures: list[Figure] = []
     for size, amount in BYTES_BY_SIZE.items():
         title = f"{size} B records"

@@ -1,4 +1,4 @@
-"""One row of the table for a way to produce: what it costs the broker, and how fast it was."""
+"""Measures a way to produce: the broker's CPU time, and the throughput."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROPERTIES = {
     "buffer.memory": str(64 << 20),
     "delivery.timeout.ms": "120000",
 }
-"""Of the Java producer, where large batches are measured. It is idempotent by default."""
+"""The settings of the Java producer for large batches. The producer is idempotent by default."""
 
 
 def measure_produce(
@@ -29,10 +29,11 @@ def measure_produce(
     properties: Mapping[str, str] = PROPERTIES,
     **arguments: Any,
 ) -> list[Figure]:
-    """Processor seconds of the broker per gigabyte of values, and MB/s, both called `title`.
+    """Measure the broker's processor seconds per gigabyte of values, and MB/s.
 
-    About `amount` bytes are sent in a round, in records of `mean_size` bytes on average; `arguments`
-    are those of the verb `produce` of bench/java/Load.java.
+    The names of both quantities end with `title`. A round sends about `amount` bytes, in records of
+    `mean_size` bytes on average. `arguments` are the arguments of the command `produce` of
+    bench/java/Load.java.
     """
     cpu = Quantity(f"CPU, {title}", "s/GB", limit)
     speed = Quantity(f"throughput, {title}", "MB/s", higher_is_better=True, primary=False)

@@ -1,10 +1,11 @@
-"""CPU cost of fetches of 1 MB for the broker, with a client that only receives.
+"""Measures the broker's CPU time for fetches of 1 MB, with a client that only receives.
 
-A topic of a gigabyte is read through a plain socket, one fetch after the other, with full requests
-and no fetch session. It is measured twice: right after it was written, and after other work
-(`--other-work-seconds`, a minute by default): the mixed load, large records to topics that are
-deleted, and the loss of some pages of the topic from the page cache, as it happens on a machine
-whose memory is in use. Fetches should not be slower after that.
+The client reads a topic of a gigabyte through a plain socket, one fetch after the other, with full
+requests and without a fetch session. The fetches are measured twice: immediately after the topic
+was written, and after other work (`--other-work-seconds`, by default a minute). The other work
+consists of the mixed load and of large records to topics that are deleted. Then some pages of the
+topic are dropped from the page cache, as a machine does when its memory is full. The fetches should
+not be slower after the other work.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Topic:
             self._planned = client.plan(name, self._end_offset)
 
     def read(self, passes: int) -> tuple[float, float, float]:
-        """Read all `passes` times; bytes, seconds, and the broker's processor seconds."""
+        """Read the topic `passes` times. Return bytes, seconds, and the broker's CPU seconds."""
         with RawClient(self._contender.broker.port, FETCH_BYTES) as client:
             meter = CpuMeter(self._contender.broker)
             started = time.monotonic()
@@ -72,7 +73,7 @@ class Topic:
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     with contextlib.ExitStack() as stack:
         topics = {}
         for contender in environment.contenders:
@@ -100,7 +101,7 @@ def run(environment: Environment) -> list[Figure]:
 
 
 def slower(fresh: Figure, later: Figure) -> Figure:
-    """How many times more processor time a byte costs after other work, round by round."""
+    """Return the ratio of the CPU time per byte after and before the other work, for each round."""
     values = {
         role: [after / before for after, before in zip(later.values[role], befores, strict=True)]
         for role, befores in fresh.values.items()
@@ -109,7 +110,7 @@ def slower(fresh: Figure, later: Figure) -> Figure:
 
 
 def other_work(environment: Environment) -> None:
-    """Load both brokers in turns for `environment.other_work_seconds` in all."""
+    """Load both brokers in turns, for `environment.other_work_seconds` in total."""
     deadline = time.monotonic() + environment.scaled(environment.other_work_seconds)
     while time.monotonic() < deadline:
         for contender in environment.contenders:

@@ -1,5 +1,7 @@
-"""CPU cost of small requests for the broker: one record in each, 100 bytes, acks=all, five in
-flight."""
+"""Measures the broker's CPU time for small Produce requests.
+
+Each request has one record of 100 bytes and acks=all. Up to five requests are in flight.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ RATE = Quantity("requests", "1/s", higher_is_better=True)
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     requests = environment.scaled(REQUESTS)
 
     def one_round(contender: Contender) -> Mapping[str, float]:

@@ -1,8 +1,8 @@
-"""CPU cost of batches of one record for the broker, with five partitions in a request.
+"""Measures the broker's CPU time for batches of one record, with five partitions in a request.
 
-The Java producer makes a batch of each record (`batch.size` 0) and sends the records to five
-partitions in turn. Requests wait for their turn on the connection, so that most have a batch for
-each partition; how many there were is given with the result. See `requests` for one partition.
+The Java producer makes a batch of each record (`batch.size` 0), and sends the records to five
+partitions in turn. The batches wait for requests in flight, so most requests have a batch for each
+partition. The result has the number of batches per request. `requests` measures one partition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RATE = Quantity("batches", "1/s", higher_is_better=True, primary=False)
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     batches = environment.scaled(BATCHES)
 
     def one_round(contender: Contender) -> Mapping[str, float]:

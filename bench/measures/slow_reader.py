@@ -1,7 +1,7 @@
-"""The effect of connections that do not read their responses on the latency of others.
+"""Measures the latency of a producer while other connections do not read their responses.
 
-Ten connections ask for 50 MB each and read nothing. The latency of a steady load is measured with and
-without them.
+Ten connections request 50 MB each and read nothing. The latency of a steady load is measured with
+and without these connections.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BESIDE = Quantity("p99 beside 10 slow readers", "ms", 1.0)
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     with contextlib.ExitStack() as stack:
         topics = {}
         for contender in environment.contenders:
@@ -50,7 +50,7 @@ def run(environment: Environment) -> list[Figure]:
 
 
 def _stuck(contender: Contender, topic: str) -> WireClient:
-    """A connection that has asked for 50 MB and reads nothing."""
+    """Return a connection that has requested 50 MB and reads nothing."""
     client = WireClient(contender.broker.port)
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.ask_for_batches(topic, 0, max_bytes=50 << 20)

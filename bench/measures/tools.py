@@ -1,6 +1,6 @@
-"""Apache Kafka's ProducerPerformance and ConsumerPerformance.
+"""Runs Apache Kafka's ProducerPerformance and ConsumerPerformance.
 
-Throughput is what the tools report; beside it stand the processor seconds of the broker.
+The tools report the throughput. The experiment also measures the processor seconds of the broker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUANTITIES = [PRODUCED, PRODUCED_CPU, CONSUMED, CONSUMED_CPU]
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     records = environment.scaled(RECORDS)
     gigabytes = records * SIZE / 1e9
 
@@ -43,7 +43,7 @@ def run(environment: Environment) -> list[Figure]:
             )
             consume_seconds = meter.seconds()
         speeds = re.findall(r"^\d+ records sent, .*\(([\d.]+) MB/sec\)", sent, re.MULTILINE)
-        # fetch.MB.sec: without the time that the group took to form
+        # fetch.MB.sec does not include the time of the group's rebalance.
         fetched = read.strip().splitlines()[-1].split(", ")[8]
         return {
             PRODUCED.name: float(speeds[-1]),

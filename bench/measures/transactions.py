@@ -1,13 +1,14 @@
-"""A thousand transactions a second: ten records each, to five partitions, by twenty producers.
+"""Measures transactions of ten records in five partitions, with twenty producers.
 
-Before that, as many as twenty producers can commit without waiting for their turn. The time of a
-transaction counts from the moment at which it was due to the answer to its commit. The Java client
-speaks version 2 of the protocol: partitions are added by the broker.
+First the producers commit as many transactions as they can. Then they commit a thousand per second.
+The time of such a transaction is the time from the moment at which it was due to the response to
+its commit. The Java client uses transactions of version 2 (KIP-890), in which the broker adds
+partitions to the transaction.
 
-That client (4.3.0) can send a commit ahead of the records: its sender looks for unsent batches
-before it takes the next request, and if the application begins, sends and commits in between,
-both brokers refuse the end of a transaction that has not begun. What was measured is dropped then,
-and measured again.
+The Java client (4.3.0) can send EndTxn before the records. Its sender thread looks for unsent
+batches before it takes the next request. Between these steps the application may begin a
+transaction, send records and commit. Then both brokers reject the end of a transaction that has not
+begun. In this case the measurement is repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ CPU = Quantity("CPU per 1 000 transactions", "s", 0.7)
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     transactions = environment.scaled(TRANSACTIONS)
 
     def load(contender: Contender, topic: str, rate: int) -> dict[str, Any]:

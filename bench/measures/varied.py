@@ -1,9 +1,9 @@
-"""CPU cost of records of varied sizes for the broker, with each codec.
+"""Measures the broker's CPU time for records of varied sizes, with each codec.
 
-The Java producer sends batches of 64 KB with acks=all to one partition, as in `produce`, but the
-values are cut from JSON events (`bench.payloads`): either of 40 to 160 bytes, or with a long tail
-of sizes up to 10 KB. A gigabyte is 10⁹ bytes of record values, before compression. The last rows
-are the same without idempotence.
+As in `produce`, the Java producer sends batches of 64 KB with acks=all to one partition. But the
+values are cut from JSON events (`bench.payloads`). They have 40 to 160 bytes, or a long-tailed
+distribution of sizes up to 10 KB. A gigabyte is 10⁹ bytes of record values before compression. The
+last rows are measured without idempotence.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bench.payloads import LONG_TAILED, UNIFORM, Shape, draw_values
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 AMOUNTS = {UNIFORM: 200_000_000, LONG_TAILED: 400_000_000}
-"""Bytes of values in a round."""
+"""The number of bytes of values in a round, by shape."""
 LIMIT, COMPRESSED_LIMIT = 0.5, 0.6
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     figures: list[Figure] = []
     for shape in AMOUNTS:
         for codec in CODECS:

@@ -1,4 +1,4 @@
-"""A real Apache Kafka 4.3.0: broker and controller in one process, as its start script runs it."""
+"""Runs Apache Kafka 4.3.0, with broker and controller in one process, as its start script does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JVM_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-"""Heap and collector as bin/kafka-server-start.sh and bin/kafka-run-class.sh set them."""
+"""The options that bin/kafka-server-start.sh and bin/kafka-run-class.sh set for heap and GC."""
 
 LOGGING = """\
 status = error
@@ -46,7 +46,11 @@ SINGLE_NODE = {
 
 
 class ApacheKafka(Broker):
-    """Apache Kafka, combined mode, one node; raises `Missing` where it cannot be run."""
+    """A single Apache Kafka node in combined mode.
+
+    Raises:
+        Missing: Java is not installed, or the jars cannot be fetched.
+    """
 
     name = f"Apache Kafka {KAFKA_VERSION}"
     jvm_options: Sequence[str] = JVM_OPTIONS
@@ -65,7 +69,7 @@ class ApacheKafka(Broker):
 
     @property
     def properties(self) -> Path:
-        """Its configuration file."""
+        """The path of the configuration file."""
         return self.directory / "server.properties"
 
     def prepare(self) -> None:
@@ -91,11 +95,11 @@ class ApacheKafka(Broker):
             self._format()
 
     def command(self) -> Sequence[str]:
-        """`kafka.Kafka` with the flags of the start script."""
+        """Return the command that runs `kafka.Kafka` with the flags of the start script."""
         return [*self._java("kafka.Kafka", self.jvm_options), str(self.properties)]
 
     def described(self) -> dict[str, object]:
-        """Version, flags and settings."""
+        """Return the versions of Kafka and Java, the JVM options and the settings."""
         said = subprocess.run(
             [require("java"), "-version"], capture_output=True, text=True, check=False
         )

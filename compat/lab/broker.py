@@ -1,8 +1,8 @@
 """A broker as a process on loopback.
 
-`start` returns once the broker answers Metadata with a registered broker in it. `cpu_seconds` counts
-the broker's process and its children, `rss_bytes` only the former. `stop` sends SIGTERM, `kill`
-SIGKILL.
+`start` returns when a Metadata response of the broker contains a registered broker. `cpu_seconds`
+counts the broker's process and its children. `rss_bytes` counts only the broker's process. `stop`
+sends SIGTERM. `kill` sends SIGKILL.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from compat.lab.wire_client import WireClient
 
 READY_POLL_SECONDS = 0.02
 _CPUCLOCK_SCHED = 2
-"""Linux: the number of a process's CPU clock is the complement of its id, shifted, and this."""
+"""On Linux, the id of a process's CPU clock is `(~pid << 3) | _CPUCLOCK_SCHED`."""
 
 
 class BrokerFailed(Exception):
-    """The broker ended, or did not become ready in time; the message has the end of its output."""
+    """The broker ended, or did not become ready in time. The message has the end of its output."""
 
 
 class Broker(abc.ABC):
-    """One broker on a loopback port with its own data directory.
+    """A broker on a loopback port with a data directory.
 
-    `settings` are given to the broker under Apache Kafka's names. Without `directory` the data
-    lives in a temporary one, which `close` removes.
+    `settings` are settings with Apache Kafka's names. Without `directory` the data is in a
+    temporary directory, which `close` removes.
     """
 
     name: str
-    """What tables call it."""
+    """The name of the broker in tables."""
     start_seconds_max = 60.0
 
     def __init__(
@@ -62,29 +62,29 @@ class Broker(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self) -> None:
-        """Prepare the first start; not included in measured times."""
+        """Prepare the first start. Measured times do not include this preparation."""
 
     @abc.abstractmethod
     def command(self) -> Sequence[str]:
-        """The words that start the broker."""
+        """Return the command that starts the broker."""
 
     @abc.abstractmethod
     def described(self) -> dict[str, object]:
-        """How it is run, for stored results: version, flags, settings; no paths."""
+        """Return version, flags and settings for stored results. The result has no paths."""
 
     @property
     def bootstrap(self) -> str:
-        """Where clients find it."""
+        """The bootstrap address for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def data(self) -> Path:
-        """Where the logs are."""
+        """The data directory."""
         return self.directory / "data"
 
     @property
     def log(self) -> Path:
-        """The output of the process."""
+        """The path of the file with the output of the process."""
         return self.directory / "broker.log"
 
     @property
@@ -94,7 +94,11 @@ class Broker(abc.ABC):
         return psutil.Process(self._process.pid)
 
     def start(self) -> Self:
-        """Start and wait until it serves; raises `BrokerFailed`."""
+        """Start the broker, and wait until it serves requests.
+
+        Raises:
+            BrokerFailed: the broker ended, or is not ready in time.
+        """
         self.launch()
         self.wait_until_ready()
         return self
@@ -104,7 +108,7 @@ class Broker(abc.ABC):
         assert self._process is None, "already started"
         self.prepare()
         command = list(self.command())
-        # As installed: with bytecode, whatever the shell of a developer says.
+        # The broker uses bytecode files, as after an installation, even if the shell forbids them.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         with self.log.open("ab") as log:
             self.started_at = time.monotonic()
@@ -118,7 +122,11 @@ class Broker(abc.ABC):
             )
 
     def wait_until_ready(self) -> None:
-        """Wait until Metadata names a broker."""
+        """Wait until a Metadata response contains a broker.
+
+        Raises:
+            BrokerFailed: the broker ended, or is not ready in time.
+        """
         deadline = time.monotonic() + self.start_seconds_max
         while not self._serves():
             if not self.alive():
@@ -136,7 +144,7 @@ class Broker(abc.ABC):
         return self._process is not None and self._process.poll() is None
 
     def stop(self, patience: float = 30.0) -> int:
-        """Send SIGTERM and wait; kill it after a timeout. Returns the exit code."""
+        """Send SIGTERM, and SIGKILL after `patience` seconds. Return the exit code."""
         if self._process is None:
             return 0
         self._process.send_signal(signal.SIGTERM)
@@ -149,39 +157,39 @@ class Broker(abc.ABC):
         return code
 
     def kill(self) -> None:
-        """End it at once, as `kill -9` does."""
+        """End the process at once, as `kill -9` does."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def close(self) -> None:
-        """Stop it and remove its temporary files."""
+        """Stop the broker, and remove the temporary directory if there is one."""
         self.stop(patience=5.0)
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def cpu_seconds(self) -> float:
-        """Processor time used so far, user and system, by the process and by its children.
+        """Return the processor time (user and system) of the process and its children so far.
 
-        Children that have ended count once the broker has waited for them.
+        Children that have ended are counted after the broker has waited for them.
         """
         total = 0.0
         for process in (self.process, *self.process.children(recursive=True)):
             try:
                 times = process.cpu_times()
                 total += _own_seconds(process.pid, times.user + times.system)
-            except psutil.NoSuchProcess:  # it ended in this moment
+            except psutil.NoSuchProcess:  # the process has just ended
                 continue
             total += times.children_user + times.children_system
         return total
 
     def rss_bytes(self) -> int:
-        """Resident memory now."""
+        """Return the current resident memory of the process in bytes."""
         return int(self.process.memory_info().rss)
 
     def last_words(self, lines: int = 5) -> str:
-        """The end of the process's output."""
+        """Return the last lines of the process's output."""
         if not self.log.exists():
             return "it said nothing"
         text = self.log.read_text(encoding="utf-8", errors="replace").strip()
@@ -207,13 +215,15 @@ class Broker(abc.ABC):
 
 
 def _own_seconds(pid: int, in_ticks: float) -> float:
-    """Processor time of a process: exact on Linux, else `in_ticks`, which counts in steps of 10 ms.
+    """Return the processor time of a process in seconds.
 
-    A gigabyte of fetches costs less than half a second: ticks are too coarse for short measures.
+    On Linux, return the exact time. On other systems return `in_ticks`, which has steps of 10 ms.
+    These steps are too coarse for short measurements. For example, a gigabyte of fetches takes less
+    than half a second.
     """
     if sys.platform != "linux":
         return in_ticks
     try:
         return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
-    except OSError:  # it ended in this moment
+    except OSError:  # the process has just ended
         return in_ticks

@@ -1,13 +1,13 @@
-"""Communicates with a program by lines of JSON: commands on its standard input, answers on its
-standard output.
+"""Communicates with a program by lines of JSON.
 
-The answer to a command is an object with exactly one of three keys:
+The program reads commands from its standard input, and writes responses to its standard output. The
+response to a command is an object with exactly one of three keys:
 
-    {"ok": {...}}                            done, with what was asked for
-    {"error": {"name": N, "message": M}}     refused; `name` is Kafka's name of the error if known
-    {"unsupported": "why"}                   this client has no such thing
+    {"ok": {...}}                            the command is done; the object has the results
+    {"error": {"name": N, "message": M}}     the command failed; N is Kafka's name of the error
+    {"unsupported": "why"}                   the client does not support the command
 
-Everything that the program writes to its standard error goes to a log file.
+The standard error of the program goes to a log file.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 
 
 class DialogueError(Exception):
-    """The program ended, did not answer in time, or violated the protocol."""
+    """The program ended, did not respond in time, or violated the protocol."""
 
 
 class Refused(Exception):
-    """The command failed with an error of the client; `name` is Kafka's name for it."""
+    """The command failed with an error of the client. `name` is Kafka's name of the error."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")
@@ -36,11 +36,11 @@ class Refused(Exception):
 
 
 class Unsupported(Exception):
-    """The client behind the program has no such call; the text says which."""
+    """The client of the program does not support the command. The text says what is missing."""
 
 
 class Dialogue:
-    """One program, started at once and ended by `close`."""
+    """A running program. The constructor starts the program, and `close` ends it."""
 
     def __init__(
         self,
@@ -77,10 +77,14 @@ class Dialogue:
         return self._process.poll() is None
 
     def ask(self, verb: str, timeout: float = 60.0, **arguments: Any) -> dict[str, Any]:
-        """Send a command and wait for its answer.
+        """Send a command, and return the result.
 
-        Raises `Refused`, `Unsupported`, or `DialogueError` when there is no answer in time (the
-        program is killed then: its answers could no longer be told apart).
+        Raises:
+            Refused: the command failed.
+            Unsupported: the client does not support the command.
+            DialogueError: the program ended, or sent no response within `timeout` seconds. After a
+                timeout the program is killed. Otherwise a late response could be taken for the
+                response to the next command.
         """
         assert self._process.stdin is not None
         try:
@@ -98,12 +102,12 @@ class Dialogue:
         return self._understand(line)
 
     def close(self, patience: float = 10.0) -> None:
-        """Close the program's input; kill it if it does not end."""
+        """Close the program's input. Kill the program if it does not end in `patience` seconds."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
         except OSError:
-            pass  # it has already ended
+            pass  # the program has already ended
         try:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Compiles our Java sources over fetched jars, and gives the command that runs a class."""
+"""Compiles the Java sources of this project, and returns commands that run Java classes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,29 @@ LAB_SOURCES = Path(__file__).parent / "java"
 
 
 def classpath(jars: Iterable[Path], *directories: Path) -> str:
-    """The jars and directories as Java's `-cp` wants them."""
+    """Return the jars and directories in the form of Java's option `-cp`."""
     return os.pathsep.join(map(str, [*directories, *jars]))
 
 
 def command(
     main_class: str, jars: Sequence[Path], *directories: Path, options: Sequence[str] = ()
 ) -> list[str]:
-    """The command that runs `main_class`; raises `Missing` without Java."""
+    """Return the command that runs `main_class`.
+
+    Raises:
+        Missing: there is no Java.
+    """
     return [str(require("java")), *options, "-cp", classpath(jars, *directories), main_class]
 
 
 def compiled(jars: Sequence[Path], *source_directories: Path) -> Path:
-    """The classes of all sources in the directories and in the lab's own, compiled if needed.
+    """Return the directory with the classes of all sources in `LAB_SOURCES` and in the directories.
 
-    Raises `Missing` without a Java compiler, and `RuntimeError` with the compiler's output if it
-    fails.
+    The sources are compiled if needed.
+
+    Raises:
+        Missing: there is no Java compiler, or it is older than version 17.
+        RuntimeError: the compilation failed. The message has the compiler's output.
     """
     sources = sorted(
         source

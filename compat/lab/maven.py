@@ -1,7 +1,8 @@
-"""Fetches jars: a generated pom, Maven, and a directory of the cache as the result.
+"""Fetches jars with Maven into a directory of the cache.
 
-The jars are named in code as `group:artifact:version`; Maven resolves what they need. A directory
-is complete once its `DONE` file stands there with the list that it was made for.
+The code lists artifacts as `group:artifact:version`. Maven resolves the dependencies of these
+artifacts. The file `DONE` in the directory has the list of the artifacts. The directory is complete
+when this file exists and has the wanted list.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ KAFKA = (
     f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 )
-"""Apache Kafka's server, its tools and a log backend (the release has its own in its tarball)."""
+"""Apache Kafka's server and tools, and a logging backend (the release tarball contains another)."""
 
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
 def jars(name: str, artifacts: tuple[str, ...], *, alone: bool = False) -> list[Path]:
-    """The jars of `artifacts` and of all that they need at run time, fetched if need be.
+    """Return the jars of `artifacts` and of their run-time dependencies. Fetch missing jars.
 
-    `name` is the directory of the cache; `alone` leaves out what they need. What was fetched before
-    needs neither Maven nor a network.
+    `name` is the directory in the cache. With `alone` the dependencies are omitted. If the jars are
+    in the cache, neither Maven nor a network is needed.
 
     Raises:
-        Missing: Maven is not installed, or cannot fetch them.
+        Missing: Maven is not installed, or cannot fetch the jars.
     """
     home = CACHE / "jars" / name
     wanted = "\n".join(artifacts)
@@ -43,7 +44,7 @@ def jars(name: str, artifacts: tuple[str, ...], *, alone: bool = False) -> list[
 
 
 def kafka_jars() -> list[Path]:
-    """The jars of a whole Apache Kafka: server, clients and tools."""
+    """Return the jars of Apache Kafka's server, clients and tools."""
     return jars(f"kafka-{KAFKA_VERSION}", KAFKA)
 
 

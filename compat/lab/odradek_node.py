@@ -1,4 +1,4 @@
-"""Our node as a process, started as a user starts it: `odradek serve`."""
+"""Runs an Odradek node as a process, with the command `odradek serve`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ class OdradekNode(Broker):
     start_seconds_max = 30.0
 
     def prepare(self) -> None:
-        """Nothing: the node formats its data directory itself."""
+        """Create the directory. The node formats its data directory itself."""
         self.directory.mkdir(parents=True, exist_ok=True)
 
     @property
     def program(self) -> Path:
-        """The installed command: the one beside the interpreter that runs this."""
+        """The installed command `odradek`, in the directory of the running Python interpreter."""
         return Path(sys.executable).with_name("odradek")
 
     def command(self) -> Sequence[str]:
-        """`program` with its arguments; raises `Missing` where it is not installed."""
+        """Return `program` with its arguments.
+
+        Raises:
+            BrokerFailed: the program is not installed.
+        """
         if not self.program.exists():
             raise BrokerFailed(f"no `odradek` command beside {Path(sys.executable).name}")
         words = [str(self.program), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
@@ -39,7 +43,7 @@ class OdradekNode(Broker):
         return words
 
     def described(self) -> dict[str, object]:
-        """Version, interpreter and settings."""
+        """Return the versions of Odradek and Python, and the settings."""
         return {
             "name": self.name,
             "version": odradek.__version__,
@@ -49,7 +53,7 @@ class OdradekNode(Broker):
 
 
 def metric(port: int, name: str) -> float | None:
-    """The value of an unlabelled metric of the endpoint on `port`; None where it has none."""
+    """Return a metric without labels from the endpoint on `port`; None if it does not exist."""
     url = f"http://127.0.0.1:{port}/metrics"
     with urllib.request.urlopen(url, timeout=METRICS_TIMEOUT_SECONDS) as response:
         for line in response.read().decode().splitlines():

@@ -12,14 +12,14 @@ ARTIFACTS = (
     "org.apache.kafka:kafka-clients:3.9.2",
     "org.apache.commons:commons-pool2:2.13.1",
 )
-"""A set that works with PySpark 4.3, although the versions differ: the token provider is only
-needed for its classes, and is not published for all versions."""
+"""Artifacts that work with PySpark 4.3, although the versions differ. The token provider is needed
+only because the connector loads its classes. It is not published for all versions."""
 
 
 def connector_jars() -> list[Path]:
-    """The four jars.
+    """Return the jars of `ARTIFACTS`.
 
     Raises:
-        Missing: Maven is not here, or cannot fetch them.
+        Missing: Maven is not installed, or cannot fetch the jars.
     """
     return jars("spark-kafka", ARTIFACTS, alone=True)

@@ -1,7 +1,7 @@
-"""The toolchains of this machine: Java, Go, Node.
+"""Finds the toolchains of this machine: Java, Go and Node.js. It also reserves ports.
 
 Tests that need a missing toolchain are skipped with a reason. `ODRADEK_REQUIRE=java,go,node` names
-required toolchains: if one of them is missing, the tests fail.
+required toolchains. If a required toolchain is missing, the tests fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
-"""Everything fetched or compiled goes here; the directory may be deleted at any time."""
+"""The directory of all fetched and compiled files. It may be deleted at any time."""
 
 JAVA, GO, NODE = "java", "go", "node"
 PROGRAMS = {
@@ -34,19 +34,20 @@ PROGRAMS = {
 
 REQUIRE_VARIABLE = "ODRADEK_REQUIRE"
 REQUIRABLE = (JAVA, GO, NODE, "compiled")
-"""What it may name; "compiled" is the compiled wheel, which `make test-compiled` installs."""
+"""The names that ODRADEK_REQUIRE may have. `make test-compiled` installs the compiled wheel
+("compiled")."""
 
 
 class Missing(Exception):
-    """A required program is not installed; the message names it."""
+    """A program is not installed. The message names the program."""
 
 
 class RequiredMissing(RuntimeError):
-    """A missing program of a toolchain in ODRADEK_REQUIRE: a failure, not a skip."""
+    """A program of a toolchain in ODRADEK_REQUIRE is missing. The test fails instead of a skip."""
 
 
 def absent(toolchain: str, reason: str) -> Missing | RequiredMissing:
-    """The error to raise when something of a toolchain is missing or fails."""
+    """Return the error to raise when a part of a toolchain is missing or fails."""
     required = os.environ.get(REQUIRE_VARIABLE, "").split(",")
     if toolchain in required:
         return RequiredMissing(f"{reason}; {REQUIRE_VARIABLE} has {toolchain}")
@@ -57,7 +58,7 @@ def check_required() -> None:
     """Check that all programs of the toolchains in ODRADEK_REQUIRE are installed.
 
     Raises:
-        RequiredMissing: one is not, or a toolchain of this name does not exist.
+        RequiredMissing: a program is not installed, or ODRADEK_REQUIRE has an unknown name.
     """
     required = [name for name in os.environ.get(REQUIRE_VARIABLE, "").split(",") if name]
     for name in required:
@@ -69,11 +70,11 @@ def check_required() -> None:
 
 
 def require(program: str) -> Path:
-    """The path of a program.
+    """Return the path of a program.
 
     Raises:
-        Missing: it is not here.
-        RequiredMissing: it is not here, and ODRADEK_REQUIRE names its toolchain.
+        Missing: the program is not installed.
+        RequiredMissing: the program is not installed, and ODRADEK_REQUIRE names its toolchain.
     """
     found = shutil.which(program)
     if found is None:
@@ -83,27 +84,27 @@ def require(program: str) -> Path:
 
 
 PORTS = range(20_000, 30_000)
-"""Below the ports that systems give to outgoing connections."""
+"""These ports are below the ports that operating systems choose for outgoing connections."""
 
 
 class PortLocks:
-    """Reservations of ports among all processes of a user.
+    """Reserves ports, so that no two processes of a user get the same port.
 
-    Each port is a byte of one file, and the process that has locked it may use the port. The system
-    releases the locks of a process that ends.
+    Each port has a byte in one file. The process that has locked this byte may use the port. When a
+    process ends, the operating system releases its locks.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._held: set[int] = set()  # a process may lock the same byte again
+        self._held: set[int] = set()  # needed because a process can lock the same byte twice
         self._descriptor: int | None = None
         self._next = itertools.cycle(PORTS)
 
     def reserve(self) -> int:
-        """Lock a port that no process is bound to.
+        """Lock a port that no process is bound to, and return the port.
 
         Raises:
-            RuntimeError: all are in use.
+            RuntimeError: all ports are in use.
         """
         with self._guard:
             descriptor = self._opened()
@@ -114,7 +115,7 @@ class PortLocks:
         raise RuntimeError(f"no free port from {PORTS.start} to {PORTS.stop}")
 
     def _opened(self) -> int:
-        """The file. It stays open: closing any descriptor of it would release all locks."""
+        """Return the lock file. It stays open, because a close would release all locks."""
         if self._descriptor is None:
             path = Path(tempfile.gettempdir()) / f"odradek-ports-{os.getuid()}.lock"
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -142,16 +143,17 @@ _port_locks = PortLocks()
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses, reserved for this process until it ends.
+    """Return a free port of the loopback address, reserved until this process ends.
 
-    No other process of this user gets it from this function, although the socket is not bound yet.
+    In other processes of this user, this function does not return the port, although no socket is
+    bound to the port yet.
     """
     return _port_locks.reserve()
 
 
 @contextlib.contextmanager
 def only_one(name: str) -> Iterator[None]:
-    """Hold the machine-wide lock `name` of the cache: two runs do not fetch the same thing."""
+    """Hold the lock `name` of the cache, so that two processes do not fetch the same files."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

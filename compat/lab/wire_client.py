@@ -1,7 +1,7 @@
 """Sends single requests over a plain socket, for data that client libraries do not expose.
 
-Answers are read with the project's own codecs. Used to check when a broker is ready, to read the
-headers of stored batches, and to send invalid requests.
+The codecs of Odradek decode the responses. The module is used to check whether a broker is ready,
+to read the headers of stored batches, and to send invalid requests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 
     base_offset: int
     size: int
-    """Bytes of the whole batch, header included."""
+    """The size of the whole batch in bytes, with its header."""
     codec: str
     log_append_time: bool
     producer_id: int
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
 
 def request_frame(name: str, version: int, request: Message, correlation_id: int) -> bytes:
-    """A whole request of the API `name` as it goes over the wire, its length in front."""
+    """Encode a request of the API `name`, with its length prefix and header."""
     api = BY_NAME[name]
     header = RequestHeader(
         request_api_key=api.key,
@@ -68,14 +68,14 @@ def request_frame(name: str, version: int, request: Message, correlation_id: int
 
 
 def decode_response(name: str, version: int, frame: bytes, response: type[Response]) -> Response:
-    """The body of a response frame (without its length) of the API `name`."""
+    """Decode a response of the API `name`. `frame` does not have the length prefix."""
     header_version = BY_NAME[name].response_header_version(version)
     _, position = ResponseHeader.decode_prefix(frame, header_version)
     return response.decode(frame, version, position)
 
 
 class WireClient:
-    """One connection; every call sends a request and waits for its answer."""
+    """A connection to a broker."""
 
     def __init__(self, port: int, *, timeout: float = 30.0, host: str = "127.0.0.1") -> None:
         self.socket = socket.create_connection((host, port), timeout=timeout)
@@ -98,36 +98,40 @@ class WireClient:
         self.socket.close()
 
     def frame(self, name: str, version: int, request: Message) -> bytes:
-        """A whole request as it goes over the wire, its length in front."""
+        """Encode a request with its length prefix and header."""
         self._correlation_id += 1
         return request_frame(name, version, request, self._correlation_id)
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self.socket.sendall(data)
 
     def receive(self) -> bytes:
-        """The next frame without its length; raises `ConnectionError` at the end."""
+        """Return the next frame without its length prefix.
+
+        Raises:
+            ConnectionError: the broker closed the connection.
+        """
         (length,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(length)
 
     def call(self, name: str, version: int, request: Message, response: type[Response]) -> Response:
-        """One request and its answer."""
+        """Send a request, and return its response."""
         self.send(self.frame(name, version, request))
         return decode_response(name, version, self.receive(), response)
 
     def metadata(self, *topics: str) -> MetadataResponse:
-        """Metadata of the named topics, or only of the brokers."""
+        """Request the metadata of topics. Without `topics` the response has only the brokers."""
         asked = [MetadataRequestTopic(name=topic) for topic in topics]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=True)
         return self.call("Metadata", 4, request, MetadataResponse)
 
     def serving(self, topic: str, partitions: int) -> int:
-        """How many of the topic's partitions the broker serves as their leader already."""
+        """Return the number of partitions of the topic that the broker already serves as leader."""
         return len(self.end_offsets(topic, partitions))
 
     def end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        """The end of each of the topic's partitions that the broker serves."""
+        """Return the end offsets of the topic's partitions that the broker serves."""
         wanted = [
             ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)
         ]
@@ -142,7 +146,7 @@ class WireClient:
         }
 
     def batches(self, topic: str, partition: int, offset: int = 0) -> list[Batch]:
-        """The headers of the whole batches from `offset` on, as stored (Fetch version 4)."""
+        """Return the headers of the stored complete batches from `offset` on (Fetch version 4)."""
         self.ask_for_batches(topic, partition, offset=offset, max_bytes=64 << 20)
         response = decode_response("Fetch", 4, self.receive(), FetchResponse)
         answer = response.responses[0].partitions[0]
@@ -153,7 +157,7 @@ class WireClient:
     def ask_for_batches(
         self, topic: str, partition: int, *, max_bytes: int, offset: int = 0
     ) -> None:
-        """Send a Fetch without waiting for what it brings."""
+        """Send a Fetch request. Do not wait for the response."""
         wanted = FetchPartition(
             partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
@@ -167,12 +171,12 @@ class WireClient:
         self.send(self.frame("Fetch", 4, request))
 
     def has_leader(self, topic: str) -> bool:
-        """Whether the topic's first partition has a leader; a topic that is not there is made."""
+        """Return whether the topic's first partition has a leader. A missing topic is created."""
         (answer,) = self.metadata(topic).topics
         return not answer.error_code and answer.partitions[0].leader_id >= 0
 
     def produce_one(self, topic: str, value: bytes) -> int:
-        """Write one record with acks=all (Produce version 9); the error code."""
+        """Write a record with acks=all (Produce version 9), and return the error code."""
         builder = RecordBatchBuilder()
         builder.append(time.time_ns() // 1_000_000, None, value)
         data = PartitionProduceData(index=0, records=builder.build())
@@ -196,7 +200,7 @@ class WireClient:
 
 
 def batch_headers(records: bytes | memoryview) -> list[Batch]:
-    """The headers of all whole batches in `records`."""
+    """Return the headers of all complete batches in `records`."""
     batches: list[Batch] = []
     position = 0
     while position + BATCH_HEADER.size <= len(records):

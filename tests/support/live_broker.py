@@ -1,7 +1,7 @@
-"""The broker that the tests of the client and the command line talk to.
+"""The broker of the tests of the client and of the command line.
 
-It is a node of our own in this process, unless ODRADEK_TEST_BOOTSTRAP names another broker: so
-the same tests can be run against Apache Kafka.
+By default the broker is an Odradek node in this process. ODRADEK_TEST_BOOTSTRAP may have the
+address of another broker. This way the same tests can be run against Apache Kafka.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VARIABLE = "ODRADEK_TEST_BOOTSTRAP"
 
 @contextmanager
 def live_broker() -> Iterator[str]:
-    """The address of a running broker."""
+    """Yield the address of a running broker."""
     named = os.environ.get(VARIABLE)
     if named:
         yield named

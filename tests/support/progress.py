@@ -1,6 +1,6 @@
-"""How far a long test is: one line in the file that ODRADEK_PROGRESS names.
+"""Writes the progress of a long test as one line to the file that ODRADEK_PROGRESS names.
 
-`python -m bench.proofs` shows it. Without the variable, nothing is written.
+`python -m bench.proofs` shows this line. Without the variable, nothing is written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ VARIABLE = "ODRADEK_PROGRESS"
 
 
 def report(done: int, total: int, what: str) -> None:
-    """Say that `done` of `total` are done, of `what`."""
+    """Report that `done` of `total` items are done. `what` names the items."""
     path = os.environ.get(VARIABLE)
     if path:
         Path(path).write_text(f"{done} of {total} {what}", encoding="utf-8")

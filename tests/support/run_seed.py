@@ -1,8 +1,8 @@
-"""The seed of a test run: one number from which every generated test takes its own.
+"""The seed of a test run. The seeds of all generated tests are computed from this number.
 
-It is that of the commit, so that each commit looks at something new and a failure can be repeated.
-ODRADEK_SEED sets another one. `tests/conftest.py` prints it, and with each failure the command that
-repeats it.
+The seed of a run is computed from the commit. Each commit is therefore tested with new data, and a
+failure can be repeated. ODRADEK_SEED sets another seed. `tests/conftest.py` prints the seed, and
+for each failure the command that repeats the failure.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from pathlib import Path
 
 VARIABLE = "ODRADEK_SEED"
 SEEDS_MAX = 100_000
-"""Of one test in one run; runs with different seeds share none of them."""
+"""The maximum number of seeds of one test in one run. Runs with different seeds share no seeds."""
 _ROOT = Path(__file__).resolve().parents[2]
 _LIMIT = 1_000_000
 
 
 def run_seed() -> int:
-    """The seed of this run; the same in all processes that it starts."""
+    """Return the seed of this run. All processes that this process starts get the same seed."""
     if VARIABLE not in os.environ:
         os.environ[VARIABLE] = str(_commit_seed() or _date_seed())
     return int(os.environ[VARIABLE])
 
 
 def seeds(count: int) -> range:
-    """So many seeds of this run, one after another."""
+    """Return the first `count` consecutive seeds of this run."""
     assert count <= SEEDS_MAX, "seeds of the next run would be used"
     start = run_seed() * SEEDS_MAX
     return range(start, start + count)
 
 
 def numbers_of_histories(count_variable: str, count: int) -> Sequence[int]:
-    """The histories of a test: those of ODRADEK_HISTORY, or as many as a variable says.
+    """Return the numbers of the histories of a test.
 
-    A history is made from its number alone.
+    ODRADEK_HISTORY may list the numbers. Otherwise, the environment variable `count_variable` has
+    the number of histories. The default is `count`. The number of a history determines the history.
     """
     if "ODRADEK_HISTORY" in os.environ:
         return [int(each) for each in os.environ["ODRADEK_HISTORY"].split(",")]
@@ -45,7 +46,7 @@ def numbers_of_histories(count_variable: str, count: int) -> Sequence[int]:
 
 
 def _commit_seed() -> int | None:
-    """None outside of a repository."""
+    """Return a seed from the id of the commit, or None outside of a repository."""
     try:
         said = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=_ROOT, capture_output=True, text=True, check=True

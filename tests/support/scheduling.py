@@ -1,8 +1,9 @@
-"""Which tests share a worker, and which begin first, when several workers run them.
+"""Decides which tests run in the same worker, and which tests begin first.
 
-The tests of a file stay together, because they share what is expensive to start: a broker, a
-process of Java. Some files stay together for the same reason. The scheduler asks the ids of the tests for
-their groups: pytest 9.2 ignores the groups that pytest-xdist 3.8 writes into them.
+The tests of a file run in the same worker, because they share a broker or a Java process, which is
+expensive to start. Some files run in the same worker for the same reason. The scheduler computes
+the group of a test from the test's id, because pytest 9.2 ignores the groups that pytest-xdist 3.8
+writes into the ids.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ GROUPS = {
     "tests/spark": "a Spark session",
     "tests/oracle/test_java": "a process of Java",
 }
-"""By the beginnings of the tests' ids; the first one counts."""
+"""Groups by the beginning of the tests' ids. If several entries match, the first entry counts."""
 FIRST = (
     "tests/spark",
     "tests/oracle",
@@ -24,17 +25,17 @@ FIRST = (
     "tests/log/cleaner/test_java.py",
     "tests/build",
 )
-"""What takes longest begins first, so that no worker is left alone with it in the end."""
+"""The longest tests begin first. Otherwise one worker would still run them when the others end."""
 
 
 def group(nodeid: str) -> str:
-    """The group of a test: its file, or what it shares with other files."""
+    """Return the group of a test: an entry of `GROUPS`, or by default the test's file."""
     found = (name for beginning, name in GROUPS.items() if nodeid.startswith(beginning))
     return next(found, nodeid.partition("::")[0])
 
 
 def rank(nodeid: str) -> int:
-    """Tests with a lower rank begin first."""
+    """Return the rank of a test. Tests with a lower rank begin first."""
     ranks = (number for number, each in enumerate(FIRST) if nodeid.startswith(each))
     return next(ranks, len(FIRST))
 

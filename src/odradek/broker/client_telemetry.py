@@ -2,7 +2,7 @@
 
 `core/client_metrics` decides which clients may push which metrics. This module decompresses the
 payload, up to a limit, and reads its numbers. It keeps the newest numbers of each client instance
-until the instance expires.
+until the instance terminates or expires.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ If at most half of a range's pages are missing, these pages are read into the pa
 pages are missing, the whole range is read into a buffer with direct I/O (without the page cache),
 and is sent from the buffer. Direct I/O costs about half the processor time. It also does not evict
 pages that consumers of the newest records will read. If a second consumer requests the same
-records, they are read into the page cache, so that later consumers find them there.
+records, they are read into the page cache, so that later reads need not wait for the device.
 
 There are `BUFFERS` buffers. A buffer is allocated on first use and reused when its range has been
 sent. The range is read into the page cache if no buffer is free, if the range is longer than a
@@ -42,7 +42,8 @@ log = logging.getLogger("odradek.broker")
 BUFFERS = 32
 BUFFER_BYTES = (1 << 20) + (64 << 10)
 """Size of a buffer in bytes. A buffer has room for the default fetch size per partition, or for one
-batch of the default maximum size, plus the rest of the disk blocks at both ends."""
+batch of the default maximum size, plus the disk blocks at both ends that are only partly in the
+range."""
 PIECE_BYTES = 1 << 20
 """Files are divided into pieces of this size to record which parts were read with direct I/O."""
 PIECES_KEPT = 16_384
@@ -113,7 +114,7 @@ class ColdReads:
         return ended
 
     def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
-        """Return the response if all of its records are in memory; otherwise a future of it."""
+        """Return the response, or a future if some of its records are not in the page cache."""
         missing_bytes = self._missing_bytes
         cold: list[tuple[PartitionData, FileRange, int]] = []
         for topic in response.responses:
@@ -159,7 +160,8 @@ class ColdReads:
     def _is_under_way(self, records: FileRange) -> bool:
         """Whether a thread is reading a part of the range.
 
-        Such pages can already appear as cached, although the thread has not read all of them.
+        The pages of such a range can already count as cached before the device has delivered their
+        data.
         """
         end = records.position + records.length
         return any(

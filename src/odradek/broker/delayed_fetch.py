@@ -36,7 +36,8 @@ class DelayedFetch:
         """Wait for `missing_bytes` more bytes, at most `wait_ms`.
 
         `evaluate(final)` returns the response or, if not final, the number of missing bytes. `wake`
-        is called when there may be enough data. It must have `try_complete` called soon.
+        is called when there may be enough data. `wake` must arrange that `try_complete` is called
+        soon.
         """
         self._evaluate = evaluate
         self._warm = cold_reads.warm

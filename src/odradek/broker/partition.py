@@ -1,9 +1,9 @@
 """The replica of one partition on this broker: its log, its leader, and the requests that wait.
 
 A record is committed when all in-sync replicas have it. An append advances the log end offset, a
-commit the high watermark. Today this broker is the only replica of its partitions. So a record is
-committed as soon as it is appended or, if the topic has `flush.messages=1`, as soon as it is
-flushed.
+commit the high watermark. Today this broker has the only replica of each partition. Therefore a
+record is committed as soon as it is appended or, if the topic has `flush.messages=1`, as soon as it
+is flushed.
 
 Consumers read only records below the high watermark. `when_acknowledged` delays the response to a
 producer according to its `acks`.
@@ -269,7 +269,7 @@ class Partition:
             self._flush(offset, 0)  # the flush after the append has failed: flush again
 
     def fail_uncommitted(self, error: ApiError, offset: int | None = None) -> None:
-        """Call callbacks of `when_committed` with an error: those up to `offset`, or all."""
+        """Call callbacks of `when_committed` with an error: all, or the ones up to `offset`."""
         if self._uncommitted:
             last = self._uncommitted[-1][0] if offset is None else offset
             self._settle(last, error)

@@ -37,7 +37,8 @@ def read(
     offset is before the log start offset, the error is OFFSET_OUT_OF_RANGE, as in Apache Kafka.
 
     `max_bytes` is the remaining size of the whole response. With `whole_first` the first batch is
-    complete even if it is larger than both limits (KIP-74). Searches read from `files`.
+    complete even if it is larger than `max_bytes` and `wanted.max_bytes` (KIP-74). `files` is the
+    file system that searches use.
     """
     index = wanted.key[1]
     try:

@@ -5,11 +5,11 @@ find partitions here.
 
 The replica manager also completes waiting fetches. An append calls `wake` for each fetch that may
 now have enough data. `run_woken` evaluates these fetches after all requests that have arrived
-together were dispatched. So many appends cause one evaluation of a waiting fetch.
+together were dispatched. A waiting fetch is then evaluated once for many appends.
 
-A request may create ten thousand partitions, and the creation of their files takes seconds. So only
-a few partitions are created in each iteration of the event loop. The response to the request waits
-until all partitions exist (`opened`).
+A request may create ten thousand partitions, and the creation of their files takes seconds.
+Therefore only a few partitions are created in each iteration of the event loop. The response to the
+request waits until all partitions exist (`opened`), but at most the timeout of the request.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ReplicaManager:
         self.by_name: dict[str, dict[int, Partition]] = {}
         self.by_id: dict[bytes, dict[int, Partition]] = {}
         self.by_wire_topic: dict[bytes, dict[int, Partition]] = {}
-        """Partitions by topic as requests encode it: the id, or a compact length and the name."""
+        """Partitions by encoded topic: the topic id, or a compact length and the topic name."""
         self.leadership_listeners: dict[str, LeadershipListener] = {}
         """The listener of each topic whose elections a coordinator needs, by topic name."""
         self._image = EMPTY_IMAGE

@@ -1,8 +1,8 @@
 """Creates topics automatically: for Metadata requests, and for the coordinators' own topics.
 
 If several requests need the same topic, the topic is created once. A Metadata request does not wait
-for the creation: its response makes the client retry, as in Apache Kafka. A FindCoordinator request
-waits for a limited time.
+for the creation. The error in its response makes the client retry, as in Apache Kafka. A
+FindCoordinator request waits for a limited time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ log = logging.getLogger("odradek.topics")
 
 TIMEOUT_MS = 30_000
 IN_FLIGHT_MAX = 10_000
-"""Maximum number of topics that are created concurrently. More are not begun; the client retries.
+"""Maximum number of topics that are created concurrently. The creation of further topics is not
+begun, and the client retries.
 """
 
 

@@ -67,8 +67,8 @@ class Permission:
     """Which partitions may be written: the guard or the error of each partition.
 
     If `turn` is set, the request must wait for its turn and then call `confirm`. `asked` is the
-    coordinator's response or a future of it. `asked` is None if an earlier request of the producer
-    waits; then `confirm` sends the request to the coordinator.
+    coordinator's response or a future of the response. `asked` is None if an earlier request of the
+    producer waits; then `confirm` sends the request to the coordinator.
     """
 
     __slots__ = ("asked", "errors", "guards", "turn", "writer")

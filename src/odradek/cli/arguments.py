@@ -1,6 +1,6 @@
 """Arguments of several commands: names of topics and groups, partitions, settings.
 
-Shell completion requests names from the cluster, with a short timeout; errors are ignored.
+Shell completion requests names from the cluster with a timeout of 1 s. Errors are ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`odradek bench`: a quick measurement of a running broker with our client.
+"""`odradek bench`: a quick measurement of a running broker with Odradek's client.
 
 The command has three parts. First it produces records as fast as possible for `--duration`. Then it
 consumes all of them. Last it sends single records to a waiting consumer for `--duration`, to
@@ -150,7 +150,7 @@ def _percentile(ordered: Sequence[float], percent: int) -> float:
 
 @contextmanager
 def _topic(cluster: Cluster, name: str | None, partitions: int) -> Iterator[str]:
-    """Yield the topic to use: the named one, or a new one that is deleted afterwards."""
+    """Yield the topic to use: `name`, or a new topic that is deleted afterwards."""
     if name is not None:
         yield name
         return

@@ -119,10 +119,10 @@ def _settings(cluster: Cluster, resource: Resource) -> list[ConfigEntry]:
 
 
 def _check_names(resource: Resource, wanted: Iterable[str], known: Iterable[str]) -> None:
-    """Reject unknown names, and suggest similar ones.
+    """Reject unknown names.
 
     Raises:
-        ClickException: a name is unknown.
+        ClickException: a name is unknown. The message suggests a name like the first unknown name.
     """
     names = set(known)
     unknown = [name for name in wanted if name not in names]

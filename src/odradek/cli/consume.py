@@ -198,7 +198,7 @@ class _Printer:
         return self._count is not None and self.records >= self._count
 
     def write(self, key: TopicPartition, records: list[Record]) -> tuple[list[Record], int]:
-        """Write records up to the count; return those written and their size in bytes."""
+        """Write records up to the count. Return the written records and their size in bytes."""
         if self._count is not None:
             records = records[: self._count - self.records]
         render = self._render

@@ -1,4 +1,7 @@
-"""`odradek group`: list, describe, delete; history and reset-offsets are in their own modules."""
+"""The commands list, describe and delete of `odradek group`.
+
+`group_history` has the command history. `group_offsets` has the command reset-offsets.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """`odradek group history`: how the members of a group have changed, from the coordinator's log.
 
-A classic group writes a record for each generation. A group of the new protocol writes a record for
-each epoch and a record for each member. Compaction keeps only the newest record of each key, so
-that older rebalances are not shown one by one. The command works with every broker that allows
-reading `__consumer_offsets`.
+For a classic group the coordinator writes a record for each generation. For a group of the new
+protocol (KIP-848) the coordinator writes a record for each epoch and a record for each member.
+Compaction keeps only the newest record of each key. Older rebalances are therefore missing, or
+several appear as one. The command works with every broker that allows reading `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A generation (classic) or epoch of a group, and what changed since the previous one."""
+    """A generation (classic) or epoch of a group. `reasons` say what changed since the previous."""
 
     time_ms: int
     type: str
@@ -203,8 +203,8 @@ def read_log(cluster: Cluster, group: str) -> Iterator[Record]:
 def history(group_id: str, as_json: bool) -> None:
     """Show a group's rebalances: which members joined, left, returned or changed topics.
 
-    The data comes from the topic __consumer_offsets, of which compaction keeps only the newest
-    states. Only the broker's log says whether a member left or its session expired.
+    The data comes from the topic __consumer_offsets. Compaction of this topic removes older
+    rebalances. Only the broker's log says whether a member left or its session expired.
 
     \b
     Example:

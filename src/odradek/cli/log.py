@@ -32,7 +32,7 @@ from odradek.log.inspect_verify import (
 
 _PATHS = click.argument("paths", metavar="FILE_OR_DIRECTORY…", nargs=-1, required=True)
 _UNCHECKED = (None, Kind.PROPERTIES, Kind.JSON)
-"""Kinds of files of which nothing is checked."""
+"""Kinds of files that are not checked."""
 
 
 @click.group()
@@ -156,7 +156,11 @@ def verify(paths: tuple[str, ...], as_json: bool) -> None:
 
 
 def _end_well(count: int, thing: str, as_json: bool) -> None:
-    """Print how many items are valid; exit with 1 if there are none."""
+    """Print how many items are valid.
+
+    Raises:
+        ClickException: there are no items.
+    """
     if not count:
         raise click.ClickException(f"There is no {thing} to check.")
     if not as_json:

@@ -1,4 +1,4 @@
-"""Options of `serve` and `format` that describe a node, and its configuration."""
+"""Options of `serve` and `format` that describe a node, and functions that load its settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def node_options(command: CommandT) -> CommandT:
 
 
 def read_settings(file: Path | None) -> dict[str, str] | None:
-    """Return the settings of a configuration file; None without one.
+    """Return the settings of a configuration file, or None if `file` is None.
 
     Raises:
         UsageError: the file cannot be read.

@@ -215,7 +215,12 @@ class _Writer:
         self.last: Delivery | None = None
 
     def write_all(self, parser: Parser, lines: Iterable[bytes]) -> None:
-        """Send all lines; stop at an invalid line, after writing the lines before it."""
+        """Send the records of all lines, and wait until they are written.
+
+        Raises:
+            ClickException: a line is invalid. The records before this line have been written.
+            ClientError: records could not be written.
+        """
         for place, line in enumerate(lines, 1):
             try:
                 record = parser(line)

@@ -1,4 +1,4 @@
-"""Sources of `odradek consume`: assigned partitions, or the partitions of a group member."""
+"""Sources of `odradek consume`: chosen partitions, or the partitions of a group member."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Source(Protocol):
 
 
 class AssignedSource:
-    """Partitions read by assignment."""
+    """Reads chosen partitions, without a group."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -84,7 +84,10 @@ class AssignedSource:
 
 
 class GroupSource:
-    """A group member. It commits printed offsets every 5 s, before a rebalance, and at the end."""
+    """A group member.
+
+    With `commits`, it commits printed offsets every 5 s, before a rebalance, and at the end.
+    """
 
     def __init__(
         self,

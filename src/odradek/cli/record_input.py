@@ -60,8 +60,9 @@ def text_parser(
 def json_parser(line: bytes, repartition: bool = False) -> InputRecord:
     """Parse a JSON object with `value` or `value_base64`.
 
-    Key, headers, partition and timestamp are optional. A key or value that is not a string is
-    written as JSON. Other members are ignored. With `repartition` the partition is ignored too.
+    Key, headers, partition and timestamp are optional. A missing value is null. A key or value that
+    is not a string is written as JSON. Other members are ignored. With `repartition` the partition
+    is ignored too.
 
     Raises:
         InputError: the line does not have this form.

@@ -25,10 +25,10 @@ DEFAULT_PORT = 9092
 def _address(
     file: Mapping[str, str], given: Mapping[str, str], host: str | None, port: int | None
 ) -> dict[str, str]:
-    """Return the settings for `--host` and `--port`, which change the listener for clients.
+    """Return the settings that give the listener for clients the address `--host` and `--port`.
 
     Raises:
-        UsageError: there is not exactly one such listener, or `--override` sets the listeners.
+        UsageError: there is not exactly one listener for clients, or `--override` sets `listeners`.
     """
     if host is None and port is None:
         return {}

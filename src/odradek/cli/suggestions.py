@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question with the most similar name; empty if none is similar."""
+    """Return a question with the most similar name, or an empty text if no name is similar."""
     from difflib import get_close_matches  # slow to import, and rarely needed
 
     close = get_close_matches(name, list(known), n=1)
@@ -28,7 +28,7 @@ def suggest_topics(cluster: Cluster, errors: Sequence[ClientError]) -> list[Clie
     try:
         known = cluster.refresh().topics
     except ClientError:
-        return list(errors)  # they are reported even without a suggestion
+        return list(errors)  # the errors are reported without a suggestion
     suggested: dict[ClientError, ClientError] = {}
     for error in missing:
         advice = f"{did_you_mean(error.topic, known)} {error.advice}".lstrip()

@@ -1,4 +1,7 @@
-"""`odradek topic`: list, create, alter, delete; describe and offsets are in their own modules."""
+"""The commands list, create, alter and delete of `odradek topic`.
+
+`topic_describe` has the command describe. `topic_offsets` has offsets and delete-records.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class TopicFacts:
 
     @property
     def records(self) -> int | None:
-        """The sum of offsets between start and end; None if unknown for a partition."""
+        """The number of offsets between start and end; None if a partition's end is unknown."""
         if len(self.ends) < len(self.topic.partitions):
             return None
         return sum(self.ends.values()) - sum(self.starts.values())
@@ -61,7 +61,7 @@ class TopicFacts:
 
     @property
     def state(self) -> str:
-        """A short description of what is wrong with the topic; empty if nothing is."""
+        """A short description of the topic's problem, or an empty text."""
         partitions = self.topic.partitions.values()
         offline = sum(p.leader < 0 for p in partitions)
         behind = sum(p.under_replicated for p in partitions)
@@ -90,7 +90,7 @@ class TopicFacts:
 def gather_facts(
     cluster: Cluster, topics: Iterable[Topic], *, with_sizes: bool
 ) -> list[TopicFacts]:
-    """Return facts about topics; with `with_sizes` also offsets and sizes of their partitions."""
+    """Return facts about topics. With `with_sizes`, add offsets and sizes of the partitions."""
     order = list(topics)
     if not with_sizes or not order:
         return [TopicFacts(each) for each in order]

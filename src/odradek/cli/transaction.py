@@ -1,4 +1,4 @@
-"""`odradek transaction`: lists, describes and aborts transactions, and finds hanging ones."""
+"""`odradek transaction`: lists, describes and aborts transactions; finds hanging transactions."""
 
 from __future__ import annotations
 
@@ -272,15 +272,15 @@ def _print_open(found: Sequence[OpenTransaction]) -> None:
 @topic_argument()
 @click.argument("partition", type=click.IntRange(min=0))
 @click.argument("start_offset", metavar="START-OFFSET", type=click.IntRange(min=0))
-@click.option("--force", is_flag=True, help="Abort it even if its coordinator will end it.")
+@click.option("--force", is_flag=True, help="Abort even if a coordinator will end it.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @cluster_options
 def abort(topic: str, partition: int, start_offset: int, force: bool, yes: bool) -> None:
     """Abort the transaction that begins at an offset of a partition, in that partition only.
 
-    Use this command for hanging transactions. Without --force it refuses a transaction that a
-    coordinator will end. The producer could still commit such a transaction, but its records in
-    this partition would be lost. On a terminal the command asks for confirmation.
+    Use this command for hanging transactions. Without --force the command refuses to abort a
+    transaction that a coordinator will end. The producer could still commit such a transaction, but
+    the records in this partition would be lost. On a terminal the command asks for confirmation.
 
     \b
     Example:

@@ -19,10 +19,12 @@ class Address(NamedTuple):
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
-    """Parse `host:port,host`; the port defaults to 9092, IPv6 addresses are in brackets.
+    """Parse `host:port,host`. The default port is 9092. IPv6 addresses are in brackets.
+
+    A prefix such as `PLAINTEXT://` is ignored.
 
     Raises:
-        ValueError: the text is empty, or a port is invalid.
+        ValueError: the text is empty, or an address is invalid.
     """
     addresses = tuple(_parse(part.strip()) for part in text.split(",") if part.strip())
     if not addresses:

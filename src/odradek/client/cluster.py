@@ -2,9 +2,10 @@
 
 The cluster is reached through bootstrap addresses. A request goes to any broker, to the controller,
 to a node by id, or to a coordinator. After a `retriable` error the request is retried with growing
-pauses until the timeout. The metadata or the coordinator is looked up again before each retry.
-Coordinators have separate connections, because a long fetch would delay a heartbeat on the same
-connection.
+pauses until the timeout. Exception: `UnreachableError` is not retried. Each attempt looks up the
+controller again. After an error response from a coordinator, the next attempt looks up the
+coordinator again. Requests to coordinators use separate connections, because a long fetch would
+delay a heartbeat on the same connection.
 """
 
 from __future__ import annotations
@@ -361,7 +362,7 @@ class Cluster:
         """Look up the node id of the coordinator of each key.
 
         Raises:
-            BrokerError: the error of the first key without a coordinator.
+            ClientError: no response, or the error of the first key without a coordinator.
         """
 
         def attempt(deadline: Deadline) -> dict[str, int]:

@@ -35,14 +35,14 @@ RESPONSE_BYTES_MAX = 1 << 30
 """The maximum frame length in bytes. A longer frame means that the other end is no Kafka broker."""
 
 VERSION_CAPS = {0: 12, 1: 12, 8: 9, 9: 9, 18: 4}
-"""The highest version used by API key, for APIs of which a higher version is known. Later versions
-of Produce, Fetch, OffsetCommit and OffsetFetch have topic ids instead of names. ApiVersions 5 adds
-fields that this client does not need."""
+"""By API key, the highest version that this client uses. APIs without an entry have no such limit.
+Later versions of Produce, Fetch, OffsetCommit and OffsetFetch have topic ids instead of names.
+ApiVersions 5 adds fields that this client does not need."""
 
 VERSION_FLOORS = {1: 12, 3: 4, 9: 8, 10: 4}
-"""The lowest version used by API key. Lower versions lack features that this client needs: sessions
-and epochs in Fetch, Metadata without topic creation, many groups in OffsetFetch, and many keys in
-FindCoordinator. Apache Kafka supports these versions since 3.0."""
+"""By API key, the lowest version that this client uses. Lower versions lack features that this
+client needs: sessions and epochs in Fetch, Metadata without topic creation, many groups in
+OffsetFetch, and many keys in FindCoordinator. Apache Kafka supports these versions since 3.0."""
 
 _LENGTH = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -65,7 +65,7 @@ class Pending(Generic[ResponseT]):
         self.response: ResponseT | None = None
 
     def complete(self, frame: memoryview, address: Address) -> None:
-        """Decode the response, whose correlation id begins the frame.
+        """Decode the response. The frame begins with the correlation id.
 
         Raises:
             MalformedResponseError: the response is malformed.
@@ -299,7 +299,7 @@ class Connection:
     # -- the end ----------------------------------------------------------------------------
 
     def fileno(self) -> int:
-        """The socket's descriptor, for `select`; -1 when closed."""
+        """Return the socket's descriptor, for `select`, or -1 if the connection is closed."""
         return self._socket.fileno()
 
     @property
@@ -308,7 +308,7 @@ class Connection:
         return self._socket.fileno() < 0
 
     def close(self) -> None:
-        """Close the socket; requests in flight are dropped."""
+        """Close the socket. Requests in flight get no response."""
         self._socket.close()
         self._pending.clear()
 

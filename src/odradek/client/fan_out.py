@@ -1,7 +1,8 @@
-"""Sends one request about many items to all brokers that serve them, in parallel.
+"""Sends requests about many items (partitions, groups) to several brokers in parallel.
 
-Items (partitions, groups) are grouped by the connection that serves them. All requests are sent
-before the first response is read. Items with a retriable error are routed again and retried.
+The items are grouped by the connection of the broker that serves them. Each connection gets one
+request. All requests are sent before the first response is read. Items with a retriable error are
+routed again and retried. Exception: items whose broker is unreachable are not retried.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[ItemT]):
-    """`find` returns the connection that serves an item; `forget` drops the cached lookup."""
+    """`find` returns the connection that serves an item. `forget` drops the cached result."""
 
     find: Callable[[ItemT], Connection]
     forget: Callable[[ItemT], None]
@@ -60,8 +61,8 @@ def fan_out(
     `build` makes the request about some items; `read` extracts their values from a response.
 
     Raises:
-        UnsupportedVersionError, RequestTimeoutError: a broker does not support the request, or does
-            not respond.
+        UnsupportedVersionError, RequestTimeoutError, MalformedResponseError: a broker does not
+            support the request, does not respond, or sends a malformed response.
     """
     order = list(items)
     results: dict[ItemT, ValueT | ClientError] = {}

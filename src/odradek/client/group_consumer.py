@@ -31,9 +31,9 @@ class GroupConsumer:
 
     Call `poll` at least every 45 s (the session timeout); otherwise the coordinator removes the
     member. `reset_to` (EARLIEST, LATEST or a time in ms) says where reading starts in a partition
-    without a committed offset. `on_revoked` is called before each rebalance, so that the caller can
-    commit offsets. `on_assigned` is called after each rebalance with the assigned partitions and
-    their first offsets.
+    that has no committed offset, or whose offset is out of range. `on_revoked` is called before
+    this member joins again. It can commit offsets. `on_assigned` is called after each rebalance
+    with the assigned partitions and their first offsets.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class GroupConsumer:
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
         """Join the group if necessary, send a heartbeat if one is due, and return new records.
 
-        `timeout_ms` limits the wait for records, which is at most 1 s. Joining may take longer.
+        `timeout_ms` limits the wait for records. The wait is never longer than 1 s. Joining the
+        group may take longer.
 
         Raises:
             ClientError: see `Consumer.poll` and `Membership.join`.
@@ -122,7 +123,7 @@ class GroupConsumer:
         raise errors[0]
 
     def close(self) -> None:
-        """Leave the group, if the coordinator can be reached; commit nothing."""
+        """Leave the group if the coordinator can be reached. No offsets are committed."""
         self._joined = False
         try:
             self._membership.leave()

@@ -198,7 +198,8 @@ class Membership:
         """Send a heartbeat if one is due. Return whether this member must join again.
 
         Raises:
-            BrokerError: another member has replaced this one (FENCED_INSTANCE_ID).
+            BrokerError: a permanent error. For example, another member has replaced this member
+                (FENCED_INSTANCE_ID).
         """
         try:
             code = self._heartbeat_answer()

@@ -44,9 +44,10 @@ def list_offsets(
     isolation: int = READ_UNCOMMITTED,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndTime | ClientError]:
-    """Return the offset of the first record at or after the time (ms) of each partition.
+    """Return the offset of the first record at or after a time in each partition.
 
-    A time may also be LATEST, EARLIEST, MAX_TIMESTAMP or another special value of ListOffsets.
+    `times` has a time in ms for each partition. A time may also be LATEST, EARLIEST, MAX_TIMESTAMP
+    or another special value of ListOffsets.
 
     Raises:
         ClientError: a broker does not respond, or does not support the request.

@@ -1,8 +1,8 @@
 """Chooses the partition of a record, as Apache Kafka's Java producer does.
 
 The partition of a key is the key's murmur2 hash modulo the number of partitions. Records without a
-key go to one random partition until the size of a batch has been sent there. Then the partitioner
-chooses a random partition again (KIP-480, KIP-794).
+key go to one random partition until this partition has received the size of a batch. Then the
+partitioner chooses a random partition again (KIP-480, KIP-794).
 """
 
 from __future__ import annotations
@@ -44,14 +44,17 @@ class StickyPartitioner:
     """Chooses partitions for records without a key."""
 
     def __init__(self, random_bytes: RandomBytes, stick_bytes: int) -> None:
-        """`stick_bytes` is the number of bytes sent to a partition before the next is chosen."""
+        """`stick_bytes` is the size of the records after which another partition is chosen."""
         self._random_bytes = random_bytes
         self._stick_bytes = stick_bytes
         self._current: dict[str, int] = {}
         self._sent_bytes: dict[str, int] = {}
 
     def partition(self, topic: Topic, record_bytes: int) -> int:
-        """Return the partition for a record: a partition with a leader, if there is any."""
+        """Return the partition for a record.
+
+        A new partition is chosen from the partitions with a leader, or from all if none has one.
+        """
         name = topic.name
         sent = self._sent_bytes.get(name, self._stick_bytes)
         if sent >= self._stick_bytes or self._current[name] not in topic.partitions:

@@ -3,9 +3,10 @@
     send -> open batch -> (full, or lingered) ready -> in flight -> done
                                                 ^----- retriable error, broken connection
 
-There is no thread. The producer works in `poll`, in `flush`, and in `send` when a batch is full. Up
-to `in_flight_max` requests are in flight to a broker. The module `sender` sends requests and
-processes responses. Idempotence (KIP-98) prevents duplicates after retries and keeps the order.
+There is no thread. The producer works in `poll`, in `flush`, and in `send` when a batch or the
+buffer is full. Up to `in_flight_max` requests are in flight to a broker. The module `sender` sends
+requests and processes responses. Idempotence (KIP-98) prevents duplicates after retries and keeps
+the order.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RECORD_OVERHEAD_BYTES = 16
 
 
 class Producer:
-    """A producer. Use it in a `with` statement, which flushes at its end.
+    """A producer. At the end of a `with` statement without an exception, the producer flushes.
 
     `on_batch`, if given, is called with each completed batch.
     """
@@ -49,7 +50,7 @@ class Producer:
         clock: Clock | None = None,
         random_bytes: RandomBytes = system_random_bytes,
     ) -> None:
-        """Raises ValueError for options that contradict each other."""
+        """Raise ValueError if the options contradict each other."""
         self.options = options or ProducerOptions()
         if self.options.idempotent and (self.options.acks != -1 or self.options.in_flight_max > 5):
             raise ValueError(
@@ -149,7 +150,7 @@ class Producer:
         self._sender.add(queue, queue.close())
 
     def _close_lingering(self) -> None:
-        """Close the batches that are open for longer than `linger_ms`."""
+        """Close the batches that have been open for at least `linger_ms`."""
         before_ms = monotonic_ms() - self.options.linger_ms
         for queue in [q for q in self._open.values() if q.open and q.open.created_ms <= before_ms]:
             self._close(queue)

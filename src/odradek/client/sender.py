@@ -65,7 +65,7 @@ class Sender:
         self.buffered_bytes = 0
 
     def add(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Add the newest batch of a queue, which must be closed. `work` sends the batch."""
+        """Add the newest batch of a queue. The batch must be closed. `work` sends the batch."""
         self._active[queue.topic_partition] = queue
         self.buffered_bytes += len(batch.data)
 

@@ -23,8 +23,9 @@ BROKER, CONTROLLER = "broker", "controller"
 class BrokerConfig(View):
     """The effective settings of this node, from defaults, the file, overrides and dynamic values.
 
-    An attribute without a docstring is the setting with the same name. Settings that are only
-    defaults of topic settings are in `topic_defaults`. `value` returns any other setting.
+    An attribute with the name of a setting (with `_` for `.`) has the value of this setting, unless
+    its docstring says more. Settings that are only defaults of topic settings are in
+    `topic_defaults`. `value` returns any other setting.
 
     Raises:
         ConfigurationError: a value is invalid.
@@ -146,7 +147,7 @@ class BrokerConfig(View):
     group_coordinator_rebalance_protocols: frozenset[str]
     max_connections_per_ip_overrides: Mapping[str, int]
     topic_defaults: TopicConfig
-    """The settings of a topic that has no settings of its own."""
+    """The settings of a topic for which no value is set."""
     layers: BrokerLayers
     ignored: tuple[str, ...]
     """The reasons why stored dynamic values were ignored, for the log."""
@@ -223,7 +224,7 @@ class BrokerConfig(View):
         return self.layers.value(name)
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
-        """Return the settings of a topic with these values of its own.
+        """Return the settings of a topic. `overrides` are the values that are set for the topic.
 
         Raises:
             ConfigurationError: a value is invalid.
@@ -231,7 +232,7 @@ class BrokerConfig(View):
         return TopicConfig(overrides, self.layers)
 
     def group_config(self, overrides: Mapping[str, str]) -> GroupConfig:
-        """Return the settings of a group with these values of its own.
+        """Return the settings of a group. `overrides` are the values that are set for the group.
 
         Raises:
             ConfigurationError: a value is invalid.
@@ -293,6 +294,6 @@ def _controller_names(layers: BrokerLayers) -> tuple[str, ...]:
 def _advertised_controllers(
     controllers: tuple[str, ...], advertised: tuple[Listener, ...], listeners: tuple[Listener, ...]
 ) -> tuple[Listener, ...]:
-    """Return the advertised address of each controller listener, by default its own address."""
+    """Return the advertised address of each controller listener, by default the bind address."""
     by_name = {each.name: each for each in (*listeners, *advertised)}
     return tuple(by_name[name] for name in controllers if name in by_name)

@@ -14,7 +14,7 @@ from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
 MEBIBYTE = 1024 * 1024
 _ASSIGNORS = frozenset(("uniform", "range", "UniformAssignor", "RangeAssignor"))
 _ASSIGNORS_OF_KAFKA = "org.apache.kafka.coordinator.group.assignor."
-"""The prefix of Apache Kafka's assignor classes, which its configuration files may name."""
+"""The prefix of the assignor classes that configuration files of Apache Kafka may name."""
 
 
 def problems(config: BrokerConfig) -> list[str]:

@@ -6,10 +6,14 @@ A module of `definitions/` has a text of the form
     num.network.threads  int  = 3  >=1  high  cluster-wide
         Threads that read requests and write responses.
 
-A line in brackets gives the status of the settings below it. The status is `honoured`; `accepted`,
-with the reason why the setting can be ignored; `unsupported`, with the consequence for a warning;
-or `refused`, with the reason why a node does not start. Each setting has a line of facts and a line
-of documentation. The facts are in this order:
+A line in brackets gives the status of the settings below the line:
+
+- `honoured`;
+- `accepted`, with the reason why the setting can be ignored;
+- `unsupported`, with the consequence, which is part of a warning;
+- `refused`, with the reason why a node does not start.
+
+Each setting has a line of facts and a line of documentation. The facts are in this order:
 
 - the name and the type;
 - the default: `= value`, `required`, or nothing for null;
@@ -212,7 +216,7 @@ def _synonym(word: str) -> Synonym:
 
 
 def _convert(setting: Setting, text: str) -> Value:
-    """Convert a text as Kafka's ConfigDef.parseType does. Spaces around it are ignored."""
+    """Convert a text as Kafka's ConfigDef.parseType does. Spaces around the text are ignored."""
     trimmed = text.strip()
     match setting.type:
         case SettingType.BOOLEAN:

@@ -1,7 +1,7 @@
 """The response data of DescribeConfigs for brokers, topics, groups and metrics subscriptions.
 
-Each setting has its effective value, the source of this value, and the values that it overrides
-(KIP-226, Kafka's ConfigHelper). Sensitive values are omitted.
+Each setting has its effective value, the source of this value, and the values that the effective
+value overrides (KIP-226, Kafka's ConfigHelper). Sensitive values are omitted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Described(NamedTuple):
     read_only: bool
     sensitive: bool
     synonyms: tuple[Found, ...]
-    """The values that are set. The effective value is the first."""
+    """The values from all sources, by descending precedence. The effective value is the first."""
     type: SettingType
     documentation: str | None
 
 
 def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) -> list[Described]:
-    """Describe the settings of this node. Without `names`, describe all of them."""
+    """Describe the settings of this node. Without `names`, describe all settings."""
     return [_broker(name, config) for name in _picked(_broker_names(config), names)]
 
 
@@ -62,7 +62,7 @@ def describe_cluster_default(
 def describe_topic(
     overrides: Mapping[str, str], config: BrokerConfig, names: Iterable[str] | None = None
 ) -> list[Described]:
-    """Describe the settings of a topic with these values of its own."""
+    """Describe the settings of a topic. `overrides` are the values that are set for the topic."""
     result: list[Described] = []
     for name, setting in _shown(topic_settings(), overrides, names):
         value = topic_value(name, overrides, config.layers)
@@ -76,7 +76,7 @@ def describe_topic(
 def describe_group(
     overrides: Mapping[str, str], config: BrokerConfig, names: Iterable[str] | None = None
 ) -> list[Described]:
-    """Describe the settings of a group with these values of its own."""
+    """Describe the settings of a group. `overrides` are the values that are set for the group."""
     result: list[Described] = []
     for name, setting in _shown(group_settings(), overrides, names):
         value = group_value(name, overrides, config.layers)

@@ -3,8 +3,8 @@
 The layers have the same precedence as in Kafka (KIP-226): a dynamic value for this broker, a
 dynamic value for all brokers, a static value (`--override` or the file), the default. Some settings
 have the same meaning in different units (`log.roll.ms`, `log.roll.hours`). A dynamic value of such
-a setting hides the static values of the others. Within one layer, `BROKER_SYNONYMS` has the
-precedence.
+a setting hides the static values of its synonyms. Within one layer, the order in `BROKER_SYNONYMS`
+is the precedence.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class BrokerLayers:
 
 
 def usable_dynamic(values: Mapping[str, str], per_broker: bool) -> tuple[dict[str, str], list[str]]:
-    """Return the stored dynamic values that can be applied, and why the others cannot.
+    """Return the stored dynamic values that can be applied, and the problems of all other values.
 
-    The others are ignored, as in Kafka (DynamicBrokerConfig.fromPersistentProps).
+    The other values are ignored, as in Kafka (DynamicBrokerConfig.fromPersistentProps).
     """
     usable: dict[str, str] = {}
     problems: list[str] = []

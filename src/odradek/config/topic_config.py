@@ -98,8 +98,8 @@ _NAMES = tuple(name for name in TopicConfig.__annotations__ if name not in _COMP
 def topic_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -> Value:
     """Return the value of a topic setting: the topic's own value, or the broker's value.
 
-    The broker may have several synonyms of the setting, which are in the order of precedence. A
-    value in a layer of higher precedence has already hidden its synonyms in lower layers.
+    The broker may have several synonyms of the setting. They are in the order of precedence. If a
+    synonym is set in a layer, `BrokerLayers.effective` omits the other synonyms of lower layers.
 
     Raises:
         ConfigurationError: the value is invalid.

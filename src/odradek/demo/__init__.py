@@ -9,11 +9,14 @@ a picture.
 
 - `data` converts the package's tables to events, and `producing` writes events to topics.
 - `broker` runs a broker during the demo.
-- `pipeline` has the streaming queries, and `reconciliation` the batch job and the comparison.
+- `pipeline` has the streaming queries. `reconciliation` has the batch job and the comparison.
+  `spark_work` runs both in a thread.
 - `picture` draws the plot, `screen` prints to the user, and `story` runs all steps in order.
+- `run_note` stores the state of an unfinished run.
 
 A run that was killed at any step can be continued. Producing continues at the end of the topics,
-and queries continue from their checkpoints. Results that are written twice have the same key.
+and queries continue from their checkpoints. After a restart the results topic may have a record
+twice, with the same key and content.
 """
 
 from __future__ import annotations
@@ -26,10 +29,10 @@ from pathlib import Path
 class DemoOptions:
     """Options of the user.
 
-    `bootstrap_servers` is the address of a running broker; with None the demo starts a broker.
+    `bootstrap_servers` is the address of a running broker. If it is None, the demo starts a broker.
     `output` is the directory for the picture, results, checkpoints and the broker's data. With
     `fresh` the demo starts again even if an earlier run did not finish. `flights` is the number of
-    flights to use, from the first of January on; None means all.
+    flights to use, from the first of January on. None means all flights.
     """
 
     bootstrap_servers: str | None = None

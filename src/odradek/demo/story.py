@@ -63,7 +63,7 @@ def _tell(options: DemoOptions, screen: Screen) -> int:
 
 
 def _note(options: DemoOptions, screen: Screen) -> RunNote:
-    """Return the unfinished run to continue, or a new one."""
+    """Return the unfinished run to continue, or a new run."""
     last = run_note.load(options.output)
     same = last is not None and (
         (last.servers, last.flights) == (options.bootstrap_servers, options.flights)

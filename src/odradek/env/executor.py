@@ -6,9 +6,10 @@ An executor also starts child processes. `ThreadExecutor` uses threads. The exec
 runs the work on the event loop's thread at a time that the simulation chooses. `InlineExecutor`
 runs the work at once on the calling thread, for tools and tests without an event loop.
 
-`done` is called exactly once for each work item, so that no caller waits forever. `done` receives
-an exception of any class that the work raised. `InlineExecutor` reports only exceptions derived
-from `Exception`; it does not catch others such as `KeyboardInterrupt`.
+`done` is called exactly once for each work item, so that no caller waits forever. If the work
+raised an exception, `done` receives the exception, whatever its class is. There is one exception:
+if the work in an `InlineExecutor` raises a `KeyboardInterrupt` or a similar exception, `submit`
+raises it and does not call `done`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class Executor(Protocol):
         """Return an iterator over the results for all items, in the order of the items.
 
         Up to `threads` calls run at the same time. The iterator blocks the calling thread until the
-        next result is there. If a call raised an exception, the iterator raises it at that item.
+        next result is available. If a call raised an exception, the iterator raises it at that
+        item.
         """
         ...
 
@@ -80,7 +82,7 @@ class Executor(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait for all work, also for work that `done` callbacks submit. Submit none afterwards."""
+        """Wait for all work, also for work that `done` callbacks submit. Submit no work later."""
         ...
 
 

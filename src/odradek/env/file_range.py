@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FileRange:
-    """`length` bytes of an open file from `position` on, which are sent without a copy.
+    """`length` bytes of an open file from `position` on. They are sent without a copy.
 
     `owner` keeps the descriptor open until the range has been sent or dropped, even if the segment
     is deleted before.

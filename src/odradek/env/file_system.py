@@ -1,9 +1,9 @@
 """Files and directories.
 
-`FileSystem` has the functions of a POSIX file system that a log needs. They take descriptors and
-paths. Most methods of `OsFileSystem` are the functions of `os` themselves, so that a call has no
-overhead. A simulated file system stores two contents of every file: the written content and the
-durable content. To simulate a crash, it drops what is not durable.
+`FileSystem` has the functions of a POSIX file system that a log needs. The functions take
+descriptors and paths. Most methods of `OsFileSystem` are the functions of `os` themselves, so that
+a call has no overhead. A simulated file system stores two contents of every file: the written
+content and the durable content. To simulate a crash, it drops what is not durable.
 
 Every implementation, real or simulated, guarantees:
 
@@ -34,7 +34,7 @@ CREATE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 CREATE_EMPTY = CREATE | os.O_TRUNC
 
 FILE_MODE = 0o666
-"""Mode of new files, which the umask restricts. The default mode of `os.open` would make files
+"""Mode of new files. The umask restricts this mode. The default mode of `os.open` would make files
 executable."""
 
 DIRECT_STEP = 4096
@@ -114,7 +114,7 @@ class FileSystem(Protocol):
         ...
 
     def status(self, path: str) -> FileStatus | None:
-        """Return the status of the path; None if nothing exists there."""
+        """Return the status of the path; None if the path does not exist."""
         ...
 
     def scan(self, path: str) -> list[DirectoryEntry]:
@@ -166,9 +166,10 @@ class FileSystem(Protocol):
         ...
 
     def non_blocking(self) -> FileSystem:
-        """Return the same file system with a `pread` that raises `ReadWouldBlock` and never waits.
+        """Return the same file system, whose `pread` raises `ReadWouldBlock` instead of waiting.
 
-        If the system cannot tell whether a range is cached, this `pread` does wait for the device.
+        There are two exceptions: the system cannot tell whether a range is cached, or no file
+        descriptor is free. Then this `pread` waits for the device.
         """
         ...
 

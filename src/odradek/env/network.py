@@ -7,7 +7,7 @@ implemented yet.
 
 Every implementation guarantees:
 
-- No method blocks. `recv_into`, `send`, `send_parts`, `send_file` and `accept` raise
+- No method except `bind` blocks. `recv_into`, `send`, `send_parts`, `send_file` and `accept` raise
   `BlockingIOError` when they cannot make progress now. If a method of a transport raises another
   `OSError`, the connection has failed, and the caller closes the transport.
 - Readiness is level-triggered. A callback for reading is called in every iteration of the event
@@ -111,7 +111,7 @@ class Transport(Protocol):
     def send_file(self, part: FileRange, /) -> int:
         """Send a range of a file; return the number of bytes accepted.
 
-        `part` is not changed, and is not a `BufferedRange`. Where possible, the bytes are sent
+        `part` is not changed. It must not be a `BufferedRange`. Where possible, the bytes are sent
         without a copy. Return 0 only if the file ends before the range.
         """
         ...
@@ -162,7 +162,7 @@ class Listener(Protocol):
         Raises:
             BlockingIOError: no connection is waiting.
             OSError: the connection cannot be accepted now, for example because no descriptor is
-                free. It stays in the queue.
+                free. The connection stays in the queue.
         """
         ...
 
@@ -303,7 +303,7 @@ class SocketListener:
         self._socket = bound
         self._options = options
         self._congestion_control: bytes | None = None
-        """The algorithm for connections from other hosts; None if it is that of the listener."""
+        """The algorithm for connections from other hosts; None if they keep the listener's one."""
         self._loop: asyncio.AbstractEventLoop | None = None
         """The loop that watches the listener; None while no callback is watched."""
         name = bound.getsockname()

@@ -3,7 +3,8 @@
 Linux has two system calls for this. `cachestat` counts the pages of a range that are in the page
 cache; it has no side effects. A read with the flag `RWF_NOWAIT` returns the bytes that are cached.
 If the first page is not cached, the read fails with EAGAIN instead of waiting, but the kernel
-starts to read the page. So a second check of the same page may report that the page is cached.
+starts to read the page. Therefore a second check of the same page may report that the page is
+cached.
 
 On other systems, and on file systems that do not use the page cache, this module reports every
 range as cached. Reads then wait for the device.
@@ -30,7 +31,7 @@ _CACHESTAT = 451
 _MACHINES = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"})
 """Architectures on which system call 451 is `cachestat`."""
 _BEHIND_ALL = 2**62
-"""A position after the end of any file. A read there returns no bytes."""
+"""A position after the end of any file. A read at this position returns no bytes."""
 
 
 def _system_call() -> Callable[..., int] | None:
@@ -59,7 +60,7 @@ class ReadWouldBlock(Exception):
 
     @classmethod
     def all_of(cls, several: Iterable[ReadWouldBlock]) -> ReadWouldBlock:
-        """Return one exception with the reads of all given exceptions, which then have none."""
+        """Move the reads of all given exceptions into one new exception, and return it."""
         whole = cls(())
         for each in several:
             whole._reads += each._reads
@@ -85,7 +86,7 @@ class ReadWouldBlock(Exception):
 
 
 def read_without_blocking(descriptor: int, length: int, position: int) -> bytes:
-    """Do `os.pread` if the whole range is in the page cache.
+    """Do `os.pread` if the whole range is in the page cache, or if that cannot be determined.
 
     Raises:
         ReadWouldBlock: a part of the range is not in the page cache.

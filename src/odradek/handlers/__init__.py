@@ -1,1 +1,1 @@
-"""The APIs, one file per key; see `handler`."""
+"""The served APIs. Each file `kNN_name.py` serves one API key (see `handler`)."""

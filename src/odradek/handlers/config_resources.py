@@ -23,7 +23,7 @@ async def answers_in_order(
     """Return one result per resource, in the order of the resources.
 
     `here` returns the result of this node, or None if the controller must change the resource. One
-    request to the controller contains all resources that it must change.
+    request to the controller contains all resources that the controller must change.
     """
     answers = [here(resource) for resource in resources]
     left = [each for each, answer in zip(resources, answers, strict=True) if answer is None]

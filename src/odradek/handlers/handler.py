@@ -1,8 +1,8 @@
 """`Handler`, the declaration of one served API.
 
 Each file `kNN_name.py` of this package serves one API key and defines a `HANDLER`. The ApiVersions
-response and `docs/support.md` are generated from these declarations. So every advertised API has a
-handler.
+response and `docs/support.md` are generated from these declarations. Therefore every advertised API
+has a handler.
 
 A `handle` function gets `(broker, context, request)`. It validates the request, calls a lower
 package, and translates the result into the response. It returns the response or a future of the
@@ -33,8 +33,8 @@ class Handler:
     """One served API.
 
     - `versions`: the lowest and the highest served version.
-    - `unstable_version`: the highest served version with `unstable.api.versions.enable`, if that
-      is higher.
+    - `unstable_version`: the highest served version with `unstable.api.versions.enable`, or None if
+      this setting adds no version.
     - `handle` serves the API on broker listeners. It is None if brokers only forward the requests,
       or if only controllers serve the API.
     - `controller` serves the API on controller listeners. It has the arguments of `handle`.

@@ -13,8 +13,8 @@
   confirmed that the partition belongs to the transaction (KIP-890). Before version 12 the producer
   adds the partition to the transaction. From version 12 on the broker adds it.
 - With acks=all the response waits until the records are committed. If the topic has
-  `flush.messages=1`, the response also waits until the records are flushed. The request's timeout
-  is not used yet, because only the disk of this broker can delay the response.
+  `flush.messages=1`, the response waits until the records are flushed, also with acks=1. The
+  request's timeout is not used yet, because only the disk of this broker can delay the response.
 - Most requests take the fast path (`quick`), which returns the same responses as `handle`.
 """
 

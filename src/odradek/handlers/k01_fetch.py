@@ -9,7 +9,8 @@
   an error (for example, its offset is out of range), the response is sent immediately.
 - From version 13 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
 - Records are sent from the page cache with `sendfile`. If records, index entries or batch headers
-  are not in the page cache, a thread reads them first.
+  are not in the page cache, a thread reads them first. Such records may be sent from a buffer
+  (`odradek.broker.cold_reads`).
 - With `read_committed`, the response contains only records below the last stable offset. It also
   contains the aborted transactions that overlap with these records.
 - Gaps: followers cannot fetch, and consumers cannot fetch from the closest replica.
@@ -41,7 +42,7 @@ TOPIC_IDS_VERSION = 13
 
 _NOTHING: Mapping[int, Partition] = {}
 _Found = tuple[FetchedPartition, PartitionData, Partition | None, int]
-"""A partition of the request, its response, its replica if there is one, and its records' size."""
+"""A partition of the request, its response, its replica or None, and the size of its records."""
 
 
 def handle(
@@ -129,7 +130,7 @@ class _Fetch:
         self.waits_for: list[Partition] = []
 
     def evaluate(self, final: bool, files: FileSystem | None = None) -> FetchResponse | int:
-        """Return the response, or the number of missing bytes; with `final` always the response.
+        """Return the response, or the number of missing bytes. With `final`, always respond.
 
         Raises:
             ReadWouldBlock: a read from `files` would wait for the device. The exception contains
@@ -179,7 +180,7 @@ class _Fetch:
         session = self._plan.session
         if session is None:
             return FetchResponse(responses=_by_topic(found, self._uses_ids))
-        # `has_news` also records the partition's state that this response tells the fetcher.
+        # `has_news` also records the state of the partition that this response contains.
         told = [each for each in found if each[0].has_news(each[1]) or not self._plan.incremental]
         session.rotate([wanted.key for wanted, answer, _, _ in told if answer.records])
         return FetchResponse(session_id=session.id, responses=_by_topic(told, self._uses_ids))

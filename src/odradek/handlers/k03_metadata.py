@@ -6,10 +6,11 @@
   automatically, its creation begins, and the client retries. An invalid name gets the error
   INVALID_TOPIC_EXCEPTION.
 - From version 12 on topics may be named by id. If one topic has an id, topics without an id are
-  ignored. An unknown id gets the error UNKNOWN_TOPIC_ID, without a name.
+  ignored. The result of an unknown id has the error UNKNOWN_TOPIC_ID and no name.
 - A partition without a leader gets the error LEADER_NOT_AVAILABLE. If the leader lacks the client's
-  listener, the error is LISTENER_NOT_FOUND, before version 6 LEADER_NOT_AVAILABLE.
-- Version 0 omits replicas whose broker lacks the listener, and returns REPLICA_NOT_AVAILABLE.
+  listener, the error is LISTENER_NOT_FOUND (before version 6: LEADER_NOT_AVAILABLE).
+- In version 0 replicas whose broker lacks the listener are omitted, and their partitions get the
+  error REPLICA_NOT_AVAILABLE.
 - The controller id is the id of an active broker, because every broker forwards requests to the
   controller.
 """
@@ -41,7 +42,7 @@ TOPIC_ID_VERSION = 12
 LISTENER_NOT_FOUND_VERSION = 6
 NO_LEADER = -1
 PIECE = 2000
-"""Number of topics and partitions that are described without a pause; this takes about 5 ms."""
+"""Number of topics and partitions that are described without a pause, in about 5 ms."""
 
 
 def handle(

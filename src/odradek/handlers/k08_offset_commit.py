@@ -4,10 +4,10 @@
   unknown topic name or partition gets the error UNKNOWN_TOPIC_OR_PARTITION. The offsets of all
   other partitions are committed.
 - If the group does not exist, a commit without a generation (-1) creates the group. A commit with a
-  generation gets the error ILLEGAL_GENERATION, from version 9 on GROUP_ID_NOT_FOUND.
+  generation gets the error GROUP_ID_NOT_FOUND (before version 9: ILLEGAL_GENERATION).
 - If the metadata of a partition is longer than offset.metadata.max.bytes, this partition gets the
   error OFFSET_METADATA_TOO_LARGE.
-- From version 8 on, requests with one topic and without metadata take the fast path (`quick`).
+- From version 8 on, most requests with one topic and without metadata take the fast path (`quick`).
 - Versions 2-4 may contain a retention time.
 """
 

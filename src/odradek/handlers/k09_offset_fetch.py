@@ -7,7 +7,8 @@
 - From version 7 on a request may set `require_stable`. Then a partition with an offset in an open
   transaction gets the error UNSTABLE_OFFSET_COMMIT.
 - From version 10 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
-- The error of a group is in the result of the group, in version 1 in the result of each partition.
+- From version 8 on, the error of a group is in the result of the group. In versions 2-7 the error
+  is in the response. In version 1 the error is in the result of each partition.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 - The session timeout must be between group.min.session.timeout.ms and group.max.session.timeout.ms.
   Otherwise the error is INVALID_SESSION_TIMEOUT.
-- From version 4 on a new member gets the error MEMBER_ID_REQUIRED and a member id. It joins again
-  with this member id.
-- From version 5 on there are static members. In version 9 the response can tell a static leader
-  that rejoins to skip the assignment.
-- If the response has no protocol, the protocol name is null from version 7 on, before an empty
-  string.
+- From version 4 on a new dynamic member gets the error MEMBER_ID_REQUIRED and a member id. It joins
+  again with this member id.
+- From version 5 on there are static members. In version 9 the response has the field
+  `skip_assignment`. If it is true, the leader does not compute an assignment. It is true for a
+  static leader that rejoins a stable group.
+- If the response has no protocol, the protocol name is null (before version 7: an empty string).
 """
 
 from __future__ import annotations

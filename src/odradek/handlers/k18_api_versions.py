@@ -6,8 +6,9 @@
   them does not match the allowed pattern, the error is INVALID_REQUEST.
 - The lowest version of Produce is 0 in the response, although versions 0-2 are rejected. Otherwise
   librdkafka would send uncompressed records (KAFKA-18659).
-- The telemetry APIs are included only while there is a subscription for client metrics. So clients
-  do not send useless requests. Apache Kafka includes these APIs only if it has a metrics receiver.
+- The telemetry APIs are included only while there is a subscription for client metrics. Otherwise
+  clients would send useless requests. Apache Kafka includes these APIs only if it has a metrics
+  receiver.
 - Before version 4, supported features whose lowest level is 0 are omitted (KAFKA-17011).
 """
 

@@ -2,8 +2,8 @@
 
 - A topic has a name or, from version 6 on, an id. If a topic has both or neither, or if a request
   contains a topic twice, the error is INVALID_REQUEST.
-- With delete.topic.enable=false the error is TOPIC_DELETION_DISABLED, before version 3
-  INVALID_REQUEST.
+- With delete.topic.enable=false the error is TOPIC_DELETION_DISABLED (before version 3:
+  INVALID_REQUEST).
 """
 
 from __future__ import annotations

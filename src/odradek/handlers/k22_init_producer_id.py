@@ -1,12 +1,12 @@
 """InitProducerId (22), versions 0-5: a producer gets its producer id and epoch.
 
 - Without a transactional id every request gets a new producer id with epoch 0.
-- With a transactional id, the producer epoch is increased. This fences earlier producers with the
-  same transactional id. An open transaction is aborted first. Until then the error is
-  CONCURRENT_TRANSACTIONS, and the producer retries.
+- With a transactional id, the producer gets a higher epoch, or a new producer id if the last epoch
+  is used up. This fences earlier producers with the same transactional id. An open transaction is
+  aborted first. Until then the error is CONCURRENT_TRANSACTIONS, and the producer retries.
 - A request must contain both a producer id and an epoch, or neither. Otherwise the error is
   INVALID_REQUEST.
-- A fenced producer gets the error PRODUCER_FENCED, before version 4 INVALID_PRODUCER_EPOCH.
+- A fenced producer gets the error PRODUCER_FENCED (before version 4: INVALID_PRODUCER_EPOCH).
 - Version 6 (KIP-939) is unstable, as in Apache Kafka 4.3, and is served only with
   `unstable.api.versions.enable`. If `transaction.two.phase.commit.enable` is also set, a producer
   can have transactions that never time out. A request to keep a prepared transaction gets the error

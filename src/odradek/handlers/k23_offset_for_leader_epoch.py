@@ -17,7 +17,7 @@ from odradek.wire.generated.offset_for_leader_epoch_response import (
 def handle(
     broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """For each partition, return the largest epoch up to the requested epoch and its end offset."""
+    """Return an epoch and its end offset for each partition (`LeaderEpochs.end_offset_for`)."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         result = OffsetForLeaderTopicResult(topic=topic.topic)

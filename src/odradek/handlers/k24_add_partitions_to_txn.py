@@ -4,8 +4,8 @@
   contain many transactions. With `verify_only` a broker only verifies that the partitions were
   added (KIP-890).
 - If a partition does not exist, no partition of its transaction is added. The missing partition
-  gets the error UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED.
-- A fenced producer gets the error PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
+  gets the error UNKNOWN_TOPIC_OR_PARTITION. The other partitions get OPERATION_NOT_ATTEMPTED.
+- A fenced producer gets the error PRODUCER_FENCED (before version 2: INVALID_PRODUCER_EPOCH).
 """
 
 from __future__ import annotations

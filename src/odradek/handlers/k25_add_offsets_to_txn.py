@@ -2,7 +2,7 @@
 
 - The group's partition of `__consumer_offsets` is added to the transaction. Later the producer
   commits offsets with TxnOffsetCommit.
-- A fenced producer gets the error PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
+- A fenced producer gets the error PRODUCER_FENCED (before version 2: INVALID_PRODUCER_EPOCH).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 - The response is sent when the decision is committed. The markers are written after that.
 - From version 5 on the end of a transaction increases the producer epoch. The response contains the
   new epoch (KIP-890).
-- A fenced producer gets the error PRODUCER_FENCED, before version 2 INVALID_PRODUCER_EPOCH.
+- A fenced producer gets the error PRODUCER_FENCED (before version 2: INVALID_PRODUCER_EPOCH).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
   partitions are written.
 - The group's partition of `__consumer_offsets` must belong to the transaction. From version 5 on
   the broker adds the partition (KIP-890).
-- Before version 2 the error while a partition is loading is COORDINATOR_NOT_AVAILABLE, because
-  clients of these versions fail on COORDINATOR_LOAD_IN_PROGRESS.
+- While the group's partition is loading, the error is COORDINATOR_LOAD_IN_PROGRESS. Clients before
+  version 2 fail on this error. Therefore they get COORDINATOR_NOT_AVAILABLE.
 - Gap: version 6 (topic ids) is not served. Apache Kafka 4.3 does not serve it either.
 """
 

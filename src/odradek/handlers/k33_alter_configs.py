@@ -1,6 +1,7 @@
 """AlterConfigs (33), versions 0-2: all settings of a resource are replaced.
 
-- Settings that are not in the request are removed. So clients should use IncrementalAlterConfigs.
+- Settings that are not in the request are removed. Therefore clients should use
+  IncrementalAlterConfigs.
 - Loggers cannot be changed. Settings of another broker cannot be changed.
 """
 

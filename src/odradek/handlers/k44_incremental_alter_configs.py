@@ -5,8 +5,8 @@
   resource twice, the error is INVALID_REQUEST.
 - The settings of a broker can be changed only by a request to this broker. An empty broker name
   means all brokers.
-- This broker changes the levels of its loggers immediately; they last until the node stops. The
-  controller changes all other resources.
+- This broker changes the levels of its loggers immediately. The new levels last until the node
+  stops. The controller changes all other resources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeCluster (60), versions 0-2: the cluster's id and brokers.
 
 - A broker listener returns brokers. A request for controllers gets the error
-  MISMATCHED_ENDPOINT_TYPE, in version 0 INVALID_REQUEST.
+  MISMATCHED_ENDPOINT_TYPE (in version 0: INVALID_REQUEST).
 - From version 2 on fenced brokers are included if requested.
 - Gap: controller listeners, which would return controllers (KIP-919), do not serve this API.
 """

@@ -1,8 +1,9 @@
 """ListTransactions (66), versions 0-2: the transactional ids that this broker coordinates.
 
-- A request can filter by states and by producer ids. The response lists unknown states. From
-  version 1 on a request can filter by the duration of the transaction (KIP-994). From version 2 on
-  a request can contain a regular expression that must match the whole transactional id (KIP-1152).
+- A request can filter by states and by producer ids. The response contains the requested states
+  that do not exist. From version 1 on a request can filter by the duration of the transaction
+  (KIP-994). From version 2 on a request can contain a regular expression that must match the whole
+  transactional id (KIP-1152).
 - The regular expression has the syntax of RE2, because the matching time of RE2 is limited. Apache
   Kafka uses Java's syntax. If the expression is invalid or would take seconds, the error is
   INVALID_REGULAR_EXPRESSION.

@@ -1,7 +1,8 @@
 """Writes docs/support.md from the handlers: `python -m odradek.handlers.support_matrix [FILE]`.
 
 The handlers show which APIs and versions this project serves. The message declarations show what
-Apache Kafka 4.3 serves; a few of the declarations come from later releases.
+Apache Kafka 4.3 serves, except for `NEWER_VERSIONS` and `NEWER_KEYS`, which come from later
+releases.
 """
 
 from __future__ import annotations

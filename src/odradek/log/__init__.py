@@ -15,9 +15,9 @@ on_directory_failure=...)`: all logs of a node.
     topic_partition, topic_id, config, directory
     log_start_offset, log_end_offset, last_stable_offset, high_watermark (settable), leader_epoch
     append_as_leader(records, leader_epoch, origin, *, verification_guard, transaction_version)
-        -> AppendInfo(base_offset, last_offset, log_append_time_ms, is_duplicate)
-    append_marker(batch, marker, leader_epoch, transaction_version): append an end marker
-    append_own_records(timestamp, records, leader_epoch): append records of a coordinator
+        -> AppendInfo(base_offset, last_offset, log_start_offset, log_append_time_ms, is_duplicate)
+    appender.append_marker(batch, marker, leader_epoch, transaction_version): append an end marker
+    appender.append_own_records(timestamp, records, leader_epoch): append a coordinator's records
     append_as_follower(records, leader_epoch) -> AppendInfo | None
     read(offset, max_bytes, limit, whole_first, with_aborted, files)
         -> FetchData(records: FileRange, aborted_transactions) | None

@@ -231,7 +231,7 @@ def _recovery_points(logs: Collection[PartitionLog]) -> dict[TopicPartition, int
 def _log_start_offsets(logs: Collection[PartitionLog]) -> dict[TopicPartition, int]:
     """Return the start offsets of logs that start inside a segment.
 
-    The other logs start with their first segment, so that they need no entry.
+    The other logs start at the base offset of their first segment. They need no entry.
     """
     return {
         log.topic_partition: log.log_start_offset

@@ -6,15 +6,15 @@ NOTHING = -1
 
 
 class CleaningState:
-    """The state of one log. The cleaner updates it, and so does a truncation of the log."""
+    """The state of one log. The cleaner and truncations of the log update the state."""
 
     __slots__ = ("first_dirty_offset", "is_under_way")
 
     def __init__(self) -> None:
         self.first_dirty_offset = NOTHING
-        """All offsets below this offset have been compacted; -1 if none have been."""
+        """All offsets below this offset have been compacted; -1 if the log was never compacted."""
         self.is_under_way = False
-        """Whether the cleaner copies segments of the log. Until it ends, none may be deleted."""
+        """Whether the cleaner copies segments of the log. If so, no segment may be deleted."""
 
     def begin(self) -> None:
         """Record that the cleaner begins a round."""

@@ -10,7 +10,8 @@ from odradek.log.flush_state import FlushWork
 from odradek.log.partition_log import PartitionLog
 
 THREADS = 8
-"""Number of flushes at the same time. For a disk, they cost little more than one flush."""
+"""Number of flushes at the same time. For a disk, concurrent flushes cost little more than one
+flush."""
 FEW = 16
 """If there are fewer flushes than this, one thread does them."""
 STEP = 512

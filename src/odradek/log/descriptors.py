@@ -1,8 +1,9 @@
 """Open files, and a pool that limits their number.
 
 A file stays open as long as there is a reference to its `OpenFile`. The segment of the file may
-have a reference, and each `FileRange` that is being sent has a reference. So the pool may drop a
-file while a part of it is sent to a slow reader. The same is true for the deletion of a segment.
+have a reference, and each `FileRange` that is being sent has a reference. Therefore the pool may
+drop a file while a part of the file is sent to a slow reader. A segment may also be deleted during
+this time.
 
 The pool limits the number of files that segments hold. When there are too many, the pool drops a
 file with the second-chance algorithm. It checks the files in the order in which they were opened,

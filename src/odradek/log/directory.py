@@ -49,7 +49,7 @@ class LogDirectory:
             self.lock = None
 
     def set_id(self, directory_id: bytes | None) -> None:
-        """Set the id. The caller has read it from `meta.properties`, or has written it there."""
+        """Set the id, which is in `meta.properties`."""
         self.id = directory_id
 
     def on_logs_loaded(self, count: int) -> None:

@@ -12,19 +12,19 @@ files and names durable:
 Then the recovery point moves up. Recovery does not check files before the recovery point.
 
 The indexes of the active segment are not flushed, because recovery always rebuilds them. But after
-a flush, this segment may be sealed and another segment become active. If a crash happens then, a
-recovery point at the end of the sealed segment would be too high, because its indexes may be lost.
-Therefore there is a second offset, `sealed_offset`. It is the base offset of the first segment
-whose indexes may be lost. The checkpoint has the lower of the two offsets.
+a flush, this segment may be sealed, and another segment may become active. If a crash happens then,
+a recovery point at the end of the sealed segment would be too high, because its indexes may be
+lost. Therefore there is a second offset, `sealed_offset`. It is the base offset of the first
+segment whose indexes may be lost. The checkpoint has the lower of the two offsets.
 
 Flushes of one log may overlap, and may run in another order than they were begun. An example is a
 group commit and the flush after a roll. Therefore a flush also does the work of earlier flushes
-that have not completed. If a later flush has run before it, a flush does nothing.
+that have not completed. A flush does nothing if a later flush has already run.
 
 A truncation is a flush, too. The files are cut on the thread of the flush, and then flushed.
-Nothing is appended before the truncation is done. Otherwise removed records might be in the log
-again after a crash, after new records. Whole segments are removed durably before the last remaining
-segment is shortened. So a crash between the two steps leaves a log without gaps.
+Nothing is appended before the truncation is done. Otherwise, after a crash, removed records might
+be in the log again, behind new records. Whole segments are removed durably before the last
+remaining segment is shortened. Therefore a crash between the two steps leaves a log without gaps.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class FlushWork:
 
         Raises:
             OSError: the device failed, and its content is uncertain. Or the disk has no room for
-                the leader epochs, and nothing is lost.
+                the leader epochs, or too many files are open. Then nothing is lost.
         """
         self._state.run_in_turn(self._number, self._run)
 
@@ -454,7 +454,8 @@ class FlushState:
     # -- truncation -----------------------------------------------------------------------------
 
     def on_records_dropped(self) -> None:
-        """Begin a new generation before a truncation. Running flushes belong to the old one."""
+        """Begin a new generation before a truncation. Running flushes belong to older
+        generations."""
         self.generation += 1
 
     @property

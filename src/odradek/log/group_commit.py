@@ -1,8 +1,8 @@
 """Group commit. One flush serves all appends that wait for a flush before the response.
 
 The logs of a directory share a disk. While a flush of some logs runs, other appends wait. The next
-flush serves all of them. So the number of fsync calls depends on the speed of the disk and not on
-the number of requests.
+flush serves all of them. Therefore the number of fsync calls depends on the speed of the disk and
+not on the number of requests.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class GroupCommit:
         self._is_running = False
 
     def wait(self, log: PartitionLog, offset: int, flushed: Flushed) -> None:
-        """Call `flushed` when all records below `offset` survive a crash, or with an error."""
+        """Call `flushed` when all records below `offset` are flushed, or the flush has failed."""
         if log.recovery_point >= offset:
             flushed(None)
             return

@@ -1,6 +1,6 @@
 """The sparse indexes of a segment: the offset index `.index` and the time index `.timeindex`.
 
-Entries have a fixed size. Both fields of an entry are above the fields of the previous entry.
+Entries have a fixed size. Each field of an entry is above the same field of the previous entry.
 Offsets are relative to the segment's base offset.
 
     .index      last offset of a batch int32 | position of this batch in the .log int32
@@ -47,7 +47,7 @@ class Index:
         return self.stored + len(self.tail) // self.ENTRY.size
 
     def append(self, key: int, value: int) -> None:
-        """Add an entry whose fields are above the fields of all others."""
+        """Add an entry. Each field must be above the same field of the last entry."""
         self.known_last = (key, value)
         self.tail += self.ENTRY.pack(key, value)
 
@@ -177,7 +177,10 @@ class OffsetIndex(Index):
 
 
 class TimeIndex(Index):
-    """An entry has a timestamp, and the relative last offset of the first batch that has it."""
+    """An entry has a timestamp and a relative offset.
+
+    The offset is the last offset of the first batch that has this timestamp.
+    """
 
     __slots__ = ()
     ENTRY = Struct(">qi")

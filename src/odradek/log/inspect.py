@@ -1,7 +1,7 @@
 """Reads the files of logs for the command-line tools.
 
-This module changes no file; `inspect_repair` does. A node may use the directory at the same time.
-Then data that the node is writing may look incomplete.
+This module changes no file. (`inspect_repair` changes files.) A node may use the directory at the
+same time. Then data that the node is writing may look incomplete.
 """
 
 from __future__ import annotations
@@ -116,7 +116,10 @@ def is_partition_directory(file_system: FileSystem, path: str) -> bool:
 
 
 def partition_directories(file_system: FileSystem, path: str) -> list[str]:
-    """Return the partition directories in a log directory, or the path if it is one itself."""
+    """Return the partition directories in a log directory.
+
+    If the path is a partition directory itself, return only this path.
+    """
     if is_partition_directory(file_system, path):
         return [path]
     return [
@@ -127,7 +130,7 @@ def partition_directories(file_system: FileSystem, path: str) -> list[str]:
 
 
 class Place(NamedTuple):
-    """A position in a file, and the batch there.
+    """A position in a file, and the batch at this position.
 
     `problem` says what is wrong with the batch. If there is no batch at the position, `batch` is
     None, and `problem` says why.

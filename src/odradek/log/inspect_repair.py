@@ -4,10 +4,10 @@
 - Wrong indexes are rebuilt from their segment.
 - A damaged snapshot of producers is removed. The node rebuilds the state from the batches.
 
-Damage in the middle of a log is not repaired. The damaged records cannot be restored, and cutting
-the log there would lose the valid records after them. A node still sends such a batch to consumers,
-because a fetch does not verify checksums (as in Apache Kafka); consumers detect the damage. A fetch
-fails only if the search for an offset reads a damaged batch header.
+Damage in the middle of a log is not repaired. The damaged records cannot be restored. Truncating
+the log at the damage would also remove the valid records after the damage. A node still sends such
+a batch to consumers, because a fetch does not verify checksums (as in Apache Kafka). Consumers
+detect the damage. A fetch fails only if the search for an offset reads a damaged batch header.
 """
 
 from __future__ import annotations

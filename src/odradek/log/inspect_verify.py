@@ -70,7 +70,7 @@ class SegmentSeen:
         self.valid_bytes = position
 
     def add_aborted(self, found: Iterable[AbortedTransaction]) -> None:
-        """Add the entries of the transaction index, which are correct."""
+        """Add the entries of a transaction index that has no problems."""
         self.aborted = sorted({*found, *self.aborted}, key=lambda each: each.last_offset)
 
     @property
@@ -261,7 +261,7 @@ def _check_entries(
     index: type[Index],
     wrong: Callable[[int, int], str | None],
 ) -> None:
-    """Check each entry of an index. Both of its fields must be above those of the previous entry.
+    """Check each entry of an index. Its fields must be above the fields of the previous entry.
 
     `wrong(first field, second field)` returns another problem of an entry, or None.
     """

@@ -4,9 +4,9 @@ A follower, or a consumer that checks for truncation, asks for the end offset of
 may differ from this offset on. Epochs and start offsets increase.
 
 The checkpoint file is written when the log is flushed. If a crash loses entries, recovery finds
-them in the batches after the recovery point. An epoch that has no record yet is not written. So the
-election of ten thousand leaders writes no file. (Kafka writes such an epoch at once, but removes it
-when it loads the log.)
+them in the batches after the recovery point. An epoch that has no record yet is not written.
+Therefore the election of ten thousand leaders writes no file. (Kafka writes such an epoch at once,
+but removes it when it loads the log.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LeaderEpochs:
         self._written: tuple[tuple[int, int], ...] | None = tuple(self.entries)
         """The entries in the checkpoint file; None if unknown."""
         self._is_dirty = False
-        """Whether the entries may differ from those in the file."""
+        """Whether the entries may differ from the entries in the file."""
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -43,7 +43,7 @@ class LeaderEpochs:
     def to_write(self, end_offset: int) -> tuple[tuple[int, int], ...] | None:
         """Return the entries for the checkpoint file; None if the file is up to date.
 
-        `end_offset` is the log end offset. Epochs that begin there are left out.
+        `end_offset` is the log end offset. Epochs that begin at this offset are left out.
         """
         if not self._is_dirty:
             return None
@@ -52,7 +52,7 @@ class LeaderEpochs:
         return None if entries == self._written else entries
 
     def on_written(self, entries: tuple[tuple[int, int], ...]) -> None:
-        """Record that the checkpoint file has these entries, or will after a running flush."""
+        """Record that the checkpoint file has these entries, or will have them after a flush."""
         self._written = entries
 
     def on_lost(self) -> None:
@@ -95,7 +95,7 @@ class LeaderEpochs:
         return self.epochs[found - 1] if found else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove epochs that begin at or above `end_offset`, because the log ends there now."""
+        """Remove epochs that begin at or above `end_offset`, the new end of the log."""
         kept = bisect_left(self.start_offsets, end_offset)
         if kept < len(self.epochs):
             del self.epochs[kept:]
@@ -104,9 +104,9 @@ class LeaderEpochs:
             self._is_dirty = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Remove what is below `start_offset`, because the log starts there now.
+        """Remove epochs that end at or below `start_offset`, the new start of the log.
 
-        The epoch of this offset then begins at this offset.
+        The epoch that contains `start_offset` then begins at `start_offset`.
         """
         passed = bisect_right(self.start_offsets, start_offset)
         if passed and (passed > 1 or self.start_offsets[0] != start_offset):

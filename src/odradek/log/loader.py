@@ -248,7 +248,10 @@ class _Loader:
         return 0 if status is None else status.size
 
     def first_broken(self, segments: list[Segment]) -> int:
-        """Return the number of the first segment without an index, or the number of segments."""
+        """Return the position in the list of the first segment that lacks an index.
+
+        If all segments have their indexes, return the length of the list.
+        """
         for number, segment in enumerate(segments):
             for kind in (names.OFFSET_INDEX, names.TIME_INDEX):
                 if names.file_name(segment.base_offset, kind) not in self.names:

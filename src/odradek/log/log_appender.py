@@ -18,8 +18,8 @@ All other batches are validated (`validation`), with the checks in Apache Kafka'
 checksum, header fields, records if the topic's settings need it, segment size, producer. Then the
 batch is written, and after that the state in memory is changed.
 
-After a truncation, nothing is appended until the truncation survives a crash. An earlier append
-waits for the truncation on this thread.
+After a truncation, nothing is appended until the truncation survives a crash. An append that
+arrives earlier completes the truncation first, on the event loop's thread.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ class LogAppender:
         self._segment_bytes = config.segment_bytes
         self._size_max = min(config.max_message_bytes, config.segment_bytes)
         self._timestamp_limit = -1
-        """A batch with a later max timestamp may violate `message.timestamp.after.max.ms`. Only for
-        such batches is the clock read."""
+        """A batch with a later max timestamp may violate `message.timestamp.after.max.ms`. The
+        clock is read only for such batches."""
         self._segments.active.set_roll_policy(self._policy)
         self._find_origins_in_place()
 
@@ -309,8 +309,8 @@ class LogAppender:
         """Append the marker that ends a producer's transaction.
 
         `batch` is the result of `end_of_transaction_batch` for `marker`, and is modified. This
-        broker has built the batch. So if the marker commits a transaction that is open in this log,
-        only the epochs are checked.
+        broker has built the batch. Therefore only the epochs are checked if the marker commits a
+        transaction that is open in this log.
 
         Raises:
             RecordsRefused: the producer or the coordinator has been fenced.
@@ -434,7 +434,7 @@ class LogAppender:
                 was appended. Or a batch contradicts the state of its producer, and the batches
                 before it may have been appended.
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier. The first
-                batches may have been appended; the log end offset tells which.
+                batches may have been appended. The log end offset is after these batches.
         """
         self._check_ready()
         return self._append_given(records, leader_epoch, AppendOrigin.REPLICATION)
@@ -739,7 +739,7 @@ class LogAppender:
 
         Raises:
             LogDamaged: the batches around the offset cannot be read.
-            LogDirectoryOffline: the disk failed.
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
         self._flush.on_records_dropped()
         delay_ms = self._config.file_delete_delay_ms

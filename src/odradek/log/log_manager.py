@@ -94,7 +94,7 @@ class LogManager:
         self._damaged: dict[TopicPartition, DamagedLog] = {}
         """Damaged logs. They are not served, and not created again, until they are repaired."""
         self.broker_epoch = -1
-        """Broker epoch of the last clean shutdown; -1 unless all directories have the same one."""
+        """Broker epoch of the last clean shutdown; -1 unless all directories have this epoch."""
         self._topic_configs = topic_configs
         self._on_directory_failure = on_directory_failure
         self._group_commits: dict[str, GroupCommit] = {}
@@ -281,7 +281,7 @@ class LogManager:
         return min(online, key=lambda directory: (directory.is_full, directory.log_count))
 
     def delete(self, partition: TopicPartition, *, is_stray: bool = False) -> bool:
-        """Remove a log, and delete its files after a delay. Return False if it does not exist.
+        """Remove a log, and delete its files after a delay. Return False if there is no such log.
 
         The log of a partition that is not in the cluster metadata is stray. Its directory is only
         renamed.
@@ -332,7 +332,8 @@ class LogManager:
     def when_flushed(self, log: PartitionLog, offset: int, flushed: Flushed) -> None:
         """Call `flushed` on this thread when all records below `offset` survive a crash.
 
-        One flush serves all waiting appends to logs of the same directory.
+        If the flush fails, `flushed` gets the error. One flush serves all waiting appends to logs
+        of the same directory.
         """
         group = self._group_commits.get(log.directory.path)
         if group is None:

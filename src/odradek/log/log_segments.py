@@ -49,7 +49,7 @@ class LogSegments:
         return sum(segment.size for segment in self._segments)
 
     def floor(self, offset: int) -> int:
-        """Return the number of the segment that may have the offset; -1 if all are later."""
+        """Return which segment may have the offset, counted from 0; -1 if all segments are later."""
         return bisect_right(self.bases, offset) - 1
 
     def since(self, offset: int) -> Sequence[Segment]:
@@ -101,8 +101,8 @@ class LogSegments:
     def replace(self, old_bases: Sequence[int], size: int, delay_ms: int) -> Segment:
         """Replace adjacent segments by a new segment in `.cleaned` files.
 
-        None of the old segments is active. The new segment has the base offset of the first one,
-        and `size` bytes. The files are renamed in the same order as in Apache Kafka:
+        None of the old segments is active. The new segment has the base offset of the first old
+        segment, and `size` bytes. The files are renamed in the same order as in Apache Kafka:
 
         1. The new files are renamed from `.cleaned` to `.swap`.
         2. The old files are renamed to `.deleted`.

@@ -11,7 +11,8 @@ class AppendOrigin(Enum):
     CLIENT = auto()
     """The batches come from a producer. All checks are made."""
     COORDINATOR = auto()
-    """The batches come from a coordinator of this broker. Only epochs of producers are checked."""
+    """The batches come from a coordinator of this broker. Records and sequence numbers are not
+    checked."""
     REPLICATION = auto()
     """The batches come from the partition's leader, and are appended unchanged."""
     RAFT_LEADER = auto()

@@ -46,9 +46,9 @@ class PartitionDirectory:
         self.is_deleted = False
         """Whether the log is deleted. Then another log may have files at the same path."""
         self._is_created = True
-        """Whether the directory's own name survives a crash, or will after the running flushes."""
+        """Whether the directory's own name is durable, or will be after the running flushes."""
         self._is_synced = True
-        """Whether the names in the directory survive a crash, or will after the running flushes."""
+        """Whether the names in the directory are durable, or will be after the running flushes."""
 
     # -- names ----------------------------------------------------------------------------------
 
@@ -70,11 +70,11 @@ class PartitionDirectory:
 
     @property
     def is_synced(self) -> bool:
-        """Whether all names survive a crash, or will after the running flushes."""
+        """Whether all names are durable, or will be after the running flushes."""
         return self._is_created and self._is_synced
 
     def take_unsynced(self) -> Sequence[str]:
-        """Return the directories that a flush must flush. They then count as flushed."""
+        """Return the directories that a flush must flush. From now on they count as flushed."""
         paths = []
         if not self._is_synced:
             self._is_synced = True

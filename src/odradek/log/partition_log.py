@@ -2,24 +2,25 @@
 
     log start offset <= last stable offset <= high watermark <= log end offset
 
-A log consists of parts; only a part itself writes its fields:
+A log consists of these parts. The fields of a part are written only by the part itself:
 
 - `segments` (`LogSegments`): the files, oldest first, and the log start offset.
 - `flush_state` (`FlushState`): what survives a crash, and the flushes.
 - `producers` (`ProducerStateManager`): sequence numbers and transactions.
 - `leader_epochs` (`LeaderEpochs`): where each epoch begins.
 - `cleaning` (`CleaningState`): how far the log is compacted.
-- `appender` (`LogAppender`): the end of the log; appends, rolls, truncates.
+- `appender` (`LogAppender`): the log end offset, appends, rolls and truncations.
 - `partition_directory` (`PartitionDirectory`): paths, and failures of the disk.
 
 `PartitionLog` itself keeps the high watermark and the settings. All methods are called on the event
 loop's thread. Only the work of a flush or a truncation (`FlushWork.run`) and the work that is
 submitted to the executor (`Storage.background`) run in other threads.
 
-Two methods are on the path of every request. The partition calls `LogAppender.append_as_leader`
-directly. `read` serves a consumer at the tail: the active segment knows the positions of its last
-batches. Both ends of such a read, the offset and the limit (for example a high watermark below the
-log end offset), are looked up there; any other read searches the indexes (`reading`).
+Two methods must be fast, because every request needs one of them. Produce requests use
+`LogAppender.append_as_leader` directly. Fetch requests use `read`. The active segment stores the
+positions of its newest batches. A read usually needs no search if it begins at one of these
+batches, if it ends at one of them or at the log end offset, and if all data in between fits into
+the response. All other reads search the indexes (`reading`).
 """
 
 from __future__ import annotations
@@ -180,8 +181,8 @@ class PartitionLog:
 
         `limit` is the high watermark, the last stable offset or the log end offset. The result has
         at most `max_bytes`, and the last batch may be incomplete. If the first batch is larger than
-        `max_bytes`, the result is this batch with `whole_first`, and None without it. Return None
-        if there is no batch to return. `files` is the file system that searches use, for example
+        `max_bytes`, return this batch if `whole_first` is true, else None. Return None if there is
+        no batch to return. `files` is the file system that searches use, for example
         `Storage.non_blocking`.
 
         Raises:
@@ -456,8 +457,8 @@ class PartitionLog:
         """Truncate the log to `offset`. Return False if the log end offset is not above `offset`.
 
         The removed records cannot be read any more. The files are truncated and flushed in the
-        background. Then `truncated` is called on the event loop's thread. An append before that
-        waits until the truncation is done.
+        background. Then `truncated` is called on the event loop's thread. An append that arrives
+        earlier completes the truncation first.
 
         Raises:
             LogDamaged: the batches around the offset cannot be read.
@@ -535,7 +536,7 @@ class PartitionLog:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the log is being deleted; if so, its directory was renamed."""
+        """Whether the log is deleted. Its directory gets another name, and may be removed."""
         return self.partition_directory.is_deleted
 
     def flush_work(self) -> FlushWork | None:
@@ -582,7 +583,7 @@ class PartitionLog:
         self.segments.close_files()
 
     def on_deleted(self) -> None:
-        """Reject all further calls, because the log is being deleted."""
+        """Close the files, because the log is being deleted. Do not use the log afterwards."""
         self.partition_directory.on_deleted()
         self.go_offline()
 

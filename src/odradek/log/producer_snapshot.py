@@ -5,9 +5,9 @@
     | offset delta of the last batch int32 | last timestamp int64 | coordinator epoch int32
     | first offset of the open transaction int64 (-1: none)
 
-A snapshot has only the newest batch of a producer. So after a clean restart, a duplicate of an
-older batch is rejected as out of order, as in Apache Kafka. After a crash, recovery adds the
-batches that it reads to the state.
+A snapshot has only the newest batch of a producer. Therefore, after a clean restart, a duplicate of
+an older batch is rejected as out of order, as in Apache Kafka. After a crash, recovery reads
+batches and adds them to the state.
 """
 
 from __future__ import annotations

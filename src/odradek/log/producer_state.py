@@ -193,8 +193,8 @@ class Verification:
 class ProducerAppendInfo:
     """The changes that one batch makes to the state of its producer.
 
-    `known` is the producer's entry, or None. `verification` is the pending verification of its
-    transaction, or None.
+    `known` is the producer's entry, or None. `verification` is the pending verification of the
+    producer's transaction, or None.
     """
 
     __slots__ = (
@@ -365,7 +365,7 @@ class ProducerState:
         """First offset of each unreplicated transaction -> offset of its marker."""
         self.verifications: dict[int, Verification] = {}
         self.first_unstable_offset = NONE
-        """Lowest first offset of the transactions in both groups; -1 if there is none."""
+        """Lowest first offset in `ongoing` and `unreplicated`; -1 if there is no transaction."""
         self._last_guard = 0
 
     def clear(self) -> None:

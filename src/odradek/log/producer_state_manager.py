@@ -1,8 +1,8 @@
 """The producers of one log, and their snapshots on disk (`ProducerStateManager` in Apache Kafka).
 
 The state is written to a `.snapshot` file when the log rolls and when the log is closed. When the
-log is loaded or truncated, the state is rebuilt. This uses the newest snapshot that is not above
-the log end offset, and the batches after this snapshot.
+log is loaded or truncated, the state is rebuilt from the newest snapshot that is not above the log
+end offset, and from the batches after this snapshot.
 """
 
 from __future__ import annotations

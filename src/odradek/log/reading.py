@@ -1,7 +1,7 @@
 """Reads that search the indexes.
 
-Reads of the newest batches need no search; `PartitionLog.read` serves them. The last argument of
-each function is the file system to read with (see `segment`).
+Most reads of the newest batches need no search. `PartitionLog.read` serves these reads. The last
+argument of each function is the file system to read with (see `segment`).
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def collect_aborted(
     """Return aborted transactions with records at or above `offset` that begin below `upper`.
 
     `number` is the number of the segment that contains `offset`. A marker comes after the records
-    that it aborts. So only the transaction indexes of this segment and of later segments matter.
-    The search ends at an entry whose last stable offset is at or above `upper`, because no later
-    marker can abort a transaction that begins below `upper`.
+    that it aborts. Therefore only the transaction indexes of this segment and of later segments
+    matter. The search ends at an entry whose last stable offset is at or above `upper`, because no
+    later marker can abort a transaction that begins below `upper`.
 
     Raises:
         ReadWouldBlock: `files` would have to wait for the device.

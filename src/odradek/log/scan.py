@@ -20,7 +20,7 @@ from odradek.records.errors import CorruptBatch
 from odradek.records.legacy import LegacyMessage
 
 _PIECE = 16_384
-"""Number of bytes per read. Of a larger batch, not all bytes are read."""
+"""Number of bytes per read. If a batch is larger, its last bytes are not read."""
 _HEADER = Struct(">qiibIhiqq")
 _MIN = 17
 

@@ -3,10 +3,10 @@
 A segment opens its `.log` file at the first use. The pool of descriptors may close the file again.
 Only the active (newest) segment grows, by `append` and `append_batches`. Its indexes have an entry
 about every `index.interval.bytes`. A search starts at the last index entry that is not above the
-offset or timestamp, and reads batch headers from there on.
+offset or timestamp, and reads batch headers from the position in this entry on.
 
-`positions` and `older_positions` have the positions of the newest batches of the active segment. So
-reads of these batches need no search.
+`positions` and `older_positions` have the positions of the newest batches of the active segment.
+Reads of these batches need no search.
 
 The last argument of search methods is the file system to read with. A non-blocking file system
 raises `ReadWouldBlock` instead of waiting for the device.
@@ -314,7 +314,7 @@ class Segment:
             self.last_offset_max = UNKNOWN
 
     def forget_positions(self) -> None:
-        """Remove the positions of the newest batches. Reads of them then use the index."""
+        """Remove the positions of the newest batches. Reads of these batches then use the index."""
         self.positions = {}
         self.older_positions = _NO_POSITIONS
 
@@ -323,7 +323,7 @@ class Segment:
         self.positions = self.older_positions = _NO_POSITIONS
 
     def seal(self) -> None:
-        """Write the index entries that are only in memory, because the log rolls.
+        """Write the index entries that are only in memory, and free unused preallocated space.
 
         Raises:
             OSError: the device failed.
@@ -516,7 +516,7 @@ class Segment:
         self.storage.file_system.truncate(self.opened().descriptor, self.size)
 
     def rename(self, suffix: str) -> None:
-        """Change the suffix of all its files.
+        """Change the suffix of all files of the segment.
 
         Raises:
             OSError: the device failed.

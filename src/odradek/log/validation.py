@@ -23,7 +23,8 @@ A batch is changed and gets a new checksum in these cases:
 
 - The topic uses append time or another codec.
 - The header of the batch has the wrong timestamp type or the wrong max timestamp.
-- The offset deltas of the records are not 0, 1, 2 and so on.
+- The offset deltas of the records are not 0, 1, 2 and so on. (But if the records are compressed,
+  and the codec stays the same, such a batch is rejected.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Types of resources that have settings, operations on settings, and sources of their values.
 
-The numbers are those of the protocol: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and
-the metadata log's ConfigRecord carry them.
+The protocol defines the numbers. They occur in DescribeConfigs, AlterConfigs,
+IncrementalAlterConfigs, and in the ConfigRecord of the metadata log.
 """
 
 from __future__ import annotations

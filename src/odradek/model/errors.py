@@ -1,4 +1,4 @@
-"""The protocol's error codes, and the exception that carries one.
+"""The protocol's error codes, and the exception that has an error code.
 
 The project has three kinds of errors:
 
@@ -58,7 +58,7 @@ class ErrorCode(IntEnum):
     NETWORK_EXCEPTION = (13, True, "The connection ended before the response arrived.")
     COORDINATOR_LOAD_IN_PROGRESS = (14, True, "The coordinator is still loading its state.")
     COORDINATOR_NOT_AVAILABLE = (15, True, "The coordinator is not available.")
-    NOT_COORDINATOR = (16, True, "This broker is not the coordinator asked for.")
+    NOT_COORDINATOR = (16, True, "This broker is not the requested coordinator.")
     INVALID_TOPIC_EXCEPTION = (
         17,
         False,
@@ -72,11 +72,15 @@ class ErrorCode(IntEnum):
         "The records were written, but to fewer in-sync replicas than required.",
     )
     INVALID_REQUIRED_ACKS = (21, False, "acks must be 0, 1 or -1 (all).")
-    ILLEGAL_GENERATION = (22, False, "The generation of the group is not the one given.")
+    ILLEGAL_GENERATION = (
+        22,
+        False,
+        "The request's generation is not the group's current generation.",
+    )
     INCONSISTENT_GROUP_PROTOCOL = (
         23,
         False,
-        "The member's protocols share nothing with those of the group, or are empty.",
+        "The member has no protocols, or no protocol that the group supports.",
     )
     INVALID_GROUP_ID = (24, False, "The group id is invalid.")
     UNKNOWN_MEMBER_ID = (25, False, "The coordinator does not know this member.")
@@ -114,10 +118,10 @@ class ErrorCode(IntEnum):
     OUT_OF_ORDER_SEQUENCE_NUMBER = (
         45,
         False,
-        "The producer's sequence number does not follow the last one.",
+        "The producer's sequence number does not follow the last sequence number.",
     )
     DUPLICATE_SEQUENCE_NUMBER = (46, False, "The producer's sequence number was seen before.")
-    INVALID_PRODUCER_EPOCH = (47, False, "The producer's epoch is an old one.")
+    INVALID_PRODUCER_EPOCH = (47, False, "The producer's epoch is older than the current epoch.")
     INVALID_TXN_STATE = (48, False, "The transaction is not in a state that allows this.")
     INVALID_PRODUCER_ID_MAPPING = (
         49,
@@ -146,8 +150,8 @@ class ErrorCode(IntEnum):
         False,
         "Not attempted, because another part of the request failed.",
     )
-    KAFKA_STORAGE_ERROR = (56, True, "The disk failed under the partition's log.")
-    LOG_DIR_NOT_FOUND = (57, False, "The log directory is not one of the broker's.")
+    KAFKA_STORAGE_ERROR = (56, True, "The disk with the partition's log failed.")
+    LOG_DIR_NOT_FOUND = (57, False, "The broker does not have this log directory.")
     SASL_AUTHENTICATION_FAILED = (58, False, "Authentication failed.")
     UNKNOWN_PRODUCER_ID = (59, False, "The broker holds no state of this producer id.")
     REASSIGNMENT_IN_PROGRESS = (60, False, "A reassignment of the partition is in progress.")
@@ -181,7 +185,7 @@ class ErrorCode(IntEnum):
     LISTENER_NOT_FOUND = (
         72,
         True,
-        "The leader has no listener of the name that the request came in by.",
+        "The leader has no listener with the name of the listener that received the request.",
     )
     TOPIC_DELETION_DISABLED = (73, False, "delete.topic.enable is false.")
     FENCED_LEADER_EPOCH = (74, True, "The request's leader epoch is older than the broker's.")
@@ -233,12 +237,12 @@ class ErrorCode(IntEnum):
     UNKNOWN_TOPIC_ID = (100, True, "This broker does not host a topic of this id.")
     DUPLICATE_BROKER_REGISTRATION = (101, False, "A live broker uses this broker id.")
     BROKER_ID_NOT_REGISTERED = (102, False, "No broker of this id is registered.")
-    INCONSISTENT_TOPIC_ID = (103, True, "The topic id is not the one of the log.")
-    INCONSISTENT_CLUSTER_ID = (104, False, "The cluster id is not the one of this cluster.")
+    INCONSISTENT_TOPIC_ID = (103, True, "The topic id differs from the topic id of the log.")
+    INCONSISTENT_CLUSTER_ID = (104, False, "The request has the id of another cluster.")
     TRANSACTIONAL_ID_NOT_FOUND = (105, False, "The transactional id does not exist.")
     FETCH_SESSION_TOPIC_ID_ERROR = (106, True, "The fetch session mixes topic names and topic ids.")
     INELIGIBLE_REPLICA = (107, False, "A replica of the new ISR is not eligible.")
-    NEW_LEADER_ELECTED = (108, False, "The partition was changed, and its leader with it.")
+    NEW_LEADER_ELECTED = (108, False, "The change of the partition has elected a new leader.")
     OFFSET_MOVED_TO_TIERED_STORAGE = (109, False, "The offset is in tiered storage now.")
     FENCED_MEMBER_EPOCH = (
         110,
@@ -271,7 +275,7 @@ class ErrorCode(IntEnum):
         "The epoch of the share session is not the expected one.",
     )
     FENCED_STATE_EPOCH = (124, False, "The state epoch is fenced.")
-    INVALID_VOTER_KEY = (125, False, "The voter key is not that of the receiving replica.")
+    INVALID_VOTER_KEY = (125, False, "The voter key is not the key of the receiving replica.")
     DUPLICATE_VOTER = (126, False, "The voter is in the voter set already.")
     VOTER_NOT_FOUND = (127, False, "The voter is not in the voter set.")
     INVALID_REGULAR_EXPRESSION = (128, False, "The regular expression is invalid.")
@@ -280,7 +284,7 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = (131, False, "The topology epoch is invalid.")
     STREAMS_TOPOLOGY_FENCED = (132, False, "The topology epoch is out of date.")
     SHARE_SESSION_LIMIT_REACHED = (133, True, "There are as many share sessions as allowed.")
-    GROUP_DELETION_FAILED = (134, False, "The group could not be deleted; see its own message.")
+    GROUP_DELETION_FAILED = (134, False, "The group could not be deleted; see the error message.")
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (
         135,
         False,

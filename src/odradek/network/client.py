@@ -1,12 +1,14 @@
-"""A connection from this node to another node: sends requests and receives responses in order.
+"""A client of another node: connects, sends requests, and receives responses in order.
 
 The state machine `ClientMachine` decides when to connect, send and retry. This module connects,
-sends and receives with `env.Network` on the event loop. Requests and responses are bytes; the
-caller encodes and decodes them. The caller gets a response as a view of the receive buffer, so that
+sends and receives with `env.Network` on the event loop. Requests and responses are bytes, which the
+caller encodes and decodes. The caller gets a response as a view of the receive buffer, so that
 fetched records are not copied before they are appended to the log.
 
 `handshake` runs on every new connection before the first request, for example for ApiVersions and
 SASL. It is a generator that yields requests and gets their responses.
+
+The node does not use this module yet, because a cluster has one node.
 """
 
 from __future__ import annotations
@@ -287,7 +289,7 @@ class _Link:
         self._output.queue([head, *parts], length + LENGTH_BYTES)
 
     def flush(self) -> None:
-        """Send as many bytes as the transport accepts. The rest is sent when it is writable."""
+        """Send what the transport accepts now. Send the rest when the transport is writable."""
         if self._is_writing or self._is_closed or not self._output.parts:
             return
         try:

@@ -29,13 +29,17 @@ JITTER = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Timeouts and limits of a client, with the names and defaults of Apache Kafka's clients."""
+    """Timeouts and limits of a client, with the defaults of Apache Kafka's clients.
+
+    The docstrings of the fields have Kafka's names where they differ.
+    """
 
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
     connection_setup_timeout_ms: int = 10_000
     """socket.connection.setup.timeout.ms, the time limit for connecting and the handshake."""
     connection_setup_timeout_max_ms: int = 30_000
+    """socket.connection.setup.timeout.max.ms"""
     in_flight_max: int = 5
     """max.in.flight.requests.per.connection"""
 
@@ -166,7 +170,7 @@ class ClientMachine:
         return [*self._fail_in_flight(now_ms, reason), *self._go_on(now_ms)]
 
     def responded(self, correlation_id: int) -> Request | None:
-        """Remove and return the request of a response; None if it is not the oldest request.
+        """Remove and return the oldest request; None if the response belongs to another request.
 
         Call `tick` after that to send the next request.
         """

@@ -1,9 +1,10 @@
 """One client's connection: receives requests and sends responses in order, with limited memory.
 
-A frame is a length and a request of this length. `on_readable` receives bytes into a buffer that
-all connections of the server share, splits them into frames, and passes each frame to the
-dispatcher. The dispatcher gets the request as a memoryview, which is valid until the dispatcher
-returns. The dispatcher responds immediately (`respond`) or later (`defer`, then `Slot.complete`).
+A frame is one request. Four bytes with the length of the frame precede each frame. `on_readable`
+receives bytes into a buffer that all connections of the server share, splits them into frames, and
+passes each frame to the dispatcher. The dispatcher gets the request as a memoryview, which is valid
+until the dispatcher returns. The dispatcher responds immediately (`respond`) or later (`defer`,
+then `Slot.complete`).
 
 A connection has three parts:
 
@@ -12,7 +13,7 @@ A connection has three parts:
 - `Output` holds the bytes that are not sent yet.
 
 The connection decides when it processes frames. It processes no frame while a response is deferred,
-while the transport accepts no output, and while the client is muted. (`responses.py` describes an
+while the transport accepts no output, or while the client is muted. (`responses.py` describes an
 exception for Produce requests.) During this time the connection reads only a small number of bytes
 and then stops reading, so that TCP flow control slows the client down.
 """
@@ -204,7 +205,8 @@ class Connection:
     def _read_ahead(self) -> None:
         """Read a small number of bytes while no frame may be processed.
 
-        So the end of the stream is noticed. Stop reading when enough bytes are held.
+        Otherwise the end of the stream would not be noticed. Stop reading when enough bytes are
+        held.
         """
         received = self._holder().read_ahead()
         if received is None:
@@ -256,7 +258,7 @@ class Connection:
             self._continue()
 
     def flush(self) -> None:
-        """Send as many bytes as the transport accepts. The rest is sent when it is writable."""
+        """Send what the transport accepts now. Send the rest when the transport is writable."""
         if self._is_writing or self.closed:
             return
         try:

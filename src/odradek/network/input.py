@@ -5,7 +5,7 @@ they were received. Bytes are held here in two cases:
 
 - Only the beginning of a frame has arrived. `receive` receives more bytes after the beginning, up
   to the end of the frame. If the beginning is short, `receive` first copies it to the shared buffer
-  and then receives as many bytes as fit there.
+  and then receives as many bytes as fit into the shared buffer.
 - The connection may not process frames now. `read_ahead` receives a small number of bytes, so that
   the end of the stream is noticed. It holds at most `READ_AHEAD_BYTES_MAX`.
 """
@@ -26,8 +26,8 @@ from odradek.network.receive_buffers import (
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024
 """Maximum number of bytes that are held while a client's requests may not be processed."""
 LENGTH_BYTES: Final = 4
-"""Size of the length field at the beginning of a frame, a big-endian integer. The length does not
-include the field itself."""
+"""Size of the length field before a frame. The field is a big-endian integer with the length of the
+frame."""
 _READ_AHEAD_BYTES_MIN: Final = 1024
 
 _length: Final = struct.Struct(">i").unpack_from
@@ -49,7 +49,7 @@ class Input:
         self.end = 0
         self.stop = 0
         """The position in `memory` where the first frame ends. It may be greater than the length of
-        `memory`. It is 0 if the length field has not arrived completely."""
+        `memory`. It is 0 if the length field of the frame has not arrived completely."""
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -129,7 +129,10 @@ class Input:
     def _move(
         self, view: memoryview, start: int, end: int, memory: memoryview, size: int
     ) -> memoryview:
-        """Copy `view[start:end]`, whose first frame has `size` bytes, into `memory`; return it."""
+        """Copy `view[start:end]` into `memory`, and return `memory`.
+
+        `size` is the size of the first frame with its length field; 0 if it is unknown.
+        """
         count = end - start
         memory[:count] = view[start:end]
         self.clear()

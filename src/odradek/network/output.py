@@ -1,8 +1,8 @@
 """The bytes that one connection must send: a server's responses, or a client's requests.
 
 A response is queued when all responses to earlier requests are queued (`ResponseOrder`). `send`
-passes as many bytes to the transport as it accepts. Adjacent byte strings are sent in one call. If
-the transport supports it, a range of a file is sent without a copy into this process.
+passes as many bytes to the transport as the transport accepts. Adjacent byte strings are sent in
+one call. If the transport supports it, a range of a file is sent without a copy into this process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from odradek.env.network import Buffer, Transport
 from odradek.network.responses import Part, ResponseOrder
 
 COPIED_BYTES_PER_TURN: Final = 256 * 1024
-"""Maximum number of bytes that are sent from memory buffers before other connections are served.
+"""Maximum number of bytes of `BufferedRange`s that are sent before other connections are served.
 Sending a megabyte takes half a millisecond, because the bytes are copied. A consumer on the same
 machine can accept many megabytes without a pause. There is no such limit for bytes that the kernel
 sends from a file, because they are not copied."""

@@ -8,7 +8,7 @@ NULL_CLIENT_ID: Final = b"\xff\xff"
 
 
 class Closable(Protocol):
-    """The interface of a connection to its peer."""
+    """The part of a connection that `Peer` uses."""
 
     def close(self) -> None:
         """Close the connection."""

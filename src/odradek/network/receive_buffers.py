@@ -1,8 +1,8 @@
 """Reusable buffers that connections receive into.
 
-New memory is expensive: it is cleared first, and the kernel maps each page on its first use. So
-most bytes are received into one buffer that all connections of a server share. A connection uses
-the shared buffer only until the received frames have been dispatched.
+New memory is expensive, because it is cleared first, and the kernel maps each page on its first
+use. Therefore most bytes are received into one buffer that all connections of a server share. A
+connection uses the shared buffer only until the received frames have been dispatched.
 
 An incomplete frame needs its own buffer until the rest of the frame has arrived. The connection
 borrows a buffer (`lend`) and returns it (`give_back`) when the frame has been dispatched. Some
@@ -46,7 +46,7 @@ class ReceiveBuffers:
         return sum(size * len(buffers) for size, buffers in self._spare.items())
 
     def lend(self, count: int, size: int) -> memoryview:
-        """Return memory for a frame of `size` bytes of which `count` have arrived.
+        """Return memory for a frame with its length field. `count` of `size` bytes have arrived.
 
         The memory has room for the whole frame, or at least for more than `count` bytes. If `count`
         is small, the memory has exactly `count` bytes.

@@ -20,8 +20,8 @@ from odradek.network.receive_buffers import ReceiveBuffers
 log = logging.getLogger("odradek.network")
 
 IDLE_SWEEPS = 8
-"""Number of checks for idle connections during the idle time. So an idle connection is closed at
-most an eighth of the idle time late."""
+"""Number of checks for idle connections during the idle time. Therefore an idle connection is
+closed at most an eighth of the idle time too late."""
 ACCEPTS_PER_TURN = 64
 """Maximum number of connections that are accepted in one iteration of the event loop."""
 ACCEPT_RETRY_SECONDS = 1.0

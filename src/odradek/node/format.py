@@ -2,13 +2,13 @@
 
 Formatting writes these files, which have Apache Kafka's formats:
 
-- `meta.properties` in each log directory: the ids of the cluster, the node and the directory.
-- `bootstrap.checkpoint` in each log directory: the first records of the metadata log.
-- A snapshot with the voters in the metadata directory. It is not written if
+- `meta.properties` in each directory: the ids of the cluster, the node and the directory.
+- `bootstrap.checkpoint` in each directory: the first records of the metadata log.
+- A snapshot in the directory of the metadata log: the voters. It is not written if the setting
   controller.quorum.voters contains the voters (kraft.version 0).
 
-`meta.properties` is written last. So a directory without this file is not formatted, even if a
-crash left other files there.
+`meta.properties` is written last. Therefore a directory without this file is not formatted, even if
+a crash has left other files in the directory.
 
 A node formats empty directories when it starts. The start fails if a directory is formatted for
 another cluster or node, or if a directory contains partitions but no `meta.properties`.

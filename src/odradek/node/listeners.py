@@ -1,7 +1,6 @@
 """The listeners of a node.
 
-The addresses are bound at the beginning of the start. Connections are accepted when the node is
-ready.
+A start first binds the addresses. It accepts connections at the end, when the node is ready.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class NodeMetadata:
         self.raft.start()
 
     async def close(self) -> None:
-        """Stop the publishers and the snapshots, flush the metadata log, resign and close it."""
+        """Stop the publishers and snapshots, flush the metadata log, resign, and close the log."""
         self.publishers.close()
         await self._snapshots.close()
         try:

@@ -6,8 +6,8 @@ parts of the node and yields families with their samples.
 Most metrics have the names that dashboards for Apache Kafka expect: the JMX names, converted by the
 usual rules of the JMX exporter. Metrics that Apache Kafka does not have begin with `odradek_`.
 
-`metrics_server` calls these functions on another thread. So they copy collections that may change
-before they iterate over them.
+`metrics_server` calls these functions on another thread. Therefore the functions first copy
+collections that may change, and then iterate over the copies.
 """
 
 from __future__ import annotations
@@ -291,15 +291,16 @@ def _cleaner(node: MetricSources) -> Iterator[Family]:
         ("logcleaner_max_clean_time_secs",
          "Seconds that the last compaction took.", last.elapsed_ms / 1000),
         ("logcleaner_cleaner_recopy_percent",
-         "Percentage of the bytes that the last compaction kept.", 100 * last.recopy_ratio),
+         "Bytes that the last compaction wrote, in percent of the bytes that it read.",
+         100 * last.recopy_ratio),
         ("logcleaner_max_buffer_utilization_percent",
          "Percentage of the table of keys that the last compaction used.",
          100 * last.map_utilization),
         ("logcleaner_max_compaction_delay_secs",
-         "Seconds between max.compaction.lag.ms and the last compaction, if it was later.",
+         "Seconds by which the last compaction exceeded max.compaction.lag.ms, or 0.",
          last.max_compaction_delay_ms / 1000),
         ("logcleanermanager_max_dirty_percent",
-         "Percentage of uncompacted bytes in the log in which it is highest.",
+         "Highest percentage of uncompacted bytes in a log.",
          100 * last.max_dirty_ratio),
         ("logcleanermanager_time_since_last_run_ms",
          "Milliseconds since the cleaner last checked all logs.", waited_ms),

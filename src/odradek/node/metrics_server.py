@@ -1,9 +1,9 @@
 """Serves the node's metrics to Prometheus over HTTP.
 
 Each connection serves one request. Connections are served on the event loop. A thread of the
-executor collects and formats the metrics, because with thousands of partitions this would block the
-event loop for too long. The thread also imports `prometheus_client`, which formats the metrics, so
-that the import does not delay the start of the node.
+executor collects and formats the metrics, because this work would block the event loop for too long
+if there are thousands of partitions. The thread also imports `prometheus_client`, which formats the
+metrics, so that the import does not delay the start of the node.
 """
 
 from __future__ import annotations

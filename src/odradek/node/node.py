@@ -9,14 +9,15 @@ The steps of a start:
 4. Load the partition logs. After a crash, recover them.
 5. Register the broker with its addresses, unfence it, and accept connections.
 
-So clients reach the node only when all parts are ready.
+Therefore clients reach the node only when all parts are ready.
 
 The steps of a stop:
 
 1. Close the metrics server, and stop the periodic work on the logs.
 2. Stop accepting connections of clients, wait until the responses to open requests are sent, and
    stop the coordinators.
-3. Stop accepting connections on the controller's listeners, and wait for their open requests.
+3. Stop accepting connections on the controller's listeners, and wait until the responses to their
+   open requests are sent.
 4. If the controller is active, notify it that this broker shuts down.
 5. Commit the appended records of the metadata log, resign, and close the metadata log.
 6. Stop the threads of the executor.
@@ -84,11 +85,12 @@ class Node:
         """Create a node. By default the node uses the operating system's clock, disk and network.
 
         `selector` is the selector of the event loop. It measures the duration of the loop's
-        iterations; if it is None, the node has no metrics of the event loop. `cluster_id` is the
-        expected cluster id, with which empty directories are formatted; by default the id of
-        formatted directories or a random id is used. `on_loaded` is called with the number of
-        records when a coordinator has loaded a partition. `inject` injects faults into requests
-        for tests (see `Inject` in `odradek.handlers.dispatch`).
+        iterations. Without a selector, the node has no metrics of the event loop. If `cluster_id`
+        is given, formatted directories must have this cluster id, and empty directories are
+        formatted with it. Otherwise empty directories get the cluster id of the formatted
+        directories, or a random id if there are none. `on_loaded` is called with the number of
+        records when a coordinator has loaded a partition. `inject` injects faults into requests for
+        tests (see `Inject` in `odradek.handlers.dispatch`).
         """
         self.config = config
         self.selector = selector

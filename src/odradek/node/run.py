@@ -33,8 +33,9 @@ FAILURES = (
 """Expected errors of a start. Any other exception is a bug in Odradek."""
 
 FREEZE_RECORDS = 10_000
-"""If a coordinator loads at least this many records, they are excluded from garbage collection. A
-collection that scans a million offsets blocks the event loop for 100 ms and finds no garbage."""
+"""If a coordinator loads at least this many records, all existing objects are excluded from garbage
+collection. A collection that scans a million offsets blocks the event loop for 100 ms and finds no
+garbage."""
 
 
 def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:

@@ -1,11 +1,12 @@
 """Record batches: the unit in which records travel and are stored.
 
-A broker handles batches as bytes. For each batch from a producer, it does these steps:
+A broker handles batches as bytes. For each batch from a producer, the broker does these steps:
 
 1. It reads the header of 61 bytes (`batch`).
 2. It checks the CRC-32C (`checksum`), and that the payload consists of valid records (`structure`).
 3. It sets base offset and leader epoch, which the CRC does not cover.
-4. It writes the batch. The other bytes stay unchanged.
+4. It writes the batch. The other bytes usually stay unchanged. `odradek.log.validation` changes
+   them, for example, if the topic has LogAppendTime or another codec.
 
 Records are decoded (`record`) only if their content is needed. Only clients and coordinators encode
 records (`builder`). In a wheel, these modules are compiled (docs/decisions/compiled-modules.md).
@@ -15,8 +16,8 @@ The type `i64` makes compiled code faster; in interpreted code, it has no effect
   a buffer.
 - `record`: `iterate_records` yields `Record`s. It decompresses piece by piece, so that the memory
   depends on the largest record and not on the size that a batch claims.
-- `structure`: checks that a batch holds as many records as its header says, without creating any.
-  Interpreted code compares records of the same layout with `columns`.
+- `structure`: checks that a batch holds as many records as its header says, without creating record
+  objects. Interpreted code compares records of the same layout with `columns`.
 - `skim`: checks unusual batches and reports what is wrong.
 - `varint`: variable-length integers.
 - `builder`: `RecordBatchBuilder` encodes a batch. The same input always gives the same bytes.

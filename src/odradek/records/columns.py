@@ -78,7 +78,7 @@ def run_length(
 
 
 def _columns_of_lengths(data: bytes, places: Places) -> list[int]:
-    """Return the positions of the bytes that encode lengths. Records of one layout share them."""
+    """Return the positions of the bytes that encode lengths, which are equal in the same layout."""
     columns = [*range(places.start, places.time_at - 1)]
     for at in (places.key_at, places.value_at):
         _, after = read_varint(data, at)

@@ -2,8 +2,8 @@
 
 The key of a control record consists of a version (int16, 0) and the type (int16). The value of an
 end-of-transaction marker consists of a version (int16, 0) and the coordinator's epoch (int32). The
-values of KRaft's control records are the messages of the same names in `odradek.wire`. They always
-have version 0, because Apache Kafka reads only version 0. This module handles them as bytes.
+values of KRaft's control records are messages in `odradek.wire`. These messages always have version
+0, because Apache Kafka reads only version 0. This module handles these values as bytes.
 """
 
 from __future__ import annotations

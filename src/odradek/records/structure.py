@@ -1,4 +1,4 @@
-"""Checks that a payload consists of records, without creating any.
+"""Checks that a payload consists of records, without creating record objects.
 
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     | key length varint (-1: null) | key | value length varint (-1: null) | value

@@ -7,10 +7,10 @@ client (`client`). Nothing waits for real time, nothing runs in parallel, and th
 every choice. So the same seed gives the same history, byte for byte.
 
 - `world` has the time, the queue of events, the randomness and the history.
-- `loop` is an asyncio event loop on that queue.
+- `loop` is an asyncio event loop. Its callbacks are events in the queue of the world.
 - `executor`, `network` and `lossy_file_system` implement the other interfaces of `odradek.env`.
 - `machine` starts and kills nodes, and simulates power loss.
 - `client`, `reading` and `workload` are clients and their work.
-- `facts` records what clients observed, and `checks` checks it.
+- `facts` records what clients observed. `checks` compares the facts with the logs.
 - `scenario` is one run from one seed.
 """

@@ -37,7 +37,8 @@ def check(
 def _check_offsets(partition: TopicPartition, contents: Contents) -> Iterator[str]:
     """Check that offsets increase, and that no value occurs twice.
 
-    Check also that a read_committed consumer reads no record that others do not read.
+    Check also that each record that a read_committed consumer reads is read by a read_uncommitted
+    consumer too.
     """
     places = [offset for offset, _ in contents.uncommitted]
     if places != sorted(set(places)):
@@ -90,7 +91,7 @@ def _check_consumed(facts: Facts, partition: TopicPartition, contents: Contents)
 def _check_transactions(facts: Facts, logs: Mapping[TopicPartition, Contents]) -> Iterator[str]:
     """Check that committed transactions are visible, and aborted transactions are not.
 
-    A transaction with another fate must be visible with all its records or with none.
+    Of any other transaction, either all records or none must be visible.
     """
     visible = {
         partition: {value for _, value in contents.committed}

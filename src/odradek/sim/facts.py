@@ -9,7 +9,7 @@ from odradek.model.topic_partition import TopicPartition
 
 
 class Fate(Enum):
-    """The outcome of a transaction that its producer has observed."""
+    """The outcome of a transaction, as the producer of the transaction has observed it."""
 
     OPEN = "open"
     COMMITTED = "committed"

@@ -173,7 +173,7 @@ class LossyFileSystem:
     # -- faults -------------------------------------------------------------------------------
 
     def crash(self, draw: random.Random) -> LossyFileSystem:
-        """Return the file system as it is after a power loss now."""
+        """Return the file system as a machine may find it after a power loss at this moment."""
         return LossyFileSystem(self.root.after_crash(draw, {}))
 
     def attach(

@@ -122,8 +122,8 @@ class SimHost:
     def stop(self, tell: bool) -> None:
         """End the process.
 
-        With `tell`, the other ends of its connections are notified, as a running kernel does. After
-        a power loss they are not notified.
+        With `tell`, the other ends of its connections are notified, as by the kernel of a running
+        machine. After a power loss the other ends are not notified.
         """
         self.is_up = False
         self.listeners.clear()
@@ -287,7 +287,7 @@ class SimTransport:
         if self._host.is_up:
             event()
         elif self._host.network.hosts[self._host.name].is_up:
-            # A new process with the same address resets the connection, which is not its own.
+            # A new process with the same address resets the connection of the earlier process.
             self.other._arrive_later(self.other._reset)
 
     # -- sending ------------------------------------------------------------------------------

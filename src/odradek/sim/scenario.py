@@ -1,8 +1,8 @@
 """One run from one seed, with a node, clients, and faults.
 
-In half of the runs all topics are flushed before an acknowledgement, and the faults include power
-losses. In the other runs the process is only killed or stopped, which must not lose records. When
-the clients have finished, the logs are compared with the responses that the clients received
+In about half of the runs all topics are flushed before an acknowledgement, and the faults include
+power losses. In the other runs the process is only killed or stopped, which must not lose records.
+When the clients have finished, the logs are compared with the responses that the clients received
 (`checks`). Then the machine fails once more, and the logs must not change.
 """
 

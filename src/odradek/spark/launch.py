@@ -49,10 +49,10 @@ def session(
     """Return the running SparkSession, or a new one, with `format("odradek")` registered.
 
     `master` defaults to `local[*]`. `conf` has Spark settings, which override the settings of this
-    module. Set `quick_start` for jobs of minutes, not for jobs of hours (see `QUICK_START_FLAGS`).
-    `share_classes` keeps an archive of loaded classes (150 MB) in the user's cache. With the
-    archive a session starts in 3 s instead of 4.5 s. The first session with `share_classes` takes
-    about 15 s longer to end.
+    module. `quick_start` (the default) is for jobs of minutes. Set `quick_start` to False for jobs
+    of hours (see `QUICK_START_FLAGS`). `share_classes` keeps an archive of loaded classes (150 MB)
+    in the user's cache. With the archive a session starts in 3 s instead of 4.5 s. The first
+    session with `share_classes` takes about 15 s longer to end.
 
     Raises:
         NoJavaError: no Java runtime of version 17 or newer can be found.
@@ -76,7 +76,8 @@ def session(
 def register(spark: SparkSession) -> None:
     """Register `format("odradek")` in a session that `session` did not create.
 
-    The session becomes the active one of this thread, because Spark looks up the format there.
+    The session becomes the active session of this thread, because Spark looks up the format in the
+    active session.
     """
     spark.dataSource.register(OdradekDataSource)
     java_class = SparkSession._get_j_spark_session_class(spark._jvm)

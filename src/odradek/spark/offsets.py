@@ -37,7 +37,8 @@ class Listed:
 class AtTime:
     """The offset of the first record at or after a time, in milliseconds since 1970.
 
-    If there is no such record, the offset is the end with `latest_if_none`, and an error without.
+    If there is no such record and `latest_if_none` is set, the offset is the end of the partition.
+    If there is no such record and `latest_if_none` is not set, the read fails.
     """
 
     timestamp_ms: int | Mapping[TopicPartition, int]

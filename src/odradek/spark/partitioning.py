@@ -3,7 +3,7 @@
 The murmur2 hash of the key determines the partition, as in Kafka's Java client
 (`org.apache.kafka.clients.producer.internals.BuiltInPartitioner`). So rows go to the same partition
 as records with the same key that other clients write. Rows without a key go to one partition, to
-fill batches. `writers` uses the partition in a row's column `partition` instead, if there is one.
+fill batches. If the column `partition` of a row is set, `writers` uses this partition instead.
 """
 
 from __future__ import annotations

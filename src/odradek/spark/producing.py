@@ -4,8 +4,8 @@ A round has at most one batch per partition (the limit of Produce), and is sent 
 leader. `Sender` waits for responses when `ROUNDS_IN_FLIGHT` rounds are in flight. After a retriable
 error it waits for all rounds in flight. Then it retries the failed batches in order, one round at a
 time. With a producer id the broker detects a retried batch by its sequence number, so that retries
-write no duplicates (KIP-98). A broker accepts any first sequence number of a producer. So no other
-batch of a partition is sent before its first batch is acknowledged.
+write no duplicates (KIP-98). A broker accepts any first sequence number of a producer. Therefore
+the second batch of a partition is sent only after the first batch is acknowledged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Sender:
     """Writes batches to partitions. Call `flush` at the end to wait until all are written."""
 
     def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
-        """Raises ClientError if no producer id can be obtained."""
+        """Raise ClientError if no producer id can be obtained."""
         self._cluster = cluster
         self._options = options
         self._in_flight: deque[RoundInFlight] = deque()

@@ -1,7 +1,7 @@
 """The batch and the streaming reader, which Spark calls.
 
-Spark creates a reader in its planning process. There it requests offsets and splits from the
-reader. Spark sends a pickled copy of the reader to each task, and the task calls `read`.
+Spark creates a reader in its planning process. In this process Spark requests offsets and splits
+from the reader. Spark sends a pickled copy of the reader to each task, and the task calls `read`.
 Connections are not pickled.
 """
 
@@ -137,10 +137,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._last_end
 
     def _complete(self, start: Offsets, end: Mapping[TopicPartition, int]) -> Offsets:
-        """Return `start` for exactly the partitions of `end`. A new one starts at its beginning.
+        """Return `start` for exactly the partitions of `end`.
+
+        A new partition starts at the log start offset.
 
         Raises:
-            DataLossError: a partition no longer exists, or its log ends before `start`.
+            DataLossError: a partition no longer exists, or the log of a partition ends before
+                `start`, and `failOnDataLoss` is set.
         """
         fail = self._options.fail_on_data_loss
         gone = sorted(start.keys() - end.keys())

@@ -50,7 +50,7 @@ COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
     "partition": (IntegerType(),),
     "headers": (HEADERS_TYPE,),
 }
-"""The columns that are written, as in Spark's own Kafka sink. Other columns are ignored."""
+"""The columns that are used, as in Spark's own Kafka sink. Other columns are ignored."""
 
 
 @dataclass
@@ -170,7 +170,7 @@ class TopicWriter:
     def _partitions(
         self, topic: str, rows: Rows, named: pa.Int32Array | None, count: int
     ) -> NDArray[np.int64]:
-        """Return the partition of each row: the column `partition` if it is set, or by the key."""
+        """Return the partition of each row. The column `partition` has precedence over the key."""
         keyless = self._keyless % count
         if rows.key is None:
             chosen = np.full(len(rows.value), keyless)
@@ -223,7 +223,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write the rows of one task of a micro-batch, once a broker can be reached."""
+        """Wait until a broker can be reached, and write the rows of one task of a micro-batch."""
         connection = self._options.connection
         with connect(connection) as cluster:
             patiently(lambda: cluster.refresh([]), connection.request_timeout_ms)

@@ -1,8 +1,9 @@
 """Reads the numbers of OpenTelemetry metrics that clients push, in protobuf's encoding.
 
-Gauges, sums and histograms of a `MetricsData` message are read, with their attributes. Only the sum
-and the count of a histogram are read. Unknown fields are skipped by their wire type. The whole
-message is rejected if a field extends past the end of the message that contains the field.
+Gauges, sums and histograms of a `MetricsData` message are read, with the attributes of each number.
+Only the sum and the count of a histogram are read. Unknown fields are skipped by their wire type.
+The whole message is rejected if a field extends past the end of the message that contains the
+field.
 """
 
 from __future__ import annotations

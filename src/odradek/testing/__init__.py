@@ -7,12 +7,12 @@
         broker.inject("Produce", "NOT_ENOUGH_REPLICAS", times=2)
         ...
 
-The broker is the node that `odradek serve` runs, on an event loop in a thread. Its data is in a
-temporary directory, which is removed afterwards and never flushed to disk. Kafka clients of any
-language can connect to it.
+The broker is the node that `odradek serve` runs, on an event loop in a thread. By default the data
+is in a temporary directory, which is removed afterwards. Data is never flushed to disk. Kafka
+clients of any language can connect to the broker.
 
-With pytest, the fixture `odradek_broker` gives each test that uses it a new broker, and
-`@pytest.mark.odradek(topics=..., settings=...)` configures that broker.
+With pytest, each test that uses the fixture `odradek_broker` gets a new broker.
+`@pytest.mark.odradek(topics=..., settings=...)` configures this broker.
 """
 
 from odradek.testing.broker import Broker, BrokerError

@@ -41,10 +41,10 @@ class BrokerError(Exception):
 class Broker:
     """A broker for tests. Call its methods from the test's thread.
 
-    `topics` has the number of partitions by name; the `with` statement creates these topics.
+    `topics` has the number of partitions by name. The `with` statement creates these topics.
     `settings` are settings as in server.properties. `data` is a directory that is kept. Without
-    `data` the broker uses a temporary directory, which `close` removes. `port` 0 means a free port,
-    which restarts keep.
+    `data` the broker uses a temporary directory, which `close` removes. Port 0 means a free port.
+    `restart` uses the same port again.
     """
 
     def __init__(

@@ -19,13 +19,14 @@ name and type, these words may follow in any order:
 
 - A range of versions that have the field. Without a range, all versions have it.
 - `tag N [range]`: the field is tagged in these versions.
-- `ignorable`: Kafka drops the field in a version that does not have it. The encoders here drop any
-  such field.
+- `ignorable`: Kafka drops the field in a version that does not have it, and rejects any other field
+  with a value that the version cannot hold. The encoders here drop every field that a version does
+  not have.
 - `inflexible`: the field keeps the non-flexible encoding in flexible versions.
 - `= value`: the default.
 
-Names, types, versions, defaults and tags are those of the schemas in Apache Kafka's jars.
-`tests/oracle` compares them field by field.
+Names, types, versions, defaults and tags are equal to the schemas in Apache Kafka's jars.
+`tests/oracle` compares the declarations with the schemas field by field.
 """
 
 from __future__ import annotations

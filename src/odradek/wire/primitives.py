@@ -217,6 +217,7 @@ class Message(Struct):
 
         Raises:
             KeyError: there is no such version.
+            UnsupportedField: the version cannot encode the value of a field.
         """
         parts: list[Any] = []
         self.ENCODERS[version](self, parts.append)

@@ -1,8 +1,9 @@
 """A fast codec for OffsetCommit requests with one topic, which most consumers send.
 
 This module decodes such requests and encodes their responses without an object per field. For all
-other requests (several topics, metadata text, tagged fields, long names), `decode` returns None,
-and the caller uses the generated codec. `tests/wire/test_single_offset_commit.py` compares both.
+other requests, `decode` returns None, and the caller uses the generated codec. These are requests
+with several topics, more than 126 partitions, metadata text, tagged fields or long names.
+`tests/wire/test_single_offset_commit.py` compares both codecs.
 """
 
 from __future__ import annotations

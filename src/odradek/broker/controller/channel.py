@@ -31,8 +31,8 @@ CREATING = frozenset((19, 37))
 class LocalControllerChannel:
     """The channel to a controller in this process.
 
-    `opened(timeout_ms)` waits until this broker serves the new partitions. So a client can produce
-    as soon as it has the response to CreateTopics or CreatePartitions.
+    `opened(timeout_ms)` waits until this broker serves the new partitions. Then a client can
+    produce as soon as it has the response to CreateTopics or CreatePartitions.
     """
 
     def __init__(

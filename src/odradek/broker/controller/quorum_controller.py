@@ -8,9 +8,9 @@ in-memory state, which also contains records that are not committed yet.
 An active controller processes one request after the other (`submit`). A decision is based on the
 in-memory state, which contains all previous decisions. The records of the decision are appended to
 the log and immediately replayed into the in-memory state. The response is sent when the records are
-committed; by then the loader has published them. When all records are committed, the controller
-replaces the in-memory state by a new copy of the loader's state. Both are equal, and the copy
-shares the loader's image.
+committed. At this time the loader has already published the records. When all records are
+committed, the controller replaces the in-memory state by a new copy of the loader's state. At this
+point the two states are equal. The copy shares the loader's image.
 
 If this node stops leading, the in-memory state is dropped, and all waiting requests get the error
 NOT_CONTROLLER. The published image is kept. If the disk is full, a decision whose records cannot be
@@ -192,7 +192,7 @@ class QuorumController:
         return self._raft.settings.kraft_version
 
     async def submit(self, context: RequestContext | None, request: Any) -> Any:
-        """Process a request; return the response when all records it depends on are committed.
+        """Process a request; return the response when all records that it depends on are committed.
 
         `context` is the context of the client's request. It is None for a request of this node,
         which uses the newest version of the API.

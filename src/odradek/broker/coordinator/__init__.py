@@ -13,9 +13,10 @@ becomes the leader of the partition, and unloads the shard when another broker b
 
 An operation of a state machine returns records and a response. The records are replayed
 immediately, so that the next operation uses the new state. The records are also added to a batch
-(`accumulator`), which is usually appended at the end of the current iteration of the event loop. So
-many operations share one append. The response is sent when the records are committed (`deferred`).
-So no response contains state that may still be lost.
+(`accumulator`). The records of the first operation of a millisecond are appended immediately. The
+records of other operations are usually appended at the end of the current iteration of the event
+loop, all with one append. The response is sent when the records are committed (`deferred`).
+Therefore no response contains state that may still be lost.
 
 - `timer_runner` runs the timers of a state machine, and `task_runner` runs its tasks in threads.
 - `answer_sender` sends delayed responses.

@@ -3,7 +3,7 @@
 A record is replayed into the state machine when it is added, so that the next operation uses the
 new state. The state machine's journal records the changes. When the batch is appended, the journal
 is committed. If the log rejects the batch, the journal rolls back all changes, and all events that
-wait for the batch fail. So every replayed record is either in the log or in the open batch.
+wait for the batch fail. Therefore every replayed record is either in the log or in the open batch.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BatchAccumulator:
         on_written: Callable[[int, Sequence[DeferredEvent]], None],
         on_diverged: Callable[[], None],
     ) -> None:
-        """`on_written` is called after each write with the log end offset and the batch's events.
+        """`on_written` gets the log end offset and the events of a batch that was written.
 
         `on_diverged` is called if the log end offset differs from the expected offset. The state
         machine must then be loaded again.
@@ -165,7 +165,8 @@ class BatchAccumulator:
         """Write the open batch, if there is one.
 
         Raises:
-            ApiError: the log rejected the batch. Its records are rolled back, its events failed.
+            ApiError: the log rejected the batch, or the log end offset is not the expected offset.
+                The events that wait for the batch have failed.
         """
         builder = self._builder
         if builder is None:
@@ -178,7 +179,7 @@ class BatchAccumulator:
             self._on_written(self.written, events)
 
     def append_packed(self, result: PackedResult) -> None:
-        """Write encoded records as a separate batch; no batch may be open.
+        """Write encoded records as a separate batch. No batch may be open.
 
         Raises:
             ApiError: the log rejected the records, and they are rolled back.
@@ -197,7 +198,7 @@ class BatchAccumulator:
         committed: bool,
         transaction_version: int,
     ) -> None:
-        """Write the marker that ends a producer's transaction; no batch may be open.
+        """Write the marker that ends a producer's transaction. No batch may be open.
 
         Raises:
             ApiError: the log rejected the marker; the transaction is unchanged.

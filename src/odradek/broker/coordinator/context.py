@@ -23,6 +23,6 @@ class ShardContext:
     codec: Codec = Codec.NONE
     """The compression of batches."""
     shares_batches: bool = True
-    """Whether operations share batches. If not, each operation's records are appended at once."""
+    """Whether operations for which clients wait share batches. If not, they are written at once."""
     on_loaded: Callable[[int], None] = lambda records: None
     """Called after a partition was loaded, with the number of its records."""

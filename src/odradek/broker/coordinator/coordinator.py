@@ -73,7 +73,7 @@ class Coordinator(ABC, Generic[MachineT]):
             machine.update_config(config)
 
     def on_election(self, partition: int, leader_epoch: int) -> None:
-        """Load a partition of the topic, which this broker leads from now on."""
+        """Load a partition of the topic, because this broker leads the partition from now on."""
         self.runtime.load(partition, leader_epoch)
 
     def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Responses that wait until the records they depend on are committed.
+"""Responses that wait until the records that they depend on are committed.
 
 `CommitWait` holds the waiting responses in the order of their offsets. The partition notifies it of
 commits (`when_committed`). After the write timeout the client gets a retriable error, although the

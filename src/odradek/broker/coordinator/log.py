@@ -69,9 +69,10 @@ class CoordinatorPartition(Protocol):
         ...
 
     def when_committed(self, offset: int, committed: Committed) -> None:
-        """Call `committed` when all records before `offset` are committed, or with an error.
+        """Call `committed(None)` when all records before `offset` are committed.
 
-        `committed` may be called immediately (see `Partition.when_committed`).
+        `committed` gets an error if that may never happen. It may be called immediately (see
+        `Partition.when_committed`).
         """
         ...
 

@@ -1,8 +1,8 @@
 """Writes transaction markers to the partitions of this broker.
 
-The group coordinator of a partition writes the markers in `__consumer_offsets`, because it must
-commit or drop the offsets of the transaction. All other markers are appended immediately. A marker
-is reported as written when it is committed.
+In a partition of `__consumer_offsets`, the group coordinator writes the marker, because the group
+coordinator must commit or drop the offsets of the transaction. All other markers are appended
+immediately. A marker is reported as written when it is committed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT_READY: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )
-"""Errors for which the transaction coordinator gets NOT_LEADER_OR_FOLLOWER; it then retries."""
+"""Instead of these errors, the transaction coordinator gets NOT_LEADER_OR_FOLLOWER, and retries."""
 
 
 class Marker(NamedTuple):
@@ -61,7 +61,7 @@ class MarkerWriter:
         self._loop = loop
 
     def write(self, marker: Marker) -> Results | asyncio.Task[Results]:
-        """Write a marker to all its partitions; return the result of each, or a task."""
+        """Write a marker to all its partitions; return the results, or a task if they must wait."""
         batch = end_of_transaction_batch(
             marker.committed,
             producer_id=marker.producer_id,

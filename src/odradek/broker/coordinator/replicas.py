@@ -101,7 +101,7 @@ class ReplicaPartition:
         )
 
     def when_committed(self, offset: int, committed: Committed) -> None:
-        """Call `committed` when all records before `offset` are committed, or with an error."""
+        """See `CoordinatorPartition.when_committed`."""
         self._partition.when_committed(offset, committed)
 
 

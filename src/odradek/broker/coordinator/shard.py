@@ -9,9 +9,12 @@ several parts:
 - `TaskRunner` runs the tasks of the state machine in threads.
 - `AnswerSender` sends delayed responses.
 
-The shard decides when a batch is written. The first operation of a millisecond is written
-immediately, so that its response needs no future and no further iteration of the event loop. Other
-operations are collected in a batch, which is written at the end of the iteration.
+The shard decides when a batch is written:
+- An operation in a producer's transaction is written immediately (`write_in_transaction`).
+- If no batch is open, the first operation of a millisecond is written immediately, so that its
+  response needs no future and no further iteration of the event loop. In the transaction
+  coordinator, this applies to all operations for which a client waits.
+- All other operations are collected in a batch, which is written at the end of the iteration.
 """
 
 from __future__ import annotations

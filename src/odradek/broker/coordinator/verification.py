@@ -1,13 +1,13 @@
 """Verifies that a partition belongs to the transaction before a batch is appended (KIP-890).
 
 Before the first batch of a transaction is appended to a partition, the partition's leader sends a
-request to the transaction coordinator. In version 1 of the transaction protocol the request asks
-whether the producer has added the partition to the transaction. In version 2 the broker adds the
-partition with this request.
+request to the transaction coordinator. Before version 2 of the transaction protocol the request
+asks whether the producer has added the partition to the transaction. From version 2 on the broker
+adds the partition with this request.
 
 Before the request is sent, the log creates a guard (a number) for the producer. After the response,
-the batch is appended only if the log still has the same guard. So a delayed batch of an earlier
-transaction is rejected (see `PartitionLog.start_verification`).
+the batch is appended only if the log still has the same guard. Therefore a delayed batch of an
+earlier transaction is rejected (see `PartitionLog.start_verification`).
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ Asked = Errors | asyncio.Future[Any]
 class Turn:
     """A place in the queue of one producer's requests. Enter it (`async with`) once.
 
-    A producer's batches have sequence numbers. So while a request waits for the coordinator, later
-    requests of the producer must wait too.
+    A producer's batches have sequence numbers. Therefore, while a request waits for the
+    coordinator, later requests of the producer must wait too.
     """
 
     __slots__ = ("_before", "_mine", "_producer_id", "_turns")
@@ -120,7 +120,7 @@ class Verification:
         return producer_id in self._turns
 
     def queue(self, producer_id: int) -> Turn:
-        """Return a place after the producer's earlier requests. Later requests wait for it."""
+        """Return a place after the producer's earlier requests. Later requests wait behind it."""
         return Turn(self._turns, producer_id)
 
     def begin(
@@ -194,7 +194,8 @@ class Verification:
 def verdict(asked: Asked, writer: Writer) -> Errors | None:
     """Return the partitions that the coordinator rejects.
 
-    Return None if it has not responded yet, or if the previous transaction is still ending.
+    Return None if the coordinator has not responded yet, or if the previous transaction is still
+    ending.
     """
     if isinstance(asked, asyncio.Future):
         return None

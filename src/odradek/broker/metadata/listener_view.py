@@ -87,8 +87,8 @@ class ListenerView:
     def offline(self, partition: PartitionRegistration) -> list[int]:
         """Return the offline replicas.
 
-        A replica is offline if its log directory has failed, or if its broker is fenced or lacks
-        the listener.
+        A replica is offline if its log directory has failed, or if its broker is not registered, is
+        fenced or lacks the listener.
         """
         return [
             place[0]

@@ -4,8 +4,9 @@ A publisher is a part of the node that applies metadata changes. Publishers are 
 loop's thread, in the order of their registration.
 
 A publisher that raises an exception has missed the change. It is called again after a second, or
-with the next change if that comes first. Its delta then leads from the last image that it has
-applied to the newest image. In Apache Kafka the publisher does not get the missed change again.
+with the next change if that comes first. The delta of this call contains all differences between
+the newest image and the last image that the publisher has applied. In Apache Kafka the publisher
+does not get the missed change again.
 Decision: docs/decisions/metadata-publishers.md.
 """
 

@@ -1,5 +1,5 @@
-"""Administrative requests. Each module has the functions of one subject; they take a `Cluster`.
+"""Administrative requests. Each module has the functions of one subject.
 
-Functions about several resources return a dictionary with the value or the error of each resource.
-Such a function raises an error only if the whole request fails.
+Most functions about several resources return a dictionary with the value or the error of each
+resource. Such a function raises an error only if the whole request fails.
 """

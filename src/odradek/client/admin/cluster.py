@@ -80,7 +80,7 @@ def describe_cluster(cluster: Cluster) -> ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature of the cluster; `level` is None if it was never finalized."""
+    """A feature of the cluster. `level` is None if the feature is not finalized."""
 
     name: str
     level: int | None
@@ -88,7 +88,7 @@ class Feature:
 
 
 def features(connection: Connection) -> list[Feature]:
-    """Return the features that a broker supports and that the cluster has finalized."""
+    """Return the features that a broker supports, each with its finalized level in the cluster."""
     answer = connection.features
     finalized = {f.name: f.max_version_level for f in answer.finalized_features}
     return [

@@ -184,7 +184,7 @@ def alter_configs(
 
 
 def _route(cluster: Cluster) -> Route[Resource]:
-    """Route requests about brokers and loggers to the broker itself, others to any broker."""
+    """Route requests about a broker or its loggers to this broker, other requests to any broker."""
 
     def find(resource: Resource) -> Connection:
         if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name:
@@ -195,7 +195,7 @@ def _route(cluster: Cluster) -> Route[Resource]:
 
 
 def list_config_resources(cluster: Cluster, types: Iterable[ResourceType]) -> list[Resource]:
-    """List the resources of these types that have settings of their own (KIP-1142).
+    """List the resources of these types that may have settings (KIP-1142).
 
     Raises:
         ClientError: no response, or the broker is too old.

@@ -147,9 +147,9 @@ def hanging_transactions(
 ) -> list[OpenTransaction]:
     """Return the open transactions that no coordinator will ever end.
 
-    Such a transaction is hanging. Either no transactional id has its producer id, or the current
-    transaction of that transactional id does not include the partition. Transactions whose producer
-    wrote at or after `before_ms` are ignored.
+    Such a transaction is hanging. There are two cases. No transactional id has the producer id of
+    the transaction, or the current transaction of this transactional id does not include the
+    partition. Transactions whose producer wrote at or after `before_ms` are ignored.
 
     Raises:
         ClientError: a broker does not respond.

@@ -89,7 +89,7 @@ log.cleaner.min.compaction.lag.ms  long  = 0  >=0  medium  cluster-wide
 log.cleaner.max.compaction.lag.ms  long  = 9223372036854775807  >=1  medium  cluster-wide
     Records older than this are compacted regardless of the ratio.
 
-[unsupported: a node stops only if the failed directory has the metadata log or is the last one]
+[unsupported: a node stops only if the failed directory has the metadata log, or if no other directory is left]
 log.dir.failure.timeout.ms  long  = 30000  >=1  low
     How long a broker may fail to report a broken directory before it stops.
 

@@ -12,5 +12,6 @@ Each module processes one group of related requests. `decisions` maps each reque
 partition, whatever the cause of the change is.
 
 Checks are made in Apache Kafka's order (ReplicationControlManager, ConfigurationControlManager,
-ClusterControlManager, ControllerApis), so that clients get the same error if several apply.
+ClusterControlManager, ControllerApis). If a request has several errors, a client therefore gets the
+same error as from Apache Kafka.
 """

@@ -2,8 +2,8 @@
 
 If the log is empty, the controller writes the bootstrap records, which the formatting of the node
 has stored. It writes them in a metadata transaction if metadata.version supports transactions. If
-the log is not empty, and the previous controller left a transaction open, the controller aborts
-this transaction. Then it fences the brokers on other nodes.
+the previous controller left a transaction open, the controller first aborts this transaction. At
+the end, the controller fences the brokers on other nodes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ ABORT_REASON = "Controller failover"
 def bootstrap_records(
     bootstrap: Sequence[Message], min_insync_replicas: int, in_transaction: bool
 ) -> list[Message]:
-    """Return the first records of a cluster. `bootstrap`: the records that formatting has stored.
+    """Return the first records of a cluster.
 
-    `in_transaction`: an earlier attempt was interrupted, so its transaction must be aborted first.
+    `bootstrap` has the records that formatting has stored. `in_transaction` is True if an earlier
+    attempt was interrupted. Then the first record aborts the transaction of that attempt.
 
     Raises:
         MetadataError: the records do not finalize metadata.version.
@@ -49,8 +50,8 @@ def bootstrap_records(
         raise MetadataError(f"the node was formatted without {METADATA_VERSION}; format it again")
     records: list[Message] = [*bootstrap]
     if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
-        # With ELR, min.insync.replicas has one value for all brokers. So the log must contain it
-        # (KIP-966).
+        # With ELR, min.insync.replicas has one value for all brokers. So the log must contain this
+        # value (KIP-966).
         records.append(
             ConfigRecord(
                 resource_type=ResourceType.BROKER,

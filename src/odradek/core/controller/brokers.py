@@ -1,8 +1,8 @@
 """Registers, fences, unfences and unregisters brokers, and registers controllers.
 
 A broker's epoch is the offset of the first record of the decision that registered the broker. A
-fenced broker leads no partition, and metadata responses do not contain it. A new broker is fenced
-until it has read the metadata log up to its own registration.
+fenced broker leads no partition that has another replica. Metadata responses do not contain a
+fenced broker. A new broker is fenced until it has read the metadata log up to its own registration.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def register_broker(
     A new incarnation is fenced. The same incarnation keeps its epoch.
 
     Raises:
-        ApiError: the broker belongs to another cluster, its log directories are invalid, or it
-            does not support the finalized features.
+        ApiError: the broker belongs to another cluster, uses ZooKeeper, has invalid log
+            directories, or does not support the finalized features.
     """
     if request.cluster_id != state.cluster_id:
         raise ApiError(
@@ -184,7 +184,10 @@ def broker_heartbeat(
 
 
 def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Message]:
-    """Return the records that fence a broker, remove it from ISRs, and elect other leaders."""
+    """Return the records that fence a broker, and the changes of its partitions.
+
+    See `broker_fenced` for the changes.
+    """
     return [
         *broker_fenced(state, broker.id),
         BrokerRegistrationChangeRecord(

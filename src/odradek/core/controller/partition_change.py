@@ -1,8 +1,8 @@
 """Changes of one partition: its ISR, its replicas, and its leader.
 
-`PartitionChange` is used for all causes: a broker is fenced or unfenced, an election or a
-reassignment is requested, or the ISR shrinks. The rules are the same as in Kafka's
-PartitionChangeBuilder:
+`PartitionChange` is used for all causes: a broker is fenced or unfenced, a broker restarts after an
+unclean shutdown, or a client requests an election or a reassignment. The rules are the same as in
+Kafka's PartitionChangeBuilder:
 
 - In a preferred election, the first replica becomes the leader if it is in the ISR and may lead.
 - Otherwise the leader stays the leader if it may still lead. If not, the new leader is the first of
@@ -17,8 +17,8 @@ PartitionChangeBuilder:
   is fenced, this replica stays in the ISR. If ELR is enabled, this replica leaves the ISR and
   becomes an eligible leader replica.
 - After an unclean election the ISR contains only the new leader, which is marked as recovering.
-- A reassignment is complete when the ISR contains all added replicas. See `reassignment.completed`
-  for the other conditions.
+- A reassignment can be completed only when the ISR contains all added replicas. See
+  `reassignment.completed` for the other conditions.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class PartitionChange:
         """Prepare the change.
 
         `may_lead` returns whether a broker may lead; the default is the state's `is_active`.
-        Callers pass it if a broker is being fenced or unfenced, because the state does not yet
-        contain this change. `unclean_shutdown` has the replicas that may have lost records. These
-        replicas are removed from the ELR.
+        Callers pass `may_lead` if a broker is being fenced or unfenced, because the state does not
+        contain this change yet. `unclean_shutdown` has the replicas that may have lost records.
+        These replicas are removed from the ELR.
         """
         self._state = state
         self._topic_id = topic_id
@@ -211,7 +211,7 @@ class PartitionChange:
             and record.isr is not None
             and not set(self._before.isr) <= set(record.isr)
         ):
-            record.leader = self._before.leader  # brokers before 3.6 need it (KAFKA-15021)
+            record.leader = self._before.leader  # brokers before 3.6 need a new epoch (KAFKA-15021)
 
     def _write_last_known_leader(self, record: PartitionChangeRecord) -> None:
         if not self._state.elr_enabled:

@@ -1,4 +1,4 @@
-"""Partition changes after a broker is fenced, unfenced or restarted after an unclean shutdown."""
+"""Changes of partitions after a broker was fenced, was unfenced, or had an unclean shutdown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def all_partitions(state: ControllerState) -> Iterator[Located]:
 def broker_fenced(state: ControllerState, broker_id: int) -> Iterator[PartitionChangeRecord]:
     """Return the changes after the broker was fenced or has shut down.
 
-    The broker is removed from ISRs and leads no partition. Other replicas become leaders.
+    The broker is removed from ISRs. If it leads a partition, another replica becomes the leader, or
+    the partition has no leader (see `PartitionChange`).
 
     A partition whose only replica is on this broker does not change. No other broker can lead such
     a partition, and its log is complete when the broker returns. (Apache Kafka removes the leader

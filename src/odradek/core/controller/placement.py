@@ -2,13 +2,13 @@
 
 The racks form a list, and each rack has a list of brokers. The replicas of a partition are on
 consecutive racks of the list. The replicas of the next partition start one rack later. Within a
-rack, the brokers are chosen in turn. So the replicas of one partition are on different racks if
-there are enough racks, and the leaders are spread over the brokers.
+rack, the brokers are chosen in turn. If there are enough racks, the replicas of one partition are
+therefore on different racks. The leaders are spread over the brokers.
 
-The first rack is random, so that many topics with few partitions are spread too. All lists are
-shuffled again and again, each time after as many partitions as there are unfenced brokers. In each
-rack, the fenced brokers come after the unfenced brokers. The first replica becomes the leader, so
-it is never on a fenced broker.
+The first rack is random, so that the partitions of many small topics are spread too. If there are n
+unfenced brokers, all lists are shuffled after every n partitions. In each rack, the fenced brokers
+come after the unfenced brokers. The first replica becomes the leader, so it is never on a fenced
+broker.
 """
 
 from __future__ import annotations

@@ -31,8 +31,10 @@ def completed(
 ) -> tuple[Sequence[int], Sequence[int]] | None:
     """Return (replicas, ISR) after the last step of a reassignment.
 
-    Return None if the reassignment cannot be completed yet, or if there is no reassignment. It can
-    be completed when the ISR contains all added replicas and at least one replica of the target.
+    Return None if the reassignment cannot be completed yet, or if there is no reassignment. A
+    reassignment can be completed when the ISR contains all added replicas and at least one replica
+    of the target. If the replication factor decreases, the ISR must contain all replicas of the
+    target.
     """
     if not removing and not adding:
         return None
@@ -40,7 +42,7 @@ def completed(
     new_replicas = [replica for replica in replicas if replica not in removing]
     if not new_isr or not new_replicas or not set(adding) <= set(new_isr):
         return None
-    # The replication factor decreases. Wait until all remaining replicas are in the ISR, so that
+    # If the replication factor decreases, wait until all remaining replicas are in the ISR, so that
     # the ISR does not shrink more than necessary.
     if len(adding) < len(removing) and not set(new_replicas) <= set(new_isr):
         return None
@@ -53,7 +55,7 @@ class Reversal(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     is_unclean: bool
-    """No old replica is in the ISR, so records may be lost."""
+    """True if no old replica is in the ISR. Then records may be lost."""
 
 
 def reverse(replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int]) -> Reversal:

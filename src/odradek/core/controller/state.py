@@ -69,8 +69,9 @@ class ControllerState:
     def default_directory(self, broker_id: int) -> bytes:
         """Return the directory id for a new replica.
 
-        The id is reserved if the broker is unknown, if it has reported no directory ids, or if it
-        has several directories and chooses one of them.
+        Return a reserved id if the broker is unknown, or if it has reported no directory ids. Also
+        return a reserved id if the broker has several directories, because the broker will choose
+        one of them.
         """
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None:

@@ -30,7 +30,8 @@ from odradek.wire.generated.topic_record import TopicRecord
 from odradek.wire.primitives import Message
 
 DEFAULT = -1
-"""In a request: use the count in the assignment if there is one, else the configured default."""
+"""A request with this count uses the count of its replica assignment. If the request has no
+assignment, it uses the configured default."""
 
 _Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 """A cache: the settings in a request -> all settings of the topic in the response.
@@ -230,7 +231,7 @@ def _assigned(state: ControllerState, topic: CreatableTopic) -> dict[int, Partit
 
 
 def check_assignment(state: ControllerState, brokers: Sequence[int], factor: int | None) -> None:
-    """Check the replicas of a partition. `factor`: their required number, or None.
+    """Check the replicas of a partition. If `factor` is not None, it is their required number.
 
     Raises:
         ApiError: INVALID_REPLICA_ASSIGNMENT.
@@ -255,7 +256,7 @@ def new_partitions(
     """Return the registrations of new partitions with these replicas.
 
     Raises:
-        ApiError: with the code `no_leader`: all brokers of a partition are fenced or shutting down.
+        ApiError: all brokers of a partition are fenced or shutting down. The code is `no_leader`.
     """
     made: dict[tuple[int, ...], PartitionRegistration] = {}
     for replicas in placements:

@@ -2,9 +2,10 @@
 
 An operation of a state machine reads the machine's state and returns a `CoordinatorResult`. The
 result has the records that make the decision durable, and a response that is valid when the records
-are committed. Durable state is changed by `replay(record)`: when the record is appended, and again
-when the log is loaded. The members of classic groups are an exception: operations change them
-directly. When a timer expires, the runtime calls the operation of the timer in the same way.
+are committed. `replay(record)` changes the durable state. The runtime calls `replay` when an
+operation has returned the record, and again when the log is loaded. The members of classic groups
+are an exception: operations change them directly. When a timer expires, the runtime calls the
+operation of the timer, and writes its records in the same way.
 
 - `record`: `CoordinatorRecord`, and its encoding in the log;
 - `result`: `CoordinatorResult`;

@@ -49,7 +49,8 @@ PackedResult = tuple[Sequence[tuple[bytes, bytes]], Callable[[int], None]]
 """A result with encoded records, for operations that are frequent.
 
 It has the encoded keys and values, and a function that replays all records. The argument of the
-function is the offset of the first record. The response reports success.
+function is the offset of the first record. There is no response, because an operation that returns
+a result has succeeded.
 """
 
 

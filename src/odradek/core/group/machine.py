@@ -92,7 +92,8 @@ class GroupMachine:
         """Process JoinGroup. The response is sent to `ticket`.
 
         Raises:
-            ApiError: the group is a consumer group and the member cannot join it.
+            ApiError: the group is a consumer group and the member cannot join it. For classic
+                groups, see `Join.join`.
         """
         group = self.state.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):

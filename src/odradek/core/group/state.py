@@ -19,7 +19,7 @@ Note = Callable[[str, str], None]
 
 
 def no_note(group_id: str, text: str) -> None:
-    """Ignores the message."""
+    """Ignore the message."""
 
 
 class GroupState:
@@ -60,7 +60,8 @@ class GroupState:
     def group(self, group_id: str) -> Group:
         """Return the group.
 
-        Raises: ApiError: GROUP_ID_NOT_FOUND.
+        Raises:
+            ApiError: GROUP_ID_NOT_FOUND.
         """
         group = self.groups.get(group_id)
         if group is None:

@@ -131,9 +131,9 @@ class NestedChanges(MapChanges[KeyT, Mapping[str, ValueT]]):
 class MetadataDelta:
     """The changes that records make to `image_before`.
 
-    `topics` is a `TopicsDelta`, `cluster` is a `ClusterDelta`. The other attributes (`features`,
-    `configs`, `client_quotas`, `acls`, `scram` and `delegation_tokens`) are `MapChanges` of the
-    mappings in the image.
+    `topics` is a `TopicsDelta`, `cluster` is a `ClusterDelta`. `features`, `configs`,
+    `client_quotas`, `acls`, `scram` and `delegation_tokens` are `MapChanges` of the mappings in the
+    image. `next_producer_id` is the value after the changes.
     """
 
     __slots__ = (

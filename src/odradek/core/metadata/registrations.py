@@ -36,8 +36,8 @@ class PartitionRegistration(NamedTuple):
     - `directories` has one entry per replica, in the order of `replicas`.
     - `isr` and `elr` are disjoint subsets of `replicas`.
     - `leader` is in `isr`, or -1.
-    - `leader_epoch` increases with each record that sets the leader, `partition_epoch` with each
-      change of the partition.
+    - `leader_epoch` increases with each record that sets the leader.
+    - `partition_epoch` increases with each change of the partition.
     """
 
     replicas: tuple[int, ...]
@@ -129,7 +129,7 @@ def _directories(given: Sequence[Uuid], replica_count: int) -> tuple[Uuid, ...]:
     """Return one directory per replica.
 
     Records from before KIP-858 contain no directories. Then the result is DIRECTORY_MIGRATING for
-    each replica.
+    each replica. A wrong number of directories is accepted if all are DIRECTORY_MIGRATING.
     """
     if not given:
         return (DIRECTORY_MIGRATING,) * replica_count

@@ -1,7 +1,7 @@
 """Completes transactions: writes markers to their partitions, and then the last record.
 
 When the end of a transaction is decided, the leader of each partition must append a marker. A
-partition whose topic was deleted needs no marker. The decision cannot be undone. So this
+partition whose topic was deleted needs no marker. A committed decision cannot be undone. So this
 coordinator, or the next coordinator, repeats the request for a marker until it succeeds. When all
 markers are written, one record completes the transaction. Then the producer may begin the next
 transaction.
@@ -89,7 +89,7 @@ class Completion:
         return taken
 
     def close(self) -> None:
-        """Drop all orders and report no more, because another broker is the coordinator now."""
+        """Drop all orders and report no new orders: another broker is the coordinator now."""
         self._orders.clear()
         self._on_orders = None
 

@@ -1,7 +1,7 @@
 """EndTxn, and the aborts that the coordinator decides by itself.
 
-In version 1 of the protocol, the request must have the producer's current epoch. The epoch does not
-change:
+In version 1 of the protocol, the request must have the producer's current epoch. The end of a
+transaction does not change the epoch. The table has the next phase, or the result without a change:
 
     phase            commit               abort
     ---------------  -------------------  -------------------
@@ -10,10 +10,11 @@ change:
     CompleteAbort    INVALID_TXN_STATE    done already
     Empty            INVALID_TXN_STATE    INVALID_TXN_STATE
 
-In version 2 (KIP-890), every end of a transaction increases the epoch by one. So a delayed request
-of one transaction cannot change the next transaction. A request with the previous epoch is a retry.
-The producer may abort a transaction that has not begun, because it may not know whether the
-transaction has begun:
+In version 2 (KIP-890), every end of a transaction increases the epoch by one. If the last epoch is
+used up, the producer gets a new producer id with epoch 0 instead. So a delayed request of one
+transaction cannot change the next transaction. A request with the previous epoch is a retry. A
+producer may abort a transaction that has not begun, because it may not know whether the transaction
+has begun. "fenced" means the error PRODUCER_FENCED:
 
     phase            commit             commit (retry)     abort         abort (retry)
     ---------------  -----------------  -----------------  ------------  -----------------
@@ -117,7 +118,7 @@ class Ending:
     ) -> CoordinatorResult[EndTxnResponse]:
         if before.is_prepared:
             # This comes before the check of the producer id and epoch, because the producer may
-            # already have the next ones.
+            # already have the next producer id or epoch.
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         missed_rotation = (
             before.previous_producer_id == producer_id

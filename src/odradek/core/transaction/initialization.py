@@ -11,8 +11,8 @@ state of the transactional id:
 - If a transaction is ending, the response is CONCURRENT_TRANSACTIONS too.
 
 A wrong producer id gets PRODUCER_FENCED. If no transaction is open, a wrong epoch also gets
-PRODUCER_FENCED. A producer that missed the response to this request sends the request again. This
-request has the previous epoch, and gets the same response as the first request (KIP-360).
+PRODUCER_FENCED. A producer that missed the response to InitProducerId sends the request again. The
+second request has the previous epoch, and gets the same response as the first request (KIP-360).
 
 Sources: KIP-98, KIP-360, KIP-890, KIP-939.
 """
@@ -95,8 +95,8 @@ class Initialization:
     def _check_producer_id(before: Transaction, request: InitProducerIdRequest) -> None:
         """Check the producer id in the request, if it has one.
 
-        It must be the current producer id. The previous producer id is valid too if its last epoch
-        is used up: then the producer may have missed the response with the new producer id.
+        It must be the current producer id. The previous producer id is valid too if the request has
+        its last epoch. Then the producer may have missed the response with the new producer id.
 
         Raises:
             ApiError: PRODUCER_FENCED.
@@ -122,7 +122,7 @@ class Initialization:
     def _continue(
         self, transactional_id: str, before: Transaction, timeout_ms: int, named: int
     ) -> CoordinatorResult[InitProducerIdResponse]:
-        """Return the next epoch, or the next producer id. `named`: the epoch in the request."""
+        """Return the next epoch, or the next producer id. `named` is the epoch in the request."""
         state = self._state
         epoch = before.producer_epoch
         changes = {"partitions": NO_PARTITIONS, "start_ms": -1, "timeout_ms": timeout_ms}

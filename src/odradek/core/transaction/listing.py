@@ -20,7 +20,7 @@ from odradek.wire.generated.list_transactions_response import (
 
 
 class Filter(NamedTuple):
-    """Criteria for ListTransactions. An empty criterion excludes nothing."""
+    """Criteria for ListTransactions. If there are no producer ids, any producer id matches."""
 
     producer_ids: Collection[int]
     phases: Collection[Phase] | None

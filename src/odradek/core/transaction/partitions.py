@@ -1,9 +1,10 @@
 """AddPartitionsToTxn: adds partitions to the open transaction, or verifies that they were added.
 
 In version 1 of the protocol, the producer adds a partition before it writes to it. In version 2,
-the leader of the partition adds the partition for the producer. A leader may also only verify that
-the coordinator has the partition in the open transaction (KIP-890). Otherwise it must not append
-the records, because the coordinator would never write a marker after them.
+the leader of the partition adds the partition for the producer. For producers of version 1, the
+leader only verifies that the partition belongs to the open transaction (KIP-890). If the partition
+does not belong to the transaction, the leader must not append the records, because the coordinator
+would never write a marker after them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Membership:
         before = self._state.find(transactional_id)
         if before.is_prepared:
             # This comes before the check of the producer id and epoch, because the producer may
-            # already have the next ones.
+            # already have the next producer id or epoch.
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         _check_producer(before, producer_id, producer_epoch)
         now_ms = self._state.clock.now_ms()

@@ -18,7 +18,10 @@ MESSAGES: KeyMessages = {0: (TransactionLogKey, TransactionLogValue)}
 
 
 def record_of(transactional_id: str, transaction: Transaction, level: int) -> CoordinatorRecord:
-    """Return the record of a transaction. `level`: the finalized level of transaction.version."""
+    """Return the record of a transaction.
+
+    `level` is the finalized level of transaction.version.
+    """
     partitions = None
     if transaction.phase is not Phase.EMPTY:
         partitions = [

@@ -22,7 +22,7 @@ Note = Callable[[str, str], None]
 
 
 def no_note(transactional_id: str, text: str) -> None:
-    """Ignores the message."""
+    """Ignore the message."""
 
 
 class TransactionState:
@@ -58,10 +58,11 @@ class TransactionState:
         self.ongoing: dict[str, None] = {}
         """The ids with an open transaction. Only the replay of records changes them."""
         self.last_epochs: dict[str, int] = {}
-        """By transactional id: the epoch in the request whose response had the current epoch. A
-        producer that sends this epoch again has missed the response. The log does not contain these
-        epochs, so a new coordinator does not have them (as in Apache Kafka). Operations change them
-        through the journal."""
+        """By transactional id: the epoch before the current epoch. The producer sent this epoch in
+        a request, and the response had the current epoch. If the producer sends the earlier epoch
+        again, it has missed the response. The log does not contain these epochs, so a new
+        coordinator does not have them (as in Apache Kafka). Operations change them through the
+        journal."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed settings."""

@@ -3,9 +3,9 @@
 - A record is kept if no later record in the offset map has the same key, or if the record is after
   the map's `latest_offset`.
 - Records up to `latest_offset` without a key are removed.
-- The first round that keeps a tombstone gives its batch a delete horizon. This is the current time
-  plus `delete.retention.ms`, and is stored in the base timestamp. The tombstone is removed by a
-  round after the delete horizon.
+- The first round that keeps a tombstone gives its batch a delete horizon. The delete horizon is the
+  current time plus `delete.retention.ms`, and is stored in the batch's base timestamp. The
+  tombstone is removed by a round after the delete horizon.
 - Batches of aborted transactions are removed.
 - If the log has no batches of a marker's transaction, the marker gets a delete horizon. The marker
   is removed by a round after the delete horizon.

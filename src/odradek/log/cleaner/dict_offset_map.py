@@ -22,7 +22,7 @@ from odradek.log.cleaner.walk import Fields, fields_of, survivors, survivors_of,
 from odradek.records.batch import RecordBatch
 
 _ENTRY_BYTES: Final = 48 + 16
-"""Bytes of an entry: a slot of the dict (average while it grows), and an item in `_last_keys`."""
+"""Bytes of an entry: a slot of the growing dict (average), and an item in `_last_keys`."""
 _OBJECT_BYTES: Final = 33
 """Size of a bytes object without its content."""
 _INTEGER_BYTES: Final = 32
@@ -127,7 +127,7 @@ class DictOffsetMap(OffsetMap):
         return self._survivors_at_end(batch, payload, drop_tombstones)
 
     def _last_keys_of(self, batch: RecordBatch) -> Sequence[bytes] | None:
-        """Return the keys whose last record is in the batch; None if each must be looked up."""
+        """Return the keys whose last record is in the batch; None if each key must be looked up."""
         if (
             self._last_keys is None
             or batch.base_offset < self.first_dirty_offset

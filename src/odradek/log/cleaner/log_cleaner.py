@@ -4,9 +4,9 @@ The cleaner examines logs, sends work items to workers, and applies the results.
 this in small steps on the event loop's thread.
 
 A round examines all compacted logs and finds the logs that are due. Then these logs are cleaned.
-The log with the highest dirty ratio is the first. Each log is examined again before it is cleaned.
-Then the next round begins. If no log was cleaned, the next round begins after
-`log.cleaner.backoff.ms`.
+The log with the highest dirty ratio is cleaned first. Each log is examined again before it is
+cleaned. The next round begins when all these logs have been processed. If none of the logs was
+cleaned, the next round begins `log.cleaner.backoff.ms` later.
 
 A job becomes invalid when its log is deleted, truncated, no longer compacted, or offline. Then the
 worker gets a stop command, and its further results are not used. Until a job ends, retention
@@ -14,7 +14,7 @@ deletes no segments of the log.
 
 All offsets before `CleaningState.first_dirty_offset` are clean. The offset is written to the
 `cleaner-offset-checkpoint` of the log directory, but only after the partition's directory was
-flushed. Otherwise the old segments might be there again after a crash and count as clean.
+flushed. Otherwise the old segments might exist again after a crash, and would count as clean.
 """
 
 from __future__ import annotations

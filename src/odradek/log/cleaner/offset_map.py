@@ -70,7 +70,7 @@ class OffsetMap:
         raise NotImplementedError
 
     def has_survivors(self, batch: RecordBatch) -> bool:
-        """Return False if the map can tell, without reading the records, that none is kept."""
+        """Return False if the map can tell, without reading the records, that no record is kept."""
         raise NotImplementedError
 
     def survivors(self, batch: RecordBatch, payload: bytes, drop_tombstones: bool) -> Survivors:

@@ -2,13 +2,14 @@
 
 A key of up to 15 bytes is its own identity. The identity of a longer key is 120 bits of its XXH3
 digest. (Apache Kafka's map has an MD5 digest of every key.) An identity consists of two 64-bit
-numbers. So keys are read from the records, added and looked up without creating Python objects.
+numbers. Therefore keys can be read from the records, added and looked up without creating Python
+objects.
 
 Lookups miss the processor's caches. Therefore `finish` creates an array with a byte for each
 offset, and marks the offsets of all last records. The dirty part of the log is then filtered by the
 marks, without reading the keys again. A batch without marks is not even decompressed.
 
-The module has the same results in interpreted code, but is slower than `DictOffsetMap` there.
+In interpreted code this module has the same results, but is slower than `DictOffsetMap`.
 """
 
 from __future__ import annotations
@@ -225,7 +226,7 @@ class OffsetTable(OffsetMap):
 def _marked(data: bytes, count: i64, flags: bytes, drop_tombstones: bool) -> Survivors:
     """Return the records whose offsets are marked.
 
-    `_add_batch` has read and checked the same records before. So this function checks less.
+    `_add_batch` has read and checked the same records before. Therefore this function checks less.
     """
     spans: list[tuple[int, int]] = []
     have_tombstone = False

@@ -31,7 +31,7 @@ class SegmentFacts(NamedTuple):
     first_timestamp: int
     """Largest timestamp of the first batch. It is not positive if it is unknown or not needed."""
     largest_timestamp: int
-    """Timestamp of the newest record, or the file's modification time without timestamps."""
+    """Largest timestamp, or the file's modification time if no record has a timestamp."""
 
 
 class LogFacts(NamedTuple):

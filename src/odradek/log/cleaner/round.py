@@ -131,10 +131,11 @@ class Round:
     def aborted_from(self, offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions that end at or after an offset.
 
-        Reading begins at this offset. Kafka also takes transactions that ended earlier in the same
-        segment. Their markers may not be read again. Then later batches of the same producers count
-        as aborted, and their keys are not added to the map. So an old value of a key may stay in
-        the log longer than the tombstone of the key.
+        Reading begins at this offset. In contrast, Kafka also returns transactions that ended
+        earlier in the same segment. If the markers of such transactions are not read again, later
+        batches of the same producers count as aborted, and the keys of these batches are not added
+        to the map. As a result, an old value of a key can stay in the log longer than the tombstone
+        of the key.
         """
         return [each for each in self._aborted if each.last_offset >= offset]
 

@@ -1,8 +1,8 @@
 """Writes a segment and its indexes to files with the suffix `.cleaned`.
 
 When `finish` returns, the files are complete, and their contents and names survive a crash. The
-node then renames the files, and the segment replaces others. Files that were not renamed are not
-used, and the loader of logs removes them.
+node then renames the files, and the new segment replaces the old segments. Files that were not
+renamed are not used, and the loader of logs removes them.
 """
 
 from __future__ import annotations

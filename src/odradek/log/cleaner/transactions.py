@@ -40,7 +40,7 @@ class Transactions:
         self._aborted: dict[int, _Aborted] = {}
         """Producer id -> its aborted transaction that contains the current offset."""
         self._committed: set[int] = set()
-        """Producer ids that have batches of the current transaction, which was not aborted."""
+        """Producer ids whose current transaction was not aborted and has batches in the log."""
         self.retained: list[AbortedTransaction] = []
         """Aborted transactions whose marker is kept, because they had batches. Oldest first."""
 

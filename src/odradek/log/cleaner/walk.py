@@ -1,16 +1,17 @@
 """Finds keys in the bytes of records, without creating record objects.
 
-Each round of cleaning reads every record here once or twice. So the speed of compaction depends on
-this module. Varints are decoded inside the loop. Only the length of a record and its key are
-decoded, and the position of the value's length is returned.
+Each round of cleaning reads every record here once or twice. Therefore the speed of compaction
+depends on this module. Varints are decoded inside the loop. Only the length of a record and its key
+are decoded, and the position of the value's length is returned.
 
     length varint | attributes int8 | timestamp delta varlong | offset delta varint
     | key length varint | key | value length varint | value | headers
 
-In interpreted code, records of the same shape are processed together. They have the same record
-length and the same key length. When two consecutive records have the same length, `_same_shape`
-compares columns of bytes to count the following records of the same shape. Then their keys are read
-without decoding varints.
+In interpreted code, records of the same shape are processed together. In these records, the key and
+the fields before the key have the same positions and lengths (see `_same_shape`). When two
+consecutive records have the same length, `_same_shape` counts how many of the following records
+have the same shape. For each byte position that matters, it compares the bytes of all these records
+in one operation. Then the keys of these records are read without decoding varints.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TOMBSTONE: Final = 1
 _RUN_MIN: Final = 16
 """For fewer records, the search for a shape costs more time than it saves."""
 _TRIES: Final = 0 if COMPILED else 3
-"""After this many searches that find fewer than `_RUN_MIN` records, no more are made in a batch."""
+"""Maximum number of searches in a batch that find fewer than `_RUN_MIN` records."""
 _CONTINUES: Final = bytes(byte >> 7 for byte in range(256))
 """Maps a byte of a varint to 1 if another byte follows it, else to 0."""
 
@@ -143,8 +144,9 @@ class _Shape(NamedTuple):
 def _same_shape(data: bytes, start: int, shape: _Shape, count: int) -> int:
     """Count the following records, up to `count`, that have the shape of the record at `start`.
 
-    Two records have the same shape if the bytes of their lengths are equal, and if the continuation
-    bits of their other varints are equal. Then these varints have the same sizes.
+    Records have the same shape if these bytes are equal: the length of the record, the first byte
+    of the key's length, and the first byte of the value's length. In addition, the varints of their
+    timestamp deltas and offset deltas must have the same sizes.
     """
     size, timestamp_at, key_at, tail = shape
     end = start + (count + 1) * size

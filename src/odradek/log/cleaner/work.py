@@ -22,7 +22,7 @@ class WorkItem:
     segments: list[tuple[int, int]]
     """(base offset, bytes) of the segments that may be cleaned, oldest first."""
     later_segments: list[int]
-    """Base offsets of the segments after `segments`, which may have markers of transactions."""
+    """Base offsets of the segments after `segments`. They may have markers of transactions."""
     first_dirty_offset: int
     end_offset: int
     """The first offset that may not be cleaned. It is the base offset of a segment."""
@@ -46,7 +46,7 @@ class Replaced:
 
     number: int
     old: list[int]
-    """Base offsets of the segments that it replaces. The new segment has the first one of them."""
+    """Base offsets of the replaced segments. The new segment has the first of these offsets."""
     size: int
 
 

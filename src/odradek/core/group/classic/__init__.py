@@ -6,11 +6,14 @@ A group moves between these states:
     -------------------  -------------------  -------------------------------------------------
     Empty                PreparingRebalance   the first member joins
     PreparingRebalance   CompletingRebalance  all members have joined, or the rebalance timeout
-                                              (for a new group: the initial delay) has passed
+                                              (if the group was empty: the initial delay) has
+                                              passed
     PreparingRebalance   Empty                no members are left
     CompletingRebalance  Stable               the leader's assignment is stored in the log
-    CompletingRebalance  PreparingRebalance   a member joins, leaves, or is removed
-    Stable               PreparingRebalance   a member joins, leaves, or is removed
+    CompletingRebalance  PreparingRebalance   a member joins, changes its protocols, leaves, or is
+                                              removed, or the assignment cannot be stored
+    Stable               PreparingRebalance   a member joins, changes its protocols, leaves, or is
+                                              removed, or the leader joins again
     any                  Dead                 another broker becomes the coordinator
 
 - `group`: the state of a group, and `member`: the state of a member;

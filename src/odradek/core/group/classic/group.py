@@ -163,7 +163,11 @@ class ClassicGroup(Group):
         return self.protocol_type is None and self.is_empty and not self.pending_join
 
     def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
-        """See `Group`. A client that is not a member may commit while the group is empty."""
+        """See `Group`.
+
+        A client that is not a member may commit while the group is empty. TxnOffsetCommit without a
+        member id is allowed in every state except Dead.
+        """
         member_id, instance_id, generation, is_transactional, _ = committer
         state = self.state
         if state is _DEAD:
@@ -341,7 +345,7 @@ class ClassicGroup(Group):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def add(self, member: ClassicMember, ticket: Any = None) -> None:
-        """Add a member. `ticket`: the ticket of its JoinGroup.
+        """Add a member. `ticket` is the ticket of its JoinGroup.
 
         If the group has no leader, the member becomes the leader.
         """
@@ -388,7 +392,7 @@ class ClassicGroup(Group):
         session_timeout_ms: int,
         ticket: Any,
     ) -> None:
-        """Set the values of a member from its latest JoinGroup. `ticket`: its ticket, or None."""
+        """Set the values of a member from its latest JoinGroup, which has this ticket."""
         self._count_protocols(member, -1)
         member.update(protocols, rebalance_timeout_ms, session_timeout_ms)
         self._count_protocols(member, 1)
@@ -499,7 +503,7 @@ class ClassicGroup(Group):
     # -- records ------------------------------------------------------------------------------
 
     def record(self, assignment: Mapping[str, bytes]) -> CoordinatorRecord:
-        """Return the record of the group with an assignment, which is by member id."""
+        """Return the record of the group. `assignment` maps each member id to its assignment."""
         return group_metadata(
             self.group_id,
             protocol_type=self.protocol_type or "",

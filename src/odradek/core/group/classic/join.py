@@ -37,7 +37,8 @@ from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.join_group_request import JoinGroupRequest
 
 KNOWN_MEMBER_ID_VERSION = 4
-"""From this version on, a new member must join a second time, with its new member id (KIP-394)."""
+"""From this version on, a new member without an instance id must join a second time, with its new
+member id (KIP-394)."""
 SKIP_ASSIGNMENT_VERSION = 9
 """From this version on, the response has the field skip_assignment. It is True for a static leader
 that joins again in a stable group (KIP-814)."""
@@ -81,7 +82,12 @@ class Join:
     ) -> Result:
         """Process JoinGroup. The response is sent to `ticket`.
 
-        `tombstones`: the records that delete an empty consumer group, which the new group replaces.
+        `tombstones` are the records that delete an empty consumer group, which the new group
+        replaces.
+
+        Raises:
+            ApiError: UNKNOWN_SERVER_ERROR: the request has an instance id, but its member id was
+                given to a client without an instance id.
         """
         joining = Joining(request, requester, ticket)
         group_id = request.group_id

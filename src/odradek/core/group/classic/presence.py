@@ -53,7 +53,7 @@ class Presence:
     def leave(
         self, group: ClassicGroup, request: LeaveGroupRequest
     ) -> CoordinatorResult[LeaveGroupResponse]:
-        """Remove the members in the request, which leave or which an administrator removes."""
+        """Remove the members in the request. A member leaves, or an administrator removes it."""
         if group.state is DEAD:
             response = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return CoordinatorResult(NO_RECORDS, response)

@@ -2,10 +2,11 @@
 
 A rebalance has these steps:
 
-1. It begins when a member joins, leaves or is removed.
+1. It begins when a member joins, leaves or is removed, or when the leader joins again.
 2. The group waits until all members have sent JoinGroup (the join phase).
 3. A new generation begins, and all members get the response to JoinGroup.
-4. The group waits for SyncGroup of all members, and for the leader's assignment (the sync phase).
+4. All members must send SyncGroup within the rebalance timeout (the sync phase). When the leader's
+   assignment is stored, the group is stable, and the members get their assignments.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class Rebalance:
     def prepare(self, group: ClassicGroup, reason: str) -> Result:
         """Begin a rebalance.
 
-        A new group first waits `group.initial.rebalance.delay.ms` for more members (KIP-134).
+        If the group is empty, it first waits `group.initial.rebalance.delay.ms` for more members
+        (KIP-134).
         """
         state = self._state
         if group.state is COMPLETING:
@@ -164,7 +166,8 @@ class Rebalance:
     def complete_join(self, group: ClassicGroup) -> Result:
         """Remove the members that have not joined, and begin the next generation with the others.
 
-        Static members that have not joined stay in the group until their session expires.
+        Static members that have not joined stay in the group until their session expires. If no
+        member has joined, the join phase is repeated.
         """
         timers = self._state.timers
         timers.cancel(keys.join(group.group_id))

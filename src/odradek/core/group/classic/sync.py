@@ -1,4 +1,4 @@
-"""SyncGroup: the leader sends the assignment of all members, and each member gets its own."""
+"""SyncGroup: the leader sends all assignments, and each member gets its own assignment."""
 
 from __future__ import annotations
 

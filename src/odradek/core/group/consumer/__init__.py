@@ -7,7 +7,8 @@ The coordinator processes a member's heartbeat in four steps:
 2. If the group epoch is higher than the epoch of the target assignment, an assignor computes a new
    target assignment, at most once per assignment interval (`targets`, `assignors/`).
 3. The member's current assignment changes by one step towards its target assignment (`reconcile`).
-4. The response has the member epoch. It also has the assignment if the assignment has changed.
+4. The response has the member epoch. It also has the assignment if the assignment has changed, or
+   if the request has all fields.
 
 A member is in one of these states:
 

@@ -11,7 +11,7 @@ from odradek.core.group.state import GroupState
 
 
 class Decider:
-    """Stores the parts that process one step of a request each; see the package."""
+    """Stores the parts. Each part processes one step of a request (see the package)."""
 
     def __init__(
         self,

@@ -53,8 +53,8 @@ STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconcil
 class ConsumerGroup(Group):
     """One group. Its members and target assignments change only by the replay of records.
 
-    A group that is being converted from a classic group is temporary. It has a journal of its own,
-    which is not used.
+    The conversion of a classic group creates a temporary group with a separate journal, which is
+    never rolled back. The replay of the group's records then creates the permanent group.
     """
 
     type = GroupType.CONSUMER
@@ -119,7 +119,7 @@ class ConsumerGroup(Group):
 
         A member may commit with its current epoch. With an earlier epoch, a member may commit only
         the partitions that were assigned to it in this epoch or before. Other clients may commit
-        while the group has no members.
+        while the group has no members. TxnOffsetCommit without a member id is always allowed.
         """
         member_id, instance_id, epoch, is_transactional, api_version = committer
         if epoch < 0 and not self.members:
@@ -363,7 +363,7 @@ class ConsumerGroup(Group):
         self._journal.assign(self, "metadata_hash", metadata_hash)
 
     def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
-        """Set the epoch and the time of the target assignment; -1 if there is none."""
+        """Set the epoch and the time of the target assignment. The epoch is -1 without a target."""
         self._journal.assign(self, "assignment_epoch", epoch)
         self._journal.assign(self, "assignment_timestamp_ms", timestamp_ms)
 

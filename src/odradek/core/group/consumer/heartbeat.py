@@ -110,7 +110,7 @@ def validate(
 ) -> None:
     """Check the parts of the request that do not depend on the group.
 
-    `assignors`: the setting `group.consumer.assignors`.
+    `assignors` is the setting `group.consumer.assignors`.
 
     Raises:
         ApiError: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.

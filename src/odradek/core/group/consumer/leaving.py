@@ -56,7 +56,7 @@ class Leaving:
     def remove(
         self, group: ConsumerGroup, members: Sequence[ConsumerMember], response: ResponseT
     ) -> CoordinatorResult[ResponseT]:
-        """Remove members and increase the group epoch, so that others get their partitions.
+        """Remove members and increase the group epoch, so that other members get the partitions.
 
         If all remaining members use the classic protocol, and the settings allow it, the group
         becomes a classic group.

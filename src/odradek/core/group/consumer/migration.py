@@ -3,8 +3,8 @@
 A classic group of consumers becomes a consumer group when a member with the consumer protocol
 joins. The other members continue to use JoinGroup and SyncGroup, but now the coordinator computes
 their assignments (`classic_members`). The group becomes a classic group again when the last member
-with the consumer protocol has left. The setting `group.consumer.migration.policy` can forbid each
-of the two conversions.
+with the consumer protocol has left, or was replaced by a member with the classic protocol. The
+setting `group.consumer.migration.policy` can forbid each of the two conversions.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Migration:
 
         Raises:
             ApiError: GROUP_ID_NOT_FOUND: there is a classic group that cannot be converted.
+                UNKNOWN_SERVER_ERROR: the classic group has assigned a partition to two members.
         """
         group = self._state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -224,9 +225,9 @@ class Migration:
     ) -> None:
         """Replace the group by a classic group immediately. `log` must not be replayed.
 
-        `without`: the members that leave. `joining`: a member that replaces the static member with
-        the same instance id. `log` already has the records of `joining`. `reason`: if it is not
-        None, a rebalance begins, and this is its reason.
+        `without` has the members that leave. `joining` is a member that replaces the static member
+        with the same instance id, or None. `log` already has the records of `joining`. If `reason`
+        is not None, a rebalance begins for this reason.
         """
         state = self._state
         replaced = None if joining is None else group.static_member(joining.instance_id)

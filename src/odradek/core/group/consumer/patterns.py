@@ -1,7 +1,7 @@
 """Resolves the regular expressions (patterns) in members' subscriptions.
 
-Patterns are matched against the names of all topics in a thread. All patterns of a group are
-matched together, so that there is only one rebalance. Before a new pattern is matched for the first
+A thread matches the patterns against the names of all topics. All patterns of a group are matched
+together, so that there is only one rebalance. Before a new pattern is matched for the first
 time, it has no topics. The patterns are matched again when a member subscribes to a new pattern or
 when there are new topics, but not within ten seconds after the last time. The patterns are also
 matched again after `group.consumer.regex.refresh.interval.ms`.
@@ -134,7 +134,7 @@ class Patterns:
         has_changed = False
         for regex, topics in matches.items():
             if regex not in group.regex_counts:
-                continue  # no member subscribes to it any more
+                continue  # no member subscribes to the pattern any more
             known = group.resolved_regexes.get(regex, UNRESOLVED).topics
             if known != topics:
                 has_changed = True

@@ -1,7 +1,8 @@
 """Changes members step by step towards their target assignment, and fences members after timeouts.
 
-A member is fenced if it sends no heartbeats or does not revoke partitions in time. The operation of
-a timer checks whether the member still exists.
+A member is fenced if it sends no heartbeats or does not revoke partitions in time. A member with
+the classic protocol is also fenced if it does not send JoinGroup or SyncGroup in time. The
+operation of a timer checks whether the member still exists.
 """
 
 from __future__ import annotations
@@ -107,7 +108,10 @@ class Progress:
         )
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
-        """Start the rebalance timeout of a classic member that must rejoin."""
+        """Start the rebalance timeout of a classic member that must rejoin.
+
+        If the timeout is running already, it is not restarted.
+        """
         key = keys.join(group_id, member.member_id)
         if key not in self._state.timers:
             self._state.timers.schedule(

@@ -47,7 +47,7 @@ class Reconciliation:
         subscribed_ids: Collection[bytes],
         owned: Owned,
     ) -> None:
-        """Prepare the step. `subscribed_ids`: the ids of the subscribed topics that exist."""
+        """Prepare the step. `subscribed_ids` has the ids of the subscribed topics that exist."""
         self._group = group
         self._member = member
         self._target = target
@@ -112,8 +112,8 @@ class Reconciliation:
     def _next(self, member_epoch: int) -> ConsumerMember:
         """Revoke the partitions that are not in the target.
 
-        If no partition must be revoked, add the free partitions of the target. `member_epoch` is
-        the epoch of a member that must revoke partitions.
+        If no partition must be revoked, add the free partitions of the target. If the member must
+        revoke partitions, its next epoch is `member_epoch`.
         """
         member = self._member
         assigned: Epochs = {}

@@ -115,7 +115,7 @@ def _topics(held: HeldPartitions) -> list[TopicPartitions]:
 def resolved_regex(
     group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int
 ) -> CoordinatorRecord:
-    """Return the record of the topics that match a pattern. `version`: the metadata version."""
+    """Return the record of the topics that match a pattern. `version` is the metadata version."""
     value = ConsumerGroupRegularExpressionValue(
         topics=sorted(topics), version=version, timestamp=timestamp_ms
     )

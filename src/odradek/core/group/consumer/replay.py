@@ -1,4 +1,4 @@
-"""Applies the records of consumer groups when they are appended and when a log is loaded."""
+"""Applies the records of consumer groups: new records, and the records of a log that is loaded."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Targets:
     def _is_time(self, group: ConsumerGroup) -> bool:
         """Return whether a new target may be computed.
 
-        The first target is computed immediately, the next ones once per interval.
+        The first target is computed immediately. Later targets are computed once per interval.
         """
         interval_ms = assignment_interval_ms(self._state, group.group_id)
         if group.assignment_timestamp_ms == 0 or interval_ms == 0:

@@ -45,7 +45,7 @@ class Topics:
         return tuple(self._state.image.topics.by_name)
 
     def on_loaded(self) -> None:
-        """Resolve patterns again, because there may be topics that the last coordinator missed."""
+        """Mark patterns as outdated, because the last coordinator may have missed new topics."""
         self.newest_version = self.version
 
     def forget(self) -> None:

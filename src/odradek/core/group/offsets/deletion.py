@@ -80,7 +80,8 @@ class Deletion:
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
         """Delete the offsets of deleted topics. `deleted` has the id and the name of each topic.
 
-        If there is a new topic with the same name, its offsets are kept.
+        There may be a new topic with the same name. Its offsets are kept if their records have a
+        topic id.
         """
         records: dict[tuple[str, str, int], CoordinatorRecord] = {}
         deleted = list(deleted)

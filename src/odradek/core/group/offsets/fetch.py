@@ -24,9 +24,10 @@ class Fetch:
     def fetch(
         self, request: OffsetFetchRequestGroup, require_stable: bool
     ) -> OffsetFetchResponseGroup:
-        """Return the offsets of the requested partitions; of all partitions if `topics` is null.
+        """Return the offsets of the requested partitions.
 
-        If the group does not exist, no partition has a committed offset.
+        If `topics` is null, return the offsets of all partitions. If the group does not exist, no
+        partition has a committed offset.
 
         If `require_stable` is True, a partition with an offset in an open transaction gets the
         error UNSTABLE_OFFSET_COMMIT (KIP-447).

@@ -2,8 +2,9 @@
 
 Most records in `__consumer_offsets` are offset commits. The key of a commit ends with the
 partition. The bytes before the partition (type, group and topic) are the same in many records. So
-they are looked up in a dict instead of decoded. A value in the usual form has no metadata and has a
-topic id. Its fields are at fixed positions. Other records are replayed by the general code.
+this module does not decode these bytes, but looks them up in a dict. A value in the usual form has
+no metadata and has a topic id. Its fields are at fixed positions. The general code replays all
+other records.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def assign_ranges(group: GroupSpec) -> dict[str, Assignment]:
     for member_id in sorted(group.members, key=rank):
         member = group.members[member_id]
         taken = {topic_id: topics[topic_id].take() for topic_id in member.topic_ids}
-        # Kafka counts existing topics in a homogeneous group, and topic names in any other.
+        # Kafka counts existing topics in a homogeneous group, and topic names in any other group.
         count = len(taken) if group.is_homogeneous else member.topic_name_count
         order = JavaHashTable(uuid_hash, roomy_capacity(count))
         for topic_id, partitions in taken.items():

@@ -2,8 +2,9 @@
 
 If all members subscribe to the same topics, the numbers of partitions of two members differ by at
 most one. Each member keeps its partitions up to its quota. Some members must have one partition
-more than others. These are first the members that already have the additional partition, then the
-last members. Free partitions are assigned, in order, to the members below their quota.
+more than others. Members that already have the additional partition keep it. If there are more
+additional partitions, the last members get them. Free partitions are assigned, in order, to the
+members below their quota.
 """
 
 from __future__ import annotations

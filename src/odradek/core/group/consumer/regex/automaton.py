@@ -15,14 +15,15 @@ from odradek.core.group.consumer.regex.parser import parse
 from odradek.core.group.consumer.regex.program import Program
 
 REMEMBERED_MAX = 300_000
-"""Maximum number of states in all cached sets (about 10 MB). Then the cache is cleared."""
+"""Maximum number of states in all cached sets (about 10 MB). Above it, the cache is cleared."""
 LENGTH_MAX = 10_000
 """Maximum length of a pattern. It limits the time for parsing."""
 WORK_MAX = 20_000_000
-"""Maximum number of visited states, which takes a few seconds. Then matching is aborted."""
+"""Maximum number of states that a pattern may visit, in all its matches together (a few seconds).
+Above it, matching is aborted."""
 
 _EDGE = -1
-"""The code of the missing character before the beginning and after the end of the text."""
+"""The code that stands for the beginning and for the end of the text."""
 
 
 class CostlyRegex(Exception):
@@ -30,7 +31,7 @@ class CostlyRegex(Exception):
 
 
 class _Set:
-    """A set of states and its cached transitions. `before`: the code of the previous character."""
+    """A set of states and its cached transitions. `before` is the previous character's code."""
 
     __slots__ = ("before", "is_match", "next", "states")
 

@@ -1,8 +1,8 @@
 """Parses patterns in the syntax of RE2 with its Perl extensions, in the same way as RE2/J.
 
-A pattern must match the whole text, and the text of groups is not returned. So the difference
-between greedy and lazy operators and the names of groups have no effect. The parser checks them and
-ignores them.
+A pattern must match the whole text, and the text of groups is not returned. Therefore two things
+have no effect: whether an operator is greedy or lazy, and the names of groups. The parser checks
+the syntax of both, and otherwise ignores them.
 """
 
 from __future__ import annotations
