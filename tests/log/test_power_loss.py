@@ -434,15 +434,26 @@ def test_power_loss(shard):
     numbers = seeds(SEEDS)[shard::SHARDS]
     for done, seed in enumerate(numbers):
         progress.report(done, len(numbers), f"worlds of part {shard + 1} of {SHARDS}")
-        world = World(seed)
-        draw = random.Random(seed * 31)
-        try:
-            for _ in range(3):
-                world.run(draw.choice([5, 20, 80, 200, 400]) + draw.randrange(60))
-                world.lose_power_and_check()
-                world.adopt()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-        cuts += world.cuts
+        cuts += play(seed)
     logger.info("shard %d: %d cuts: %s", shard, cuts.total(), dict(cuts))
+
+
+@pytest.mark.parametrize("seed", [4122008941, 4122008456, 4122007409])
+def test_a_log_that_was_emptied_keeps_its_start(seed):
+    """All segments ended before the log start offset; then the power failed again."""
+    play(seed)
+
+
+def play(seed: int) -> Counter[str]:
+    """Let a world lose power three times; return where it was cut off."""
+    world = World(seed)
+    draw = random.Random(seed * 31)
+    try:
+        for _ in range(3):
+            world.run(draw.choice([5, 20, 80, 200, 400]) + draw.randrange(60))
+            world.lose_power_and_check()
+            world.adopt()
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        raise
+    return world.cuts

@@ -145,6 +145,9 @@ class _Loader:
         if not segments:
             policy = RollPolicy(self.config)
             segments.append(Segment.create(self.storage, self.path, log_start_offset, policy))
+            # The checkpoint of log start offsets does not list a log that starts with its first
+            # segment. Without the segment's file, the log would start at 0 after a power loss.
+            self.file_system.sync_directory(self.path)
         if end is None:
             end = log_start_offset
         start = max(log_start_offset, segments[0].base_offset)
