@@ -42,6 +42,14 @@ def test_levels(codec, level):
     assert decompress(codec, compress(codec, data, level), len(data)) == data
 
 
+@pytest.mark.parametrize("flag", [0x20, 0x40, 0x80])
+def test_reserved_flags_of_gzip_are_refused(flag):
+    payload = bytearray(compress(Codec.GZIP, b"content"))
+    payload[3] |= flag
+    with pytest.raises(InvalidRecords, match="gzip cannot read"):
+        decompress(Codec.GZIP, payload, 100)
+
+
 @settings(max_examples=400)
 @given(
     st.sampled_from(COMPRESSING),

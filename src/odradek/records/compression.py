@@ -38,6 +38,8 @@ _SNAPPY_BLOCK_SIZE: Final = 32_768
 _SNAPPY_EXPANSION_MAX: Final = 24
 """Limit of the ratio between the sizes of a snappy block after and before decompression. Three
 bytes encode a copy of at most 64 bytes, so the ratio is never above 21.4."""
+_GZIP_FLAGS_POSITION: Final = 3
+_GZIP_RESERVED: Final = 0xE0
 _LZ4_WHOLE_MAX: Final = 2 << 20
 """Larger payloads are decompressed in pieces, because the library allocates the limit twice."""
 _ZSTD_REPEATED: Final = 1
@@ -168,7 +170,14 @@ def _gzip_library() -> Any:
     return isal_zlib
 
 
+def _has_reserved_gzip_flags(data: Buffer) -> bool:
+    """`isal` ignores them, `zlib` does not: a consumer that uses it cannot read such records."""
+    return len(data) > _GZIP_FLAGS_POSITION and data[_GZIP_FLAGS_POSITION] & _GZIP_RESERVED != 0
+
+
 def _whole_gzip(data: Buffer, limit_bytes: int) -> bytes | None:
+    if _has_reserved_gzip_flags(data):
+        return None
     library = _gzip_library()
     stream = library.decompressobj(31)
     try:
@@ -183,6 +192,8 @@ def _read_gzip(data: Buffer) -> Iterator[bytes]:
     rest: Buffer = data
     try:
         while rest:
+            if _has_reserved_gzip_flags(rest):
+                raise InvalidRecords("gzip cannot read the records: reserved flags are set")
             stream = library.decompressobj(31)
             piece = stream.decompress(rest, PIECE_SIZE)
             while piece:
