@@ -92,6 +92,11 @@ PROOFS = (
         "job-kills", "kills of jobs of three clients, or of the node", 300,
         _pytest("tests/crash/test_exactly_once.py"), "ODRADEK_JOB_KILLS", divisor=3,
     ),
+    Proof(
+        "demo", "interruptions of the demo", 3,
+        _pytest("tests/spark/test_demo.py", "-k", "test_killed_in_the_middle"),
+        "ODRADEK_DEMO_INTERRUPTIONS",
+    ),
     Proof("power-losses", "worlds that lose power", 10_000, _POWER, "ODRADEK_POWER_LOSSES"),
     Proof(
         "anomalies", "seconds of concurrent clients and faults", 300,

@@ -25,6 +25,9 @@ JVM_OPTIONS = (
 )
 """The options that bin/kafka-server-start.sh and bin/kafka-run-class.sh set for heap and GC."""
 
+BRIEF_JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For brokers that run for seconds or minutes. A start needs half the processor time."""
+
 LOGGING = """\
 status = error
 appender.stderr.type = Console
@@ -119,3 +122,9 @@ class ApacheKafka(Broker):
     def _java(self, main_class: str, options: Sequence[str]) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"
         return java.command(main_class, self._jars, options=[*options, logging])
+
+
+class BriefApacheKafka(ApacheKafka):
+    """An `ApacheKafka` that starts quickly and is not fast."""
+
+    jvm_options = BRIEF_JVM_OPTIONS

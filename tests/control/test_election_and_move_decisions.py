@@ -245,7 +245,7 @@ def test_metadata_version_is_lowered_where_nothing_is_lost():
     controller = Controller(level=29).join(1)
     update(controller, ("metadata.version", 28, SAFE))
     assert controller.image.features.metadata_version == 28
-    with pytest.raises(ApiError, match="level 23 brought"):
+    with pytest.raises(ApiError, match="added in level 23"):
         update(controller, ("metadata.version", 22, SAFE))
     update(controller, ("metadata.version", 30, UPGRADE))
     assert controller.image.features.metadata_version == 30

@@ -18,7 +18,13 @@ def ask(questions: Iterable[str]) -> list[str]:
     """
     require("javac")
     class_path = kafka_jars()[0].parent / "*"
-    command = [require("java"), "-XX:+UseSerialGC", "-cp", str(class_path)]
+    command = [
+        require("java"),
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-cp",
+        str(class_path),
+    ]
     run = subprocess.run(
         [*command, Path(__file__).with_name("GroupOracle.java")],
         input="".join(each + "\n" for each in questions),

@@ -62,7 +62,7 @@ def valid(rows: list[tuple[str, str, str]]) -> list[bool]:
 def _command(program: str, class_path: list[Path]) -> list[str | Path]:
     """Compiles and runs one of the programs beside this file."""
     require("javac")
-    options = ["-XX:+UseSerialGC", "-cp", ":".join(map(str, class_path))]
+    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(map(str, class_path))]
     return [require("java"), *options, Path(__file__).with_name(program)]
 
 

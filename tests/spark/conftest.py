@@ -22,6 +22,7 @@ from compat.lab.toolchain import Missing
 import odradek.spark
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
+from odradek.demo.spark_work import LOCAL_FILES
 
 ADD_PARTITIONS_TO_TRANSACTION = 24
 SETTINGS = {
@@ -53,6 +54,7 @@ def cluster(servers: str) -> Iterator[Cluster]:
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """A session of ours; with the jars of Spark's own connector when its tests are to run."""
     conf = {
+        **LOCAL_FILES,
         "spark.python.authenticate.socketTimeout": "250s",  # of a worker on a busy machine
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
     }

@@ -8,11 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from confluent_kafka import Producer
+from tests.support.run_seed import run_seed
 
 from odradek.demo import DemoOptions, broker, data, pipeline, producing, run_note
 from odradek.demo.picture import draw
@@ -23,6 +26,7 @@ from odradek.demo.story import tell
 from odradek.demo.topics import Topics
 
 FLIGHTS = 3_000
+INTERRUPTED_RUNS = int(os.environ.get("ODRADEK_DEMO_INTERRUPTIONS", "1"))
 PATIENCE_SECONDS = 250
 """For a step of the demo on a busy machine; it ends a test that hangs."""
 
@@ -94,7 +98,7 @@ def places(servers, tables, tmp_path_factory):
 def test_the_account_is_exact_and_says_when_it_is_not(
     spark, servers, places, tables, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(pipeline, "BATCHES", 3)
+    monkeypatch.setattr(pipeline, "BATCHES_MIN", 3)
     reports = len(tables.weather) + 1
     pipeline.start_delays(spark, places, FLIGHTS + 1, reports).awaitTermination()
     records = pipeline.read(spark, places, places.topics.delays).limit(5).collect()
@@ -149,10 +153,17 @@ def test_the_broker_ends_with_the_demo_that_is_killed(tmp_path):
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def demo(output: Path) -> subprocess.Popen[str]:
+@contextmanager
+def demo(output: Path) -> Iterator[subprocess.Popen[str]]:
     program = Path(sys.executable).with_name("odradek")
     words = [program, "demo", "--flights", str(FLIGHTS), "--output", output]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
@@ -163,28 +174,38 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.timeout(5 * PATIENCE_SECONDS)
-def test_killed_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
-    output = tmp_path / "out"
-    killed = demo(output)
-    wait_for(output / "checkpoints" / "delays" / "offsets" / "2", killed)
-    killed.kill()
-    said, _ = killed.communicate()
+def kill(running: subprocess.Popen[str]) -> None:
+    running.kill()
+    said, _ = running.communicate()
     assert "Reconciling" not in said
 
-    interrupted = demo(output)
-    wait_for(output / "checkpoints" / "delays" / "offsets" / "4", interrupted)
-    interrupted.send_signal(signal.SIGTERM)  # from here on it is as Ctrl-C
-    said, _ = interrupted.communicate(timeout=PATIENCE_SECONDS)
-    assert interrupted.returncode == 130
+
+def terminate(running: subprocess.Popen[str]) -> None:
+    """Has the same effect as Ctrl-C."""
+    running.send_signal(signal.SIGTERM)
+    said, _ = running.communicate(timeout=PATIENCE_SECONDS)
+    assert running.returncode == 130
     assert "Traceback" not in said
     assert "ERROR" not in said
     assert "same command again to continue" in said
 
-    finished = demo(output)
-    said, _ = finished.communicate(timeout=PATIENCE_SECONDS)
+
+INTERRUPTIONS = [[kill, terminate][(run_seed() + number) % 2] for number in range(INTERRUPTED_RUNS)]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout((2 + INTERRUPTED_RUNS) * PATIENCE_SECONDS)
+def test_killed_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
+    """Which way the run is interrupted depends on the seed of the test run."""
+    output = tmp_path / "out"
+    for number, interrupt in enumerate(INTERRUPTIONS, 1):
+        with demo(output) as running:
+            wait_for(output / "checkpoints" / "delays" / "offsets" / str(number), running)
+            interrupt(running)
+
+    with demo(output) as finished:
+        said, _ = finished.communicate(timeout=PATIENCE_SECONDS)
     assert finished.returncode == 0, said
     assert "Continuing the unfinished run" in said
     assert "0 events into 5 topics" in said

@@ -4,11 +4,16 @@ The tests of a file run in the same worker, because they share a broker or a Jav
 expensive to start. Some files run in the same worker for the same reason. The scheduler computes
 the group of a test from the test's id, because pytest 9.2 ignores the groups that pytest-xdist 3.8
 writes into the ids.
+
+Only `SPARK_WORKERS` workers run tests until the tests of Spark have ended. The tests of Spark use both
+cores of a small machine, and Spark ends a streaming query whose Python worker has not connected after
+ten seconds. The later tests often wait, so that another worker helps.
 """
 
 from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 GROUPS = {
     "tests/spark/test_demo.py::test_killed_in_the_middle": "the killed demo",
@@ -17,8 +22,10 @@ GROUPS = {
     "tests/oracle/test_java": "a process of Java",
 }
 """Groups by the beginning of the tests' ids. If several entries match, the first entry counts."""
+SPARK = "tests/spark"
+SPARK_WORKERS = 2
 FIRST = (
-    "tests/spark",
+    SPARK,
     "tests/oracle",
     "tests/crash",
     "tests/anomalies",
@@ -45,3 +52,33 @@ class GroupScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if not self._has_to_wait(node):
+            super()._reschedule(node)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if not self._has_to_wait(node):
+            super()._assign_work_unit(node)
+
+    def mark_test_complete(
+        self, node: WorkerController, item_index: int, duration: float = 0
+    ) -> None:
+        """The first test after those of Spark starts the workers that have waited."""
+        super().mark_test_complete(node, item_index, duration)
+        for each in self.nodes[SPARK_WORKERS:]:
+            if not self.assigned_work[each] and not self._has_to_wait(each):
+                for _ in range(2):  # a worker runs a test when it has got the next one
+                    super()._reschedule(each)
+
+    def _has_to_wait(self, node: WorkerController) -> bool:
+        """Whether the tests of Spark have not ended, and other workers run them."""
+        if node in self.nodes[:SPARK_WORKERS]:
+            return False
+        units = [self.workqueue, *self.assigned_work.values()]
+        return any(
+            nodeid.startswith(SPARK) and not completed
+            for unit in units
+            for scope in unit.values()
+            for nodeid, completed in scope.items()
+        )

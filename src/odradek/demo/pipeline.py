@@ -36,8 +36,9 @@ LATENESS = "2 days"
 and later because of differences between partitions."""
 LATE_MINUTES = 15
 """The delay from which a flight is late, according to the U.S. Department of Transportation."""
-BATCHES = 8
-"""The number of micro-batches for all records."""
+BATCHES_MIN = 4
+FLIGHTS_PER_BATCH = 42_500
+"""Per micro-batch; the year has eight micro-batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +155,13 @@ def delays(flights: DataFrame, reports: DataFrame, planes: DataFrame) -> DataFra
 def start_delays(spark: SparkSession, places: Places, flights: int, reports: int) -> StreamingQuery:
     """Start the first query. `flights` and `reports` are the total numbers of records."""
     topics = places.topics
+    batches = max(BATCHES_MIN, -(-flights // FLIGHTS_PER_BATCH))
     planes = latest(read(spark, places, topics.planes), "tailnum STRING, seats INT").cache()
     rows = delays(
-        parsed(stream(spark, places, topics.flights, -(-flights // BATCHES)), FLIGHT).where(
+        parsed(stream(spark, places, topics.flights, -(-flights // batches)), FLIGHT).where(
             is_countable()
         ),
-        parsed(stream(spark, places, topics.weather, -(-reports // BATCHES)), REPORT).where(
+        parsed(stream(spark, places, topics.weather, -(-reports // batches)), REPORT).where(
             is_possible()
         ),
         planes,

@@ -39,7 +39,15 @@ class Kafka:
             pytest.skip(str(reason))
         classpath = os.pathsep.join(map(str, paths))
         self._process = subprocess.Popen(
-            [str(java), "-Xmx1g", "-cp", classpath, str(PROGRAM)],
+            [
+                str(java),
+                "-Xmx1g",
+                "-XX:TieredStopAtLevel=1",
+                "-XX:+UseSerialGC",
+                "-cp",
+                classpath,
+                str(PROGRAM),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from compat.lab.apache_kafka import ApacheKafka
+from compat.lab.apache_kafka import BriefApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
@@ -126,7 +126,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
             wait_for_coordinators(first)
         shutil.copytree(ours, theirs, dirs_exist_ok=True)
         for broker in (
-            ApacheKafka(settings=SETTINGS, directory=theirs),
+            BriefApacheKafka(settings=SETTINGS, directory=theirs),
             OdradekNode(settings=SETTINGS, directory=ours),
         ):
             started.append(broker)
@@ -190,7 +190,7 @@ LOOKING: list[Step] = [
 @pytest.mark.parametrize("is_ours_first", [True, False])
 def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
     """In the middle of a rebalance, with members of both protocols; nothing is lost."""
-    kinds: list[type[Broker]] = [ApacheKafka, OdradekNode]
+    kinds: list[type[Broker]] = [BriefApacheKafka, OdradekNode]
     seen: list[list[str]] = []
     try:
         for kind in sorted(kinds, key=lambda each: (each is OdradekNode) != is_ours_first):

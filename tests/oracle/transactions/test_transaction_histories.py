@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from compat.lab.apache_kafka import ApacheKafka
+from compat.lab.apache_kafka import BriefApacheKafka
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.java
 def brokers() -> Iterator[tuple[str, str]]:
     """Where ours is, and theirs."""
     try:
-        apache = ApacheKafka(settings=SETTINGS)
+        apache = BriefApacheKafka(settings=SETTINGS)
         with OdradekNode(settings=SETTINGS) as node, apache:
             yield node.bootstrap, apache.bootstrap
     except Missing as reason:
