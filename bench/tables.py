@@ -1,4 +1,4 @@
-"""The tables of results in README.md and docs/benchmarks.md: `python -m bench.tables`.
+"""The tables of results in README.md and docs: `python -m bench.tables`.
 
 Every row is computed from one stored result of bench/results, which the row names. Which result is
 shown for which bench stands in bench/results/shown.json: `python -m bench.tables --show FILE...`
@@ -18,12 +18,14 @@ from typing import Any
 from compat.lab.toolchain import ROOT
 
 from bench.figures import OURS, THEIRS, Figure, Quantity
+from bench.proofs.table import proofs_table
 from bench.results import RESULTS
 
 SHOWN = RESULTS / "shown.json"
 """Bench to the name of a file beside it; of runs of a pure build as `pure BENCH`."""
 PURE_PREFIX = "pure "
 README, DOCUMENT = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+PROOFS_DOCUMENT = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- {}: made by `python -m bench.tables` -->", "<!-- end of {} -->"
 
 
@@ -341,6 +343,9 @@ def documents() -> dict[Path, str]:
     return {
         README: replaced(README.read_text(encoding="utf-8"), "costs", costs(mapping)),
         DOCUMENT: replaced(DOCUMENT.read_text(encoding="utf-8"), "results", everything(mapping)),
+        PROOFS_DOCUMENT: replaced(
+            PROOFS_DOCUMENT.read_text(encoding="utf-8"), "proofs", proofs_table()
+        ),
     }
 
 

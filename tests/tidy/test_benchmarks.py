@@ -1,4 +1,4 @@
-"""The tables in README and docs/benchmarks.md match the stored results."""
+"""The tables in README, docs/benchmarks.md and docs/compatibility.md match the stored results."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from bench.measures import MEASURES
 from bench.tables import (
     DOCUMENT,
+    PROOFS_DOCUMENT,
     PURE_PREFIX,
     README,
     ROWS,
@@ -17,7 +18,7 @@ from bench.tables import (
 )
 
 
-@pytest.mark.parametrize("path", [README, DOCUMENT], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [README, DOCUMENT, PROOFS_DOCUMENT], ids=lambda path: path.stem)
 def test_the_tables_are_those_of_the_stored_results(path) -> None:
     assert path.read_text(encoding="utf-8") == documents()[path], "run: python -m bench.tables"
 
