@@ -273,16 +273,15 @@ class Broker:
         """Pause the broker. Connections stay open, but no request is served."""
         if self._frozen is not None:
             return
-        self._frozen = threading.Event()
+        if self._loop is None:
+            raise BrokerError("the broker does not run")
+        thaw = self._frozen = threading.Event()
         stopped = threading.Event()
-        thaw = self._frozen
 
         def freeze() -> None:
             stopped.set()
             thaw.wait()
 
-        if self._loop is None:
-            raise BrokerError("the broker does not run")
         self._loop.call_soon_threadsafe(freeze)
         stopped.wait(TIMEOUT_S)
 

@@ -48,7 +48,7 @@ class SnapshotGenerator:
             self._begin()
         elif self._timer is None and self._config.metadata_log_max_snapshot_interval_ms > 0:
             interval_s = self._config.metadata_log_max_snapshot_interval_ms / 1000
-            self._timer = self._loop.call_later(interval_s, self._begin)
+            self._timer = self._loop.call_later(interval_s, self._on_timer)
 
     def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
         """Count the bytes of new records from 0: the snapshot contains all earlier records."""
@@ -56,6 +56,11 @@ class SnapshotGenerator:
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         """Do nothing: followers write snapshots too."""
+
+    def _on_timer(self) -> None:
+        """If no snapshot can begin now, the next records start the timer again."""
+        self._timer = None
+        self._begin()
 
     def _begin(self) -> None:
         if self._task is None and not self._loader.is_catching_up:
