@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Of `make test` and `make test-compiled`; 0: the tests run in one process. Spark ends a streaming query whose
-# Python worker has not connected after 10 s, which happens when there are more workers than cores.
+# Of `make test` and `make test-compiled`; 0: the tests run in one process. Only two of the workers run tests
+# until those of Spark have ended (tests/support/scheduling.py).
 WORKERS ?= 3
 
 .PHONY: help env demo test test-compiled lint check bench compat proofs format lock clean sim

@@ -94,7 +94,7 @@ PROOFS = (
     ),
     Proof(
         "demo", "interruptions of the demo", 3,
-        _pytest("tests/spark/test_demo.py", "-k", "test_killed_in_the_middle"),
+        _pytest("tests/spark/test_demo.py", "-k", "test_interrupted_in_the_middle"),
         "ODRADEK_DEMO_INTERRUPTIONS",
     ),
     Proof("power-losses", "worlds that lose power", 10_000, _POWER, "ODRADEK_POWER_LOSSES"),

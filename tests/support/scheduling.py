@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 GROUPS = {
-    "tests/spark/test_demo.py::test_killed_in_the_middle": "the killed demo",
+    "tests/spark/test_demo.py::test_interrupted_in_the_middle": "the interrupted demo",
     "tests/spark/test_without_java.py": "Spark without Java",
     "tests/spark": "a Spark session",
     "tests/oracle/test_java": "a process of Java",

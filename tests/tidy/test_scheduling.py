@@ -25,7 +25,10 @@ def test_all_parts_ran_in_this_process(request: pytest.FixtureRequest) -> None:
 def test_files_that_share_something_are_one_group() -> None:
     source, planning = (f"tests/spark/test_{name}.py::test_x[@]" for name in ("source", "planning"))
     assert group(source) == group(planning) == "a Spark session"
-    assert group("tests/spark/test_demo.py::test_killed_in_the_middle[1]") == "the killed demo"
+    assert (
+        group("tests/spark/test_demo.py::test_interrupted_in_the_middle[1]")
+        == "the interrupted demo"
+    )
     assert group("tests/log/test_files.py::test_x") == "tests/log/test_files.py"
     assert rank(source) < rank("tests/crash/test_x.py::test_x") < rank("tests/log/test_files.py::x")
 

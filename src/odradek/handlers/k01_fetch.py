@@ -60,11 +60,9 @@ def handle(
         result = fetch.evaluate(wait_ms == 0, reads.non_blocking)
     except ReadWouldBlock as missing:
         return _respond_later(broker, fetch, wait_ms, missing)
-    return (
-        reads.warm(result)
-        if isinstance(result, FetchResponse)
-        else _wait(broker, fetch, wait_ms, result)
-    )
+    if isinstance(result, FetchResponse):
+        return reads.warm(result)
+    return _wait(broker, fetch, wait_ms, result)
 
 
 async def _respond_later(
