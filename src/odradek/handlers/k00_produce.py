@@ -116,9 +116,12 @@ def quick(
                 return None
             work.append((partition, records))
     appended: list[AppendInfo] = []
+    places: list[quick_produce.Appended] = []
     try:
         for partition, records in work:
-            appended.append(partition.append(records, acks))
+            info = partition.append(records, acks)
+            appended.append(info)
+            places.append((info.base_offset, info.log_append_time_ms, info.log_start_offset))
     except ApiError as error:
         outcomes: list[_Outcome] = [*appended, error]
         for partition, records in work[len(outcomes) :]:
@@ -129,7 +132,6 @@ def quick(
         response = _response(broker, peer, topics, work, outcomes)
         body = response.encode(version)
         return _response_header(len(body) + 5, correlation_id) + body
-    places = [(at.base_offset, at.log_append_time_ms, at.log_start_offset) for at in appended]
     return quick_produce.encode_answer(correlation_id, topics, places)
 
 
