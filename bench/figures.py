@@ -38,9 +38,11 @@ class Quantity:
     def limits(self) -> str:
         """The limits as text; empty if there is no limit."""
         sign = "≥" if self.higher_is_better else "≤"
-        told = [] if self.limit is None else [f"{sign} {self.limit:.3g}"]
-        told += [] if self.most is None else [f"≤ {self.most:g} {self.unit}"]
-        return ", ".join(told)
+        limits = [] if self.limit is None else [f"{sign} {self.limit:.3g}"]
+        if self.most is not None:
+            unit = "(Odradek)" if self.unit in ("", "times") else self.unit
+            limits.append(f"≤ {self.most:g} {unit}")
+        return ", ".join(limits)
 
 
 @dataclass

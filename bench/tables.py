@@ -1,8 +1,9 @@
 """The tables of results in README.md and docs: `python -m bench.tables`.
 
-Every row is computed from one stored result of bench/results, which the row names. Which result is
-shown for which bench stands in bench/results/shown.json: `python -m bench.tables --show FILE...`
-enters the benches of these files there. A test in tests/tidy compares the tables with the results.
+Each row is computed from one stored result in bench/results, to which the row has a link.
+`bench/results/shown.json` maps each benchmark to the result that is shown. `python -m bench.tables
+--show FILE...` enters the benchmarks of these files there. A test in tests/tidy compares the tables
+with the results.
 """
 
 from __future__ import annotations
@@ -18,26 +19,31 @@ from typing import Any
 from compat.lab.toolchain import ROOT
 
 from bench.figures import OURS, THEIRS, Figure, Quantity
-from bench.proofs.table import proofs_table
+from bench.isolation import TIMES
+from bench.proofs.table import long_tests_table
 from bench.results import RESULTS
 
 SHOWN = RESULTS / "shown.json"
-"""Bench to the name of a file beside it; of runs of a pure build as `pure BENCH`."""
+"""Maps each benchmark to the name of a file in the same directory. The key of a benchmark that was
+measured with `--mode pure` is `pure BENCHMARK`."""
 PURE_PREFIX = "pure "
 README, DOCUMENT = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
-PROOFS_DOCUMENT = ROOT / "docs" / "compatibility.md"
+LONG_TESTS_DOCUMENT = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- {}: made by `python -m bench.tables` -->", "<!-- end of {} -->"
+SET_LATER = {("isolation", TIMES.name): TIMES}
+"""Figures whose limit was set after results had been stored. The tables show the limit with a
+mark if the stored result has no limit."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the README: some figures of one bench, side by side."""
+    """A row of the table in the README: some figures of one benchmark."""
 
     bench: str
     title: str
     figures: tuple[str, ...]
     command: str = ""
-    """How to make it; without one `make bench ARGS=<bench>`."""
+    """The command that measures the figures. If empty, it is `make bench ARGS=<bench>`."""
 
     @property
     def shown_command(self) -> str:
@@ -112,7 +118,8 @@ ROWS = (
     ),
     Row(
         "slow_reader",
-        "the same while ten other clients do not read their responses, p99 in ms",
+        "from send to receipt at 1 000 records a second, while ten other clients do not read their "
+        "responses, p99 in ms",
         ("p99 beside 10 slow readers",),
     ),
     Row(
@@ -152,8 +159,8 @@ ROWS = (
     ),
     Row(
         "isolation",
-        "produce p99 during a replay from disk and a compaction: in ms / as a multiple of the p99 "
-        "before",
+        "produce p99 during a replay from disk and a compaction: in ms / divided by the p99 without "
+        "this load",
         ("produce p99, beside", "p99 beside / quiet"),
         "python -m bench.isolation",
     ),
@@ -170,10 +177,10 @@ class Result:
     """A stored result."""
 
     def __init__(self, name: str) -> None:
-        """Read a file of bench/results.
+        """Read a file in bench/results.
 
         Raises:
-            FileNotFoundError: there is none of that name.
+            FileNotFoundError: there is no such file.
         """
         self.name = name
         lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
@@ -190,19 +197,23 @@ class Result:
 
     @property
     def link(self) -> str:
-        """The commit, as a link to the result from the top of the repository."""
+        """The commit, as a link to the result, relative to the root of the repository."""
         return f"[{self.machine['commit']}](bench/results/{self.name})"
 
     def benches(self) -> list[str]:
-        """What was measured."""
+        """Return the names of the benchmarks."""
         return list(dict.fromkeys(figure.bench for figure in self.figures))
 
     def of(self, bench: str) -> list[Figure]:
-        """The figures of a bench."""
+        """Return the figures of a benchmark."""
         return [figure for figure in self.figures if figure.bench == bench]
 
     def find(self, bench: str, name: str) -> Figure:
-        """One figure; raises KeyError."""
+        """Return one figure.
+
+        Raises:
+            KeyError: there is no such figure.
+        """
         for figure in self.of(bench):
             if figure.quantity.name == name:
                 return figure
@@ -222,13 +233,13 @@ def _figure(line: Mapping[str, Any]) -> Figure:
 
 
 def shown() -> dict[str, str]:
-    """Bench to the name of the result that is shown for it."""
+    """Return the content of `SHOWN`."""
     found: dict[str, str] = json.loads(SHOWN.read_text(encoding="utf-8"))
     return found
 
 
 def show(names: Iterable[str]) -> None:
-    """Show these results for all benches that they have; quick ones are refused."""
+    """Enter these results in `SHOWN`, for all benchmarks that they contain."""
     mapping = shown() if SHOWN.exists() else {}
     for name in names:
         result = Result(name)
@@ -239,7 +250,7 @@ def show(names: Iterable[str]) -> None:
 
 
 def costs(mapping: Mapping[str, str]) -> str:
-    """The table of the README."""
+    """Return the table of the README."""
     lines = [
         "| what | command | Odradek | Apache Kafka | ratio | limit | rounds | result |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -253,13 +264,13 @@ def costs(mapping: Mapping[str, str]) -> str:
         except KeyError:
             continue  # the stored result is older than this row
         cells = [row.title, f"`{row.shown_command}`", *_values(figures)]
-        cells += [_aims(figures), str(_rounds(figures)), f"{result.link}, {result.build}"]
+        cells += [_limits(figures), str(_rounds(figures)), f"{result.link}, {result.build}"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def everything(mapping: Mapping[str, str]) -> str:
-    """The tables of docs/benchmarks.md: each figure of each result that is shown."""
+    """Return the tables of docs/benchmarks.md, with all figures of all shown results."""
     parts = []
     for is_pure in (False, True):
         chosen = {
@@ -285,13 +296,13 @@ def _full_table(mapping: Mapping[str, str]) -> Iterator[str]:
         for figure in result.of(bench):
             unit = f", {figure.quantity.unit}" if figure.quantity.unit else ""
             spread = " / ".join(f"{figure.spread(role):.0%}" for role in (OURS, THEIRS))
-            cells = [bench, figure.quantity.name + unit, *_values([figure]), _aims([figure])]
+            cells = [bench, figure.quantity.name + unit, *_values([figure]), _limits([figure])]
             cells += [spread, f"[{result.machine['commit']}](../bench/results/{name})"]
             yield f"| {' | '.join(cells)} |"
 
 
 def _values(figures: Sequence[Figure]) -> Iterator[str]:
-    """The cells: ours, theirs, ratios; a ratio that misses its limit is bold."""
+    """Yield three cells: Odradek, Apache Kafka, ratio. A ratio that misses its limit is bold."""
     for role in (OURS, THEIRS):
         yield " / ".join(_number(figure.median(role)) for figure in figures)
     ratios = []
@@ -301,13 +312,21 @@ def _values(figures: Sequence[Figure]) -> Iterator[str]:
     yield " / ".join(ratios)
 
 
-def _aims(figures: Sequence[Figure]) -> str:
-    aims = [figure.quantity.limits or "–" for figure in figures]
-    text = " / ".join(aims if len(set(aims)) > 1 else aims[:1])
+def _limits(figures: Sequence[Figure]) -> str:
+    limits = [_limit(figure) for figure in figures]
+    text = " / ".join(limits if len(set(limits)) > 1 else limits[:1])
     missed = sum(figure.verdict == "MISSED" for figure in figures)
     if not missed:
         return text
     return f"{text}, **missed**" + (f" by {missed} of {len(figures)}" if len(figures) > 1 else "")
+
+
+def _limit(figure: Figure) -> str:
+    """Return the limits that are stored, or a limit that was set later."""
+    later = SET_LATER.get((figure.bench, figure.quantity.name))
+    if figure.quantity.limits or later is None:
+        return figure.quantity.limits or "–"
+    return f"{later.limits}, set later"
 
 
 def _rounds(figures: Sequence[Figure]) -> int:
@@ -315,7 +334,7 @@ def _rounds(figures: Sequence[Figure]) -> int:
 
 
 def _number(value: float | None) -> str:
-    """Three digits, or all of a whole number; thousands are set apart by spaces."""
+    """Return a number with three digits, or an integer from 100 on, with spaces for thousands."""
     if value is None:
         return "–"
     if value >= 100:
@@ -324,33 +343,33 @@ def _number(value: float | None) -> str:
 
 
 def replaced(text: str, name: str, table: str) -> str:
-    """`text` with the table between its two marks.
+    """Replace the table between its two markers in `text`.
 
     Raises:
-        ValueError: the marks are not there.
+        ValueError: a marker is missing.
     """
     begin, end = BEGIN.format(name), END.format(name)
     before, found_begin, rest = text.partition(begin)
     _, found_end, after = rest.partition(end)
     if not found_begin or not found_end:
-        raise ValueError(f"there is no place for the table {name!r}")
+        raise ValueError(f"the markers of the table {name!r} are missing")
     return f"{before}{begin}\n\n{table}\n{end}{after}"
 
 
 def documents() -> dict[Path, str]:
-    """The documents with tables, as they should be."""
+    """Return the documents with tables, as computed from the stored results."""
     mapping = shown()
     return {
         README: replaced(README.read_text(encoding="utf-8"), "costs", costs(mapping)),
         DOCUMENT: replaced(DOCUMENT.read_text(encoding="utf-8"), "results", everything(mapping)),
-        PROOFS_DOCUMENT: replaced(
-            PROOFS_DOCUMENT.read_text(encoding="utf-8"), "proofs", proofs_table()
+        LONG_TESTS_DOCUMENT: replaced(
+            LONG_TESTS_DOCUMENT.read_text(encoding="utf-8"), "long-tests", long_tests_table()
         ),
     }
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Write the tables."""
+    """Write the tables into the documents."""
     parser = argparse.ArgumentParser(prog="python -m bench.tables", description=__doc__)
     parser.add_argument("--show", nargs="+", default=[], metavar="FILE", help="results to show")
     options = parser.parse_args(words)

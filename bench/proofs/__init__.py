@@ -1,1 +1,1 @@
-"""The long tests at full size. Their outcomes are stored, so that the documents can quote them."""
+"""The long tests at full size. Their results are stored, and the documents show them."""

@@ -1,9 +1,9 @@
-"""`python -m bench.proofs`: run long tests at full size and store their outcomes.
+"""`python -m bench.proofs`: runs long tests at full size and stores their results.
 
-Each proof adds one line to a file of its name in `results`: when, on which commit and machine,
-what ran and how often, with which seed, how it ended, how long it took, and the figures that it
-printed. A proof that fails is stored, too. One that is interrupted is not: SIGINT and SIGTERM end
-it in order, and the proofs that follow do not run.
+Each long test appends one line to a file with its name in `results`. The line has the time, the
+commit, the machine, the command, the count, the seed, the outcome, the duration, and the figures
+that the test printed. The result of a test that failed is stored, too. An interrupted test is not
+stored. On SIGINT or SIGTERM the program stops the current test and exits.
 """
 
 from __future__ import annotations
@@ -27,91 +27,94 @@ from tests.support.run_seed import VARIABLE as SEED_VARIABLE
 from tests.support.run_seed import run_seed
 
 from bench.machine import commit, facts
-from bench.proofs.catalogue import GROUPS, PROOFS, Proof, chosen
+from bench.proofs.catalogue import GROUPS, LONG_TESTS, LongTest, chosen
 
 RESULTS = Path(__file__).parent / "results"
 LOCAL = RESULTS / "local"
-"""Of quick runs; not kept with the code."""
+"""The results of `--quick`. Git ignores them."""
 LAST_LINES = 3
 PROGRESS_SECONDS = 20.0
-"""Between two lines that tell how far a proof is."""
+"""Time between two lines that show the progress of a long test."""
 END_SECONDS = 60.0
-"""How long an interrupted proof may take to stop what it started."""
+"""Time that an interrupted long test has to stop its processes."""
 EXIT_INTERRUPTED = 130
 
 
-class InterruptedProof(Exception):
-    """The proof was ended by a signal: nothing is known."""
+class Interrupted(Exception):
+    """A signal ended the long test, so there is no result."""
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run the chosen proofs, one after another; 0 when all hold, 1 when one does not."""
-    options = _parser().parse_args(words)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the chosen long tests one after another. Return 0 if all passed, otherwise 1.
+
+    Return 2 if there is no long test with one of the names.
+    """
+    options = _parser().parse_args(arguments)
     if options.list:
-        for proof in PROOFS:
-            print(f"{proof.name:14} {proof.count} {proof.what}")
+        for test in LONG_TESTS:
+            print(f"{test.name:16} {test.text(test.count)}")
         return 0
     try:
-        proofs = chosen(options.proofs)
+        tests = chosen(options.tests)
     except KeyError as name:
-        print(f"no proof {name}; there are {', '.join(_names())}", file=sys.stderr)
+        print(f"no long test {name}; there are {', '.join(_names())}", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     outcomes = []
-    for proof in proofs:
+    for test in tests:
         try:
-            outcomes.append(_run(proof, quick=options.quick))
-        except (KeyboardInterrupt, InterruptedProof):
-            print(f"{proof.name}: interrupted, nothing is stored", file=sys.stderr)
+            outcomes.append(_run(test, quick=options.quick))
+        except (KeyboardInterrupt, Interrupted):
+            print(f"{test.name}: interrupted, nothing is stored", file=sys.stderr)
             return EXIT_INTERRUPTED
     return 0 if all(outcomes) else 1
 
 
-def _run(proof: Proof, *, quick: bool) -> bool:
-    """Run one proof and store the outcome; whether it holds."""
-    print(f"{proof.name}: {proof.size(quick=quick)} {proof.what}", flush=True)
+def _run(test: LongTest, *, quick: bool) -> bool:
+    """Run one long test and store the result. Return whether the test passed."""
+    print(f"{test.name}: {test.text(test.size(quick=quick))}", flush=True)
     environment = {
         **os.environ,
         REQUIRE_VARIABLE: "java,go,node",
         SEED_VARIABLE: str(run_seed()),
-        **proof.environment(quick=quick),
+        **test.environment(quick=quick),
     }
     machine = facts()
     started = time.monotonic()
-    command = proof.words(quick=quick)
-    exit_code, lines = run_to_the_end(command, environment, proof.name)
+    command = test.full_command(quick=quick)
+    exit_code, lines = run_to_the_end(command, environment, test.name)
     if commit() != machine["commit"]:  # nodes and jobs that start later run the changed code
         machine["commit"] = f"{str(machine['commit']).rstrip('+')}+"
     outcome = {
         **machine,
         "kind": "proof",
-        "proof": proof.name,
-        "what": proof.what,
-        "count": proof.size(quick=quick),
+        "proof": test.name,
+        "what": test.what,
+        "count": test.size(quick=quick),
         "outcome": "passed" if exit_code == 0 else "failed",
         "seconds": round(time.monotonic() - started),
         "seed": run_seed(),
         "command": [Path(command[0]).name, *command[1:]],
-        "variables": proof.environment(quick=quick),
-        "said": _said(lines),
+        "variables": test.environment(quick=quick),
+        "said": _figures(lines),
     }
     directory = LOCAL if quick else RESULTS
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{proof.name}.jsonl"
+    path = directory / f"{test.name}.jsonl"
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(outcome, ensure_ascii=False) + "\n")
-    print(f"{proof.name}: {outcome['outcome']}, stored in {path.name}", flush=True)
+    print(f"{test.name}: {outcome['outcome']}, stored in {path.name}", flush=True)
     return exit_code == 0
 
 
 def run_to_the_end(
     command: Sequence[str], environment: Mapping[str, str], name: str
 ) -> tuple[int, list[str]]:
-    """Run a command and show what it says; its exit code and its lines.
+    """Run a command and print its output. Return its exit code and the lines of its output.
 
     Raises:
-        InterruptedProof: a signal ended it.
-        KeyboardInterrupt: this process was interrupted; the command has ended.
+        Interrupted: a signal ended the command.
+        KeyboardInterrupt: this process was interrupted. The command has ended.
     """
     lines: list[str] = []
     with (
@@ -123,9 +126,9 @@ def run_to_the_end(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # Ctrl-C is for this process, which passes it on once
+            start_new_session=True,  # on Ctrl-C only this process gets SIGINT, and sends it on
         ) as process,
-        _telling_progress(Path(directory) / "progress", name),
+        _printed_progress(Path(directory) / "progress", name),
     ):
         assert process.stdout is not None
         try:
@@ -137,12 +140,12 @@ def run_to_the_end(
             _interrupt(process)
             raise
     if exit_code < 0 or any("KeyboardInterrupt" in line for line in lines[-LAST_LINES:]):
-        raise InterruptedProof
+        raise Interrupted
     return exit_code, lines
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:
-    """End a command in order, or its whole session when it does not end."""
+    """Send SIGINT to a command. If it does not end in time, kill all processes of its session."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(END_SECONDS)
@@ -151,18 +154,18 @@ def _interrupt(process: subprocess.Popen[str]) -> None:
 
 
 @contextlib.contextmanager
-def _telling_progress(path: Path, name: str) -> Iterator[None]:
-    """Print now and then for how long a proof has run, and how far it says that it is."""
+def _printed_progress(path: Path, name: str) -> Iterator[None]:
+    """Print every `PROGRESS_SECONDS` the duration and the progress that the test has reported."""
     ended = threading.Event()
     started = time.monotonic()
 
-    def tell() -> None:
+    def print_lines() -> None:
         while not ended.wait(PROGRESS_SECONDS):
             minutes, seconds = divmod(round(time.monotonic() - started), 60)
-            told = path.read_text(encoding="utf-8") if path.exists() else ""
-            print(f"{name}: {minutes}:{seconds:02} {told}".rstrip(), flush=True)
+            progress = path.read_text(encoding="utf-8") if path.exists() else ""
+            print(f"{name}: {minutes}:{seconds:02} {progress}".rstrip(), flush=True)
 
-    thread = threading.Thread(target=tell, name="progress")
+    thread = threading.Thread(target=print_lines, name="progress")
     thread.start()
     try:
         yield
@@ -171,28 +174,29 @@ def _telling_progress(path: Path, name: str) -> Iterator[None]:
         thread.join()
 
 
-def _said(lines: Sequence[str]) -> list[str]:
-    """What a test counted, and the last lines."""
+def _figures(lines: Sequence[str]) -> list[str]:
+    """Return the lines with figures of tests, and the last lines."""
     filled = [line for line in lines if line.strip()]
     figures = [line for line in filled[:-LAST_LINES] if line.startswith("tests/") and ": " in line]
     return [*figures, *filled[-LAST_LINES:]]
 
 
 def _names() -> list[str]:
-    return [*(each.name for each in PROOFS), *GROUPS]
+    return [*(each.name for each in LONG_TESTS), *GROUPS]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench.proofs",
-        description="The long tests at full size, each stored.",
+        description="Runs long tests at full size and stores each result.",
         epilog='example: make proofs ARGS="groups kills"',
     )
-    parser.add_argument("proofs", nargs="*", help=f"of {', '.join(_names())} (default: all)")
+    names = ", ".join(_names())
+    parser.add_argument("tests", nargs="*", metavar="TEST", help=f"{names} (default: all)")
     parser.add_argument(
-        "--quick", action="store_true", help="a fiftieth of the work; to try it out"
+        "--quick", action="store_true", help="a fiftieth of the work; to try a long test"
     )
-    parser.add_argument("--list", action="store_true", help="name the proofs and end")
+    parser.add_argument("--list", action="store_true", help="list the long tests and exit")
     return parser
 
 

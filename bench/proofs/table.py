@@ -1,4 +1,4 @@
-"""The table of stored proofs in docs/compatibility.md, which `python -m bench.tables` writes."""
+"""The table of the long tests in docs/compatibility.md, which `python -m bench.tables` writes."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.proofs.catalogue import PROOFS
+from bench.proofs.catalogue import LONG_TESTS
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def proofs_table() -> str:
-    """The last stored outcome of each proof, as Markdown."""
-    lines = ["| proof | size | outcome | time | commit |", "| --- | --- | --- | --- | --- |"]
-    for proof in PROOFS:
-        outcome = _last(proof.name)
-        if outcome is None:
-            lines.append(f"| `{proof.name}` | {proof.count} {proof.what} | not stored | – | – |")
+def long_tests_table() -> str:
+    """Return the last stored result of each long test, as Markdown.
+
+    Long tests without a stored result are omitted.
+    """
+    lines = ["| long test | size | outcome | time | result |", "| --- | --- | --- | --- | --- |"]
+    for test in LONG_TESTS:
+        result = _last(test.name)
+        if result is None:
             continue
-        size = f"{outcome['count']:,}".replace(",", " ") + f" {outcome['what']}"
-        link = f"[{outcome['commit']}](../bench/proofs/results/{proof.name}.jsonl)"
-        time = f"{max(1, round(outcome['seconds'] / 60))} min"
-        lines.append(f"| `{proof.name}` | {size} | {outcome['outcome']} | {time} | {link} |")
+        link = f"[{result['commit']}](../bench/proofs/results/{test.name}.jsonl)"
+        time = f"{max(1, round(result['seconds'] / 60))} min"
+        cells = [f"`{test.name}`", test.text(result["count"]), result["outcome"], time, link]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

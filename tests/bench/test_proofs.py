@@ -1,4 +1,4 @@
-"""What `make proofs` stores, and what it does not store."""
+"""`make proofs`: which results of long tests are stored, progress, and interruption."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from bench.proofs import __main__ as proofs
-from bench.proofs.catalogue import GROUPS, PROOFS, Proof, chosen
+from bench.proofs.catalogue import GROUPS, LONG_TESTS, LongTest, chosen
 from compat.lab.toolchain import ROOT
 
 FIGURE = "tests/x.py::test_x: 7 histories"
 
 
-def python(words: str) -> Proof:
-    return Proof("named", "things", 100, (sys.executable, "-c", words), "ODRADEK_THINGS")
+def python(code: str) -> LongTest:
+    return LongTest("named", "things", 100, (sys.executable, "-c", code), "ODRADEK_THINGS")
 
 
 @pytest.fixture
@@ -28,17 +28,17 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *some: Proof, words: tuple[str, ...] = ()) -> int:
-    monkeypatch.setattr(proofs, "chosen", lambda names: list(some))
+def run(monkeypatch: pytest.MonkeyPatch, *tests: LongTest, arguments: tuple[str, ...] = ()) -> int:
+    monkeypatch.setattr(proofs, "chosen", lambda names: list(tests))
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # pytest keeps its own handlers
-    return proofs.main(words)
+    return proofs.main(arguments)
 
 
-def test_a_proof_that_holds_is_stored_with_its_figures(
+def test_a_passed_test_is_stored_with_its_figures(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = f"import os; print({FIGURE!r}, 1, 2, os.environ['ODRADEK_THINGS'], sep=chr(10))"
-    assert run(monkeypatch, python(said)) == 0
+    code = f"import os; print({FIGURE!r}, 1, 2, os.environ['ODRADEK_THINGS'], sep=chr(10))"
+    assert run(monkeypatch, python(code)) == 0
     (line,) = (results / "named.jsonl").read_text().splitlines()
     stored = json.loads(line)
     assert stored["outcome"] == "passed"
@@ -48,13 +48,13 @@ def test_a_proof_that_holds_is_stored_with_its_figures(
 
 
 def test_a_quick_run_is_stored_elsewhere(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch, python("pass"), words=("--quick",)) == 0
+    assert run(monkeypatch, python("pass"), arguments=("--quick",)) == 0
     assert not (results / "named.jsonl").exists()
     stored = json.loads((results / "local" / "named.jsonl").read_text())
     assert stored["count"] == 2
 
 
-def test_a_proof_that_fails_is_stored_and_the_next_one_runs(
+def test_a_failed_test_is_stored_and_the_next_one_runs(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(monkeypatch, python("raise SystemExit(1)"), python("pass")) == 1
@@ -63,39 +63,39 @@ def test_a_proof_that_fails_is_stored_and_the_next_one_runs(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "code",
     ["import os; os.kill(os.getpid(), 9)", "import os; os.kill(os.getpid(), 2); input()"],
 )
-def test_a_proof_that_a_signal_ended_is_not_stored(
-    words: str, results: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_test_that_a_signal_ended_is_not_stored(
+    code: str, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(monkeypatch, python(words), python("pass")) == proofs.EXIT_INTERRUPTED
+    assert run(monkeypatch, python(code), python("pass")) == proofs.EXIT_INTERRUPTED
     assert list(results.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_what_it_started_and_stores_nothing(
+def test_an_interrupted_run_stops_its_processes_and_stores_nothing(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     inner = "import time; print('begun', flush=True)\ntry: time.sleep(200)\nfinally: print('ended')"
-    words = (
+    code = (
         "import pathlib, sys\n"
         "from bench.proofs import __main__ as proofs\n"
-        "from bench.proofs.catalogue import Proof\n"
+        "from bench.proofs.catalogue import LongTest\n"
         f"proofs.RESULTS = pathlib.Path({str(tmp_path)!r})\n"
-        f"proof = Proof('named', 'things', 1, (sys.executable, '-c', {inner!r}))\n"
-        "proofs.chosen = lambda names: [proof, proof]\n"
+        f"test = LongTest('named', 'things', 1, (sys.executable, '-c', {inner!r}))\n"
+        "proofs.chosen = lambda names: [test, test]\n"
         "sys.exit(proofs.main([]))\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", words],
+        [sys.executable, "-c", code],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "named: 1 things\n"
+        assert process.stdout.readline() == "named: things\n"
         assert process.stdout.readline() == "begun\n"
         process.send_signal(number)
         assert "nothing is stored" in process.stdout.read()
@@ -103,32 +103,30 @@ def test_an_interrupted_run_ends_what_it_started_and_stores_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_progress_is_told_while_a_proof_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_progress_is_printed_during_a_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(proofs, "PROGRESS_SECONDS", 0.01)
     goes_on = tmp_path / "goes on"
-    words = (
+    code = (
         "import pathlib, time\n"
         "from tests.support import progress\n"
         "progress.report(3, 9, 'kills')\n"
         f"while not pathlib.Path({str(goes_on)!r}).exists(): time.sleep(0.01)\n"
     )
-    told = []
+    lines = []
 
-    def noted(text: str, *, flush: bool) -> None:
+    def record(text: str, *, flush: bool) -> None:
         assert flush
-        told.append(text)
+        lines.append(text)
         if "3 of 9 kills" in text:
             goes_on.touch()
 
-    monkeypatch.setattr(proofs, "print", noted, raising=False)
-    assert proofs.run_to_the_end([sys.executable, "-c", words], {**os.environ}, "named") == (0, [])
-    assert told[-1].startswith("named: ")
+    monkeypatch.setattr(proofs, "print", record, raising=False)
+    assert proofs.run_to_the_end([sys.executable, "-c", code], {**os.environ}, "named") == (0, [])
+    assert lines[-1].startswith("named: ")
 
 
-def test_names_are_unique_and_groups_name_proofs() -> None:
-    names = [each.name for each in PROOFS]
+def test_names_are_unique_and_groups_name_long_tests() -> None:
+    names = [each.name for each in LONG_TESTS]
     assert len(set(names)) == len(names)
     for name, members in GROUPS.items():
         assert [each.name for each in chosen([name])] == list(members)
@@ -136,16 +134,16 @@ def test_names_are_unique_and_groups_name_proofs() -> None:
         chosen(["nothing"])
 
 
-@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
-def test_every_count_reaches_the_command(proof: Proof) -> None:
-    """A proof that is counted runs less with --quick."""
-    assert proof.size(quick=False) == proof.count
-    if proof.variable is not None:
-        full = int(proof.environment(quick=False)[proof.variable])
-        assert full * proof.divisor == proof.count
-        assert int(proof.environment(quick=True)[proof.variable]) < full
-    elif proof.counted_in_words:
-        assert proof.words(quick=False)[-1] == str(proof.count)
-        assert int(proof.words(quick=True)[-1]) < proof.count
+@pytest.mark.parametrize("test", LONG_TESTS, ids=lambda test: test.name)
+def test_every_count_reaches_the_command(test: LongTest) -> None:
+    """With --quick, the count is smaller."""
+    assert test.size(quick=False) == test.count
+    if test.variable is not None:
+        full = int(test.environment(quick=False)[test.variable])
+        assert full * test.divisor == test.count
+        assert int(test.environment(quick=True)[test.variable]) < full
+    elif test.has_count_argument:
+        assert test.full_command(quick=False)[-1] == str(test.count)
+        assert int(test.full_command(quick=True)[-1]) < test.count
     else:
-        assert proof.count == 1
+        assert test.count == 1

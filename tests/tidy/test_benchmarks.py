@@ -6,7 +6,7 @@ import pytest
 from bench.measures import MEASURES
 from bench.tables import (
     DOCUMENT,
-    PROOFS_DOCUMENT,
+    LONG_TESTS_DOCUMENT,
     PURE_PREFIX,
     README,
     ROWS,
@@ -18,7 +18,9 @@ from bench.tables import (
 )
 
 
-@pytest.mark.parametrize("path", [README, DOCUMENT, PROOFS_DOCUMENT], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [README, DOCUMENT, LONG_TESTS_DOCUMENT], ids=lambda path: path.stem
+)
 def test_the_tables_are_those_of_the_stored_results(path) -> None:
     assert path.read_text(encoding="utf-8") == documents()[path], "run: python -m bench.tables"
 
