@@ -63,14 +63,14 @@ class History:
 class Member:
     """A client that never gives up, until it crashes or leaves."""
 
-    def __init__(self, world: World, name: int, is_static: bool) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation, name: int, is_static: bool) -> None:
+        self.simulation = simulation
         self.instance_id = f"instance-{name}" if is_static else None
-        self.version = world.random.choice((3, 4, 8, 9))
+        self.version = simulation.random.choice((3, 4, 8, 9))
         self.member_id = ""
         self.generation = -1
         self.assignment: bytes | None = None
-        self.task = world.coordinator.loop.create_task(self._live())
+        self.task = simulation.coordinator.loop.create_task(self._live())
 
     def crash(self) -> None:
         """Say nothing any more."""
@@ -80,7 +80,7 @@ class Member:
         self.crash()
         if self.member_id:
             request = leave_request(GROUP, (self.member_id, self.instance_id))
-            await self._ask(lambda: self.world.coordinator.groups.leave(request))
+            await self._ask(lambda: self.simulation.coordinator.groups.leave(request))
 
     async def _live(self) -> None:
         while True:
@@ -89,9 +89,9 @@ class Member:
                 return
 
     async def _join(self) -> bool:
-        history = self.world.history
+        history = self.simulation.history
         answer = await self._ask(
-            lambda: self.world.coordinator.join(
+            lambda: self.simulation.coordinator.join(
                 GROUP,
                 self.member_id,
                 instance_id=self.instance_id,
@@ -118,9 +118,9 @@ class Member:
                 for each in answer.members
             }
             history.handed_in(self.generation, assignment)
-        await asyncio.sleep(self.world.random.random())
+        await asyncio.sleep(self.simulation.random.random())
         sync = await self._ask(
-            lambda: self.world.coordinator.sync(
+            lambda: self.simulation.coordinator.sync(
                 GROUP,
                 self.member_id,
                 self.generation,
@@ -138,8 +138,8 @@ class Member:
     async def _stay(self) -> bool:
         """Send heartbeats and commits until told to join again."""
         while True:
-            await asyncio.sleep(1 + self.world.random.random())
-            if self.world.random.random() < 0.3:
+            await asyncio.sleep(1 + self.simulation.random.random())
+            if self.simulation.random.random() < 0.3:
                 await self._commit()
             error = await self._heartbeat()
             if error in RETRIED:
@@ -153,11 +153,11 @@ class Member:
 
     async def _heartbeat(self) -> ErrorCode:
         request = heartbeat_request(GROUP, self.member_id, self.generation, self.instance_id)
-        answer = await self._ask(lambda: self.world.coordinator.groups.heartbeat(request))
+        answer = await self._ask(lambda: self.simulation.coordinator.groups.heartbeat(request))
         return answer if isinstance(answer, ErrorCode) else ErrorCode(answer.error_code)
 
     async def _commit(self) -> None:
-        coordinator, history = self.world.coordinator, self.world.history
+        coordinator, history = self.simulation.coordinator, self.simulation.history
         history.attempted += 1
         offset = history.attempted
         overwritten = history.possible & history.settled
@@ -180,7 +180,7 @@ class Member:
 
     async def _ask(self, question):
         """The answer, or an error code; as over a network that takes its time."""
-        await asyncio.sleep(self.world.random.random() / 100)
+        await asyncio.sleep(self.simulation.random.random() / 100)
         try:
             answer = question()
             if isinstance(answer, asyncio.Future):
@@ -190,7 +190,7 @@ class Member:
         return answer
 
 
-class World:
+class Simulation:
     """A coordinator that is restarted and refused, and its members."""
 
     def __init__(self, seed: int) -> None:

@@ -18,7 +18,7 @@ RETRIED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
-class World:
+class Simulation:
     """A group and its members."""
 
     def __init__(self, seed):
@@ -176,8 +176,8 @@ class World:
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_random_heartbeats(seed):
-    world = World(seed)
+    simulation = Simulation(seed)
     try:
-        world.play(120)
+        simulation.play(120)
     finally:
-        world.coordinator.close()
+        simulation.coordinator.close()

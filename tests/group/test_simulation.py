@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.group.simulation import World
+from tests.group.simulation import Simulation
 from tests.support.run_seed import seeds
 
 
 @pytest.mark.parametrize("seed", seeds(40))
 def test_a_history(seed):
-    World(seed).run(40)
+    Simulation(seed).run(40)
 
 
 def test_the_same_seed_is_the_same_history():
-    assert World(7).run(40) == World(7).run(40)
+    assert Simulation(7).run(40) == Simulation(7).run(40)

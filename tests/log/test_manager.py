@@ -315,7 +315,7 @@ def test_a_directory_that_cannot_be_opened_at_the_start():
         started(workspace, two(workspace))
 
 
-# -- chores -----------------------------------------------------------------------------------
+# -- periodic tasks -----------------------------------------------------------------------------
 
 
 def test_retention_happens_by_itself(workspace):

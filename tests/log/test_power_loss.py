@@ -1,7 +1,7 @@
 """The power is lost at a random write, and the log is opened again.
 
 A seed determines what happens to a node with two partitions: appends (plain, idempotent,
-transactional), flushes, rolls, deletions of records and of whole logs, truncations, chores
+transactional), flushes, rolls, deletions of records and of whole logs, truncations, periodic tasks
 (retention, checkpoints), clean restarts, and how long work in the background takes. The power goes
 at one of the changes that this makes to the disk, and sometimes again while the log recovers;
 `LossyFileSystem` decides what survives. Then:
@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 class Model:
-    """What a partition may hold, as the world outside knows it."""
+    """What a partition may contain, according to the results of the operations."""
 
     def __init__(self, topic_id: bytes = TOPIC_ID) -> None:
         self.topic_id = topic_id
@@ -76,7 +76,7 @@ class Model:
         """What truncations took away that do not survive a crash yet."""
 
 
-class World:
+class Simulation:
     """A node, what happens to it, and what has to hold after the power was lost."""
 
     def __init__(self, seed: int) -> None:
@@ -147,7 +147,7 @@ class World:
                 self.delete_records,
                 self.truncate,
                 self.delete_log,
-                self.chores,
+                self.periodic_tasks,
                 self.work_in_background,
                 self.restart,
             ),
@@ -256,7 +256,7 @@ class World:
     def work_in_background(self, log: PartitionLog, model: Model) -> None:
         self.catch_up()
 
-    def chores(self, log: PartitionLog, model: Model) -> None:
+    def periodic_tasks(self, log: PartitionLog, model: Model) -> None:
         self.clock.ms += 60_000
         while self.manager.tick() < 100:
             pass
@@ -433,7 +433,7 @@ def test_power_loss(shard):
     cuts: Counter[str] = Counter()
     numbers = seeds(SEEDS)[shard::SHARDS]
     for done, seed in enumerate(numbers):
-        progress.report(done, len(numbers), f"worlds of part {shard + 1} of {SHARDS}")
+        progress.report(done, len(numbers), f"simulations of part {shard + 1} of {SHARDS}")
         cuts += play(seed)
     logger.info("shard %d: %d cuts: %s", shard, cuts.total(), dict(cuts))
 
@@ -445,15 +445,15 @@ def test_a_log_that_was_emptied_keeps_its_start(seed):
 
 
 def play(seed: int) -> Counter[str]:
-    """Let a world lose power three times; return where it was cut off."""
-    world = World(seed)
+    """Run one simulation with three power losses. Return the operations that were interrupted."""
+    simulation = Simulation(seed)
     draw = random.Random(seed * 31)
     try:
         for _ in range(3):
-            world.run(draw.choice([5, 20, 80, 200, 400]) + draw.randrange(60))
-            world.lose_power_and_check()
-            world.adopt()
+            simulation.run(draw.choice([5, 20, 80, 200, 400]) + draw.randrange(60))
+            simulation.lose_power_and_check()
+            simulation.adopt()
     except BaseException as error:
         error.add_note(f"seed {seed}")
         raise
-    return world.cuts
+    return simulation.cuts

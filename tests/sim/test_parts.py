@@ -11,16 +11,16 @@ from odradek.sim.executor import SimExecutor
 from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.lossy_file_system import LossyFileSystem, PowerLoss
 from odradek.sim.network import CAPACITY_BYTES, SimHost, SimNetwork
-from odradek.sim.world import NoEnd, SimClock, World
+from odradek.sim.simulation import NoEnd, SimClock, Simulation
 
 PORT = 9092
 
 
-def run(world: World, loop: SimLoop, coroutine) -> object:
+def run(simulation: Simulation, loop: SimLoop, coroutine) -> object:
     """The result of a coroutine of a process."""
     tasks: list[asyncio.Task] = []
     loop.call_soon(lambda: tasks.append(loop.create_task(coroutine)))
-    world.run_until(lambda: bool(tasks) and tasks[0].done())
+    simulation.run_until(lambda: bool(tasks) and tasks[0].done())
     return tasks[0].result()
 
 
@@ -28,31 +28,31 @@ def run(world: World, loop: SimLoop, coroutine) -> object:
 
 
 def test_events_run_in_the_order_of_their_time_and_then_of_their_scheduling() -> None:
-    world, seen = World(1), []
+    simulation, seen = Simulation(1), []
     for name, when_ns in (("late", 2_000_000), ("first", 5), ("second", 5), ("past", -7)):
-        world.at(when_ns, lambda name=name: seen.append((name, world.now_ns)))
-    world.run_until(lambda: len(seen) == 4)
+        simulation.at(when_ns, lambda name=name: seen.append((name, simulation.now_ns)))
+    simulation.run_until(lambda: len(seen) == 4)
     assert [name for name, _ in seen] == ["past", "first", "second", "late"]
     assert [when for _, when in seen] == sorted(when for _, when in seen)
     with pytest.raises(NoEnd, match="no event is scheduled"):
-        world.run_until(lambda: False)
+        simulation.run_until(lambda: False)
 
 
 def test_sleeping_takes_virtual_time_only() -> None:
-    world = World(1)
-    loop = new_loop(world, "process")
+    simulation = Simulation(1)
+    loop = new_loop(simulation, "process")
 
     async def sleep() -> float:
         async with asyncio.timeout(250):
             await asyncio.sleep(200)
         return asyncio.get_running_loop().time()
 
-    assert 200 <= run(world, loop, sleep()) < 201
+    assert 200 <= run(simulation, loop, sleep()) < 201
 
 
 def test_a_stopped_process_does_nothing_any_more_and_is_unwound_at_once() -> None:
-    world, seen = World(1), []
-    loop = new_loop(world, "process")
+    simulation, seen = Simulation(1), []
+    loop = new_loop(simulation, "process")
 
     async def work() -> None:
         try:
@@ -64,21 +64,21 @@ def test_a_stopped_process_does_nothing_any_more_and_is_unwound_at_once() -> Non
 
     loop.call_soon(lambda: loop.create_task(work()))
     loop.call_later(2, seen.append, "called")
-    world.at(500_000_000, loop.close)
-    world.at(3_000_000_000, lambda: seen.append("end"))
-    world.run_until(lambda: "end" in seen)
+    simulation.at(500_000_000, loop.close)
+    simulation.at(3_000_000_000, lambda: seen.append("end"))
+    simulation.run_until(lambda: "end" in seen)
     assert seen == ["unwound", "end"]
-    assert world.failures == []
+    assert simulation.failures == []
 
 
 def test_an_exception_that_nobody_handles_is_a_failure_of_the_run() -> None:
-    world = World(1)
-    loop = new_loop(world, "process")
+    simulation = Simulation(1)
+    loop = new_loop(simulation, "process")
     loop.call_soon(lambda: 1 // 0)
-    world.after(1_000, lambda: None)
-    world.run_until(lambda: world.now_ns > 1_000)
-    assert len(world.failures) == 1
-    assert "ZeroDivisionError" in world.failures[0]
+    simulation.after(1_000, lambda: None)
+    simulation.run_until(lambda: simulation.now_ns > 1_000)
+    assert len(simulation.failures) == 1
+    assert "ZeroDivisionError" in simulation.failures[0]
 
 
 # -- the network ------------------------------------------------------------------------------
@@ -88,14 +88,14 @@ class Ends:
     """Two processes on two machines, the second of which listens."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.world = World(seed)
-        self.network = SimNetwork(self.world)
-        self.client_loop = new_loop(self.world, "client")
+        self.simulation = Simulation(seed)
+        self.network = SimNetwork(self.simulation)
+        self.client_loop = new_loop(self.simulation, "client")
         self.client: SimHost = self.network.host("client", self.client_loop)
         self.start_server()
 
     def start_server(self) -> None:
-        self.server_loop = new_loop(self.world, "server")
+        self.server_loop = new_loop(self.simulation, "server")
         self.server: SimHost = self.network.host("server", self.server_loop)
         self.listener = self.server.bind("", PORT)
         self.listener.listen(10)
@@ -104,7 +104,7 @@ class Ends:
         return await self.client.connect("server", PORT, 1000)
 
     def run(self, coroutine) -> object:
-        return run(self.world, self.client_loop, coroutine)
+        return run(self.simulation, self.client_loop, coroutine)
 
 
 async def received(transport, count: int) -> bytes:
@@ -210,16 +210,16 @@ def test_a_machine_without_power_is_silent_until_its_next_process_resets_the_con
 # -- threads ----------------------------------------------------------------------------------
 
 
-def executor(world: World, loop: SimLoop) -> SimExecutor:
-    return SimExecutor(loop, world.random("threads"), LossyFileSystem(), SimClock(world))
+def executor(simulation: Simulation, loop: SimLoop) -> SimExecutor:
+    return SimExecutor(loop, simulation.random("threads"), LossyFileSystem(), SimClock(simulation))
 
 
 def test_works_of_one_thread_run_in_their_order_and_close_waits_for_them() -> None:
-    world, seen = World(1), []
-    loop = new_loop(world, "process")
+    simulation, seen = Simulation(1), []
+    loop = new_loop(simulation, "process")
 
     async def scenario() -> None:
-        threads = executor(world, loop)
+        threads = executor(simulation, loop)
         for number in range(20):
             threads.submit(
                 lambda number=number: seen.append(("work", number)),
@@ -229,32 +229,32 @@ def test_works_of_one_thread_run_in_their_order_and_close_waits_for_them() -> No
         assert seen == []
         await threads.close()
 
-    run(world, loop, scenario())
+    run(simulation, loop, scenario())
     assert seen == [(what, number) for number in range(20) for what in ("work", "done")]
 
 
 def test_any_exception_of_a_work_is_reported() -> None:
-    world = World(1)
-    loop = new_loop(world, "process")
+    simulation = Simulation(1)
+    loop = new_loop(simulation, "process")
 
     async def scenario() -> None:
         with pytest.raises(ZeroDivisionError):
-            await call(executor(world, loop), lambda: 1 // 0)
+            await call(executor(simulation, loop), lambda: 1 // 0)
 
-    run(world, loop, scenario())
+    run(simulation, loop, scenario())
 
 
 def test_a_process_may_end_between_the_effect_of_a_work_and_its_report() -> None:
-    world, seen = World(1), []
-    loop = new_loop(world, "process")
-    threads = executor(world, loop)
+    simulation, seen = Simulation(1), []
+    loop = new_loop(simulation, "process")
+    threads = executor(simulation, loop)
     loop.call_soon(
         lambda: threads.submit(lambda: seen.append("effect"), lambda _: seen.append("reported"))
     )
-    world.run_until(lambda: "effect" in seen)
+    simulation.run_until(lambda: "effect" in seen)
     loop.stop()
-    world.after(10_000_000_000, lambda: seen.append("end"))
-    world.run_until(lambda: "end" in seen)
+    simulation.after(10_000_000_000, lambda: seen.append("end"))
+    simulation.run_until(lambda: "end" in seen)
     assert seen == ["effect", "end"]
 
 

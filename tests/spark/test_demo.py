@@ -17,12 +17,12 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.run_seed import run_seed
 
-from odradek.demo import DemoOptions, broker, data, pipeline, producing, run_note
+from odradek.demo import DemoOptions, broker, data, pipeline, producing, run_state
 from odradek.demo.picture import draw
 from odradek.demo.pipeline import Places
 from odradek.demo.reconciliation import canonical, longest_waits, reconcile
 from odradek.demo.screen import Console, Screen
-from odradek.demo.story import tell
+from odradek.demo.steps import run
 from odradek.demo.topics import Topics
 
 FLIGHTS = 3_000
@@ -107,12 +107,12 @@ def test_the_account_is_exact_and_says_when_it_is_not(
         producer.produce(places.topics.delays, record.value, record.key)
     producer.flush(30)
     pipeline.start_parquet(spark, places).awaitTermination()
-    account = reconcile(spark, places, tables, late=0)
-    assert account.exact
-    assert [line.count for line in account.groups["results"]][1] == 5
-    assert account.results["flights"].sum() == FLIGHTS
-    assert longest_waits(spark, places, account.routes)["airline"]
-    draw(account.results, tmp_path / "picture.png")
+    report = reconcile(spark, places, tables, late=0)
+    assert report.exact
+    assert [line.count for line in report.groups["results"]][1] == 5
+    assert report.results["flights"].sum() == FLIGHTS
+    assert longest_waits(spark, places, report.routes)["airline"]
+    draw(report.results, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
     producer.produce(places.topics.delays, records[0].value.replace(b"2013", b"2012"), "other")
@@ -122,21 +122,21 @@ def test_the_account_is_exact_and_says_when_it_is_not(
     faults = [line.name.strip() for g in wrong.groups.values() for line in g if line.good is False]
     assert faults == ["sum", "rows of Parquet that differ", "rows of pandas that differ"]
     console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    Screen(console).account(wrong)
+    Screen(console).report(wrong)
     console.file.close()
     assert "differs" in console.export_text()
 
 
 def test_an_unfinished_run_continues_and_a_new_one_removes_its_files(tmp_path):
-    assert run_note.load(tmp_path) is None
-    note = run_note.begin(tmp_path, None, 100)
-    assert run_note.load(tmp_path) == note
+    assert run_state.load(tmp_path) is None
+    note = run_state.begin(tmp_path, None, 100)
+    assert run_state.load(tmp_path) == note
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "mine.txt").write_text("not the demo's")
-    assert run_note.begin(tmp_path, "b:1", None).prefix.startswith("nyc-")
+    assert run_state.begin(tmp_path, "b:1", None).prefix.startswith("nyc-")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.txt", "run.json"]
     (tmp_path / "run.json").write_text("{")
-    assert run_note.load(tmp_path) is None
+    assert run_state.load(tmp_path) is None
 
 
 def test_the_broker_ends_with_the_demo_that_is_killed(tmp_path):
@@ -222,5 +222,5 @@ def test_interrupted_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
     ],
 )
 def test_failures_have_a_clear_message(tmp_path, capsys, options, said):
-    assert tell(DemoOptions(**{"output": tmp_path, "flights": 10, **options})) == 1
+    assert run(DemoOptions(**{"output": tmp_path, "flights": 10, **options})) == 1
     assert said in " ".join(capsys.readouterr().out.split())

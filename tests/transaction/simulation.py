@@ -67,23 +67,23 @@ class Place:
 class Places:
     """Takes the place of a marker writer: refuses now and then, answers late now and then."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
         self.by_name = {name: Place() for name in PLACES}
 
     def write(self, marker: Marker) -> Any:
-        if self.world.random.random() < 0.5:
+        if self.simulation.random.random() < 0.5:
             return self._write(marker)
-        return self.world.coordinator.loop.create_task(self._write_later(marker))
+        return self.simulation.coordinator.loop.create_task(self._write_later(marker))
 
     async def _write_later(self, marker: Marker) -> dict[TopicPartition, ErrorCode]:
-        await asyncio.sleep(self.world.random.random() / 10)
+        await asyncio.sleep(self.simulation.random.random() / 10)
         return self._write(marker)
 
     def _write(self, marker: Marker) -> dict[TopicPartition, ErrorCode]:
         results = {}
         for name in marker.partitions:
-            if self.world.is_rough and self.world.random.random() < 0.2:
+            if self.simulation.is_rough and self.simulation.random.random() < 0.2:
                 results[name] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
                 results[name] = self.by_name[name].end(marker)
@@ -91,7 +91,7 @@ class Places:
 
 
 @dataclass
-class World:
+class Simulation:
     """Everything of one history."""
 
     seed: int
@@ -175,23 +175,23 @@ class World:
 class Client:
     """A producer that never gives up; two of them have each name."""
 
-    def __init__(self, world: World, name: str, is_rival: bool) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation, name: str, is_rival: bool) -> None:
+        self.simulation = simulation
         self.own_name = f"{name}'s rival" if is_rival else name
         self.name = name
         self.pause_s = 4.0 if is_rival else 0.1
-        versions = (0, 2) if world.level == 2 else (0,)
-        self.version = world.random.choice(versions)
+        versions = (0, 2) if simulation.level == 2 else (0,)
+        self.version = simulation.random.choice(versions)
 
     @property
     def transactions(self) -> Any:
-        return self.world.coordinator.transactions
+        return self.simulation.coordinator.transactions
 
     async def live(self) -> None:
         while True:
-            await asyncio.sleep(self.world.random.random() * self.pause_s)
+            await asyncio.sleep(self.simulation.random.random() * self.pause_s)
             producer = await self._initialize()
-            for _ in range(self.world.random.randrange(1, 6)):
+            for _ in range(self.simulation.random.randrange(1, 6)):
                 outcome = await self._transact(producer)
                 if outcome is None:
                     break  # fenced, or lost: begin anew
@@ -200,7 +200,7 @@ class Client:
     async def _ask(self, question: Any) -> Any:
         """The answer; an error that does not pass is one."""
         while True:
-            await asyncio.sleep(self.world.random.random() / 50)
+            await asyncio.sleep(self.simulation.random.random() / 50)
             try:
                 answer = question()
                 if asyncio.isfuture(answer) or asyncio.iscoroutine(answer):
@@ -219,15 +219,17 @@ class Client:
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=3000)
         answer = await self._ask(lambda: self.transactions.initialize(request))
         producer = (answer.producer_id, answer.producer_epoch)
-        owner = self.world.given.setdefault(producer, self.own_name)
+        owner = self.simulation.given.setdefault(producer, self.own_name)
         assert owner == self.own_name, f"{producer} is {owner} and {self.own_name}"
         return producer
 
     async def _transact(self, producer: tuple[int, int]) -> tuple[int, int] | None:
-        world = self.world
-        world.attempts += 1
-        attempt = world.attempts
-        for place in world.random.sample(PLACES, world.random.randrange(1, len(PLACES) + 1)):
+        simulation = self.simulation
+        simulation.attempts += 1
+        attempt = simulation.attempts
+        for place in simulation.random.sample(
+            PLACES, simulation.random.randrange(1, len(PLACES) + 1)
+        ):
             partitions = gathered((place,))
             who = (self.name, *producer, partitions)
             added = await self._ask(
@@ -241,12 +243,12 @@ class Client:
                 )
                 if isinstance(verified, ErrorCode) or verified[place]:
                     return None
-            if not world.places.by_name[place].write(producer, attempt):
+            if not simulation.places.by_name[place].write(producer, attempt):
                 return None
         return await self._end(producer, attempt)
 
     async def _end(self, producer: tuple[int, int], attempt: int) -> tuple[int, int] | None:
-        committed = self.world.random.random() < 0.7
+        committed = self.simulation.random.random() < 0.7
         request = EndTxnRequest(
             transactional_id=self.name,
             producer_id=producer[0],
@@ -256,11 +258,11 @@ class Client:
         answer = await self._ask(lambda: self.transactions.end(request, self.version))
         if isinstance(answer, ErrorCode):
             return None
-        self.world.promised[attempt] = committed
-        self.world.trace.append(f"{self.own_name} {attempt} {committed}")
+        self.simulation.promised[attempt] = committed
+        self.simulation.trace.append(f"{self.own_name} {attempt} {committed}")
         if self.version < 2:
             return producer
         successor = (answer.producer_id, answer.producer_epoch)
-        owner = self.world.given.setdefault(successor, self.own_name)
+        owner = self.simulation.given.setdefault(successor, self.own_name)
         assert owner == self.own_name, f"{successor} is {owner} and {self.own_name}"
         return successor

@@ -9,7 +9,7 @@ together were dispatched. A waiting fetch is then evaluated once for many append
 
 A request may create ten thousand partitions, and the creation of their files takes seconds.
 Therefore only a few partitions are created in each iteration of the event loop. The response to the
-request waits until all partitions exist (`opened`), but at most the timeout of the request.
+request waits until all partitions exist (`opened`), for at most the timeout of the request.
 """
 
 from __future__ import annotations

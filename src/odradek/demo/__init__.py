@@ -11,8 +11,8 @@ a picture.
 - `broker` runs a broker during the demo.
 - `pipeline` has the streaming queries. `reconciliation` has the batch job and the comparison.
   `spark_work` runs both in a thread.
-- `picture` draws the plot, `screen` prints to the user, and `story` runs all steps in order.
-- `run_note` stores the state of an unfinished run.
+- `picture` draws the plot, `screen` prints to the user, and `steps` runs all steps in order.
+- `run_state` stores the state of an unfinished run.
 
 A run that was killed at any step can be continued. Producing continues at the end of the topics,
 and queries continue from their checkpoints. After a restart the results topic may have a record
@@ -43,9 +43,9 @@ class DemoOptions:
 
 def run(options: DemoOptions) -> int:
     """Run the demo and print its progress. Return the exit code: 0 only if all checks succeed."""
-    from odradek.demo.story import tell
+    from odradek.demo.steps import run as run_steps
 
-    return tell(options)
+    return run_steps(options)
 
 
 __all__ = ["DemoOptions", "run"]

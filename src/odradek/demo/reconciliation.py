@@ -27,7 +27,7 @@ MEASURES = ["flights", "cancelled", "late15", "delay_minutes", "seats"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Row:
     """A row of the reconciliation. `check` describes the expected count.
 
     `good` says whether the count is as expected, and is None if nothing is expected.
@@ -40,7 +40,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Account:
+class Report:
     """The reconciliation, as groups of lines.
 
     `results` has the results as a table. `routes` has delays by carrier and destination.
@@ -48,15 +48,15 @@ class Account:
 
     results: pd.DataFrame
     routes: pd.DataFrame
-    groups: dict[str, list[Line]] = field(default_factory=dict)
+    groups: dict[str, list[Row]] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
         """Whether all checks succeed."""
-        return all(line.good is not False for lines in self.groups.values() for line in lines)
+        return all(row.good is not False for rows in self.groups.values() for row in rows)
 
 
-def reconcile(spark: SparkSession, places: Places, tables: Tables, late: int) -> Account:
+def reconcile(spark: SparkSession, places: Places, tables: Tables, late: int) -> Report:
     """Reconcile every record. `late` is the number of rows that Spark dropped as too late."""
     topic = _results_of_topic(spark, places)
     files = _to_pandas(spark.read.parquet(str(places.parquet)).distinct())
@@ -64,18 +64,18 @@ def reconcile(spark: SparkSession, places: Places, tables: Tables, late: int) ->
     records = int(topic["records"].sum())
     conflicts = int((topic["contents"] > 1).sum())
     flights, routes = _flights(spark, places, tables, results, late)
-    account = Account(results=results, routes=routes)
-    account.groups["flights"] = flights
-    account.groups["weather"] = _weather(spark, places, tables)
-    account.groups["results"] = [
-        Line("records in the topic", records),
-        Line("  of them again, after a restart", records - len(results)),
-        Line("  same key, other content", conflicts, "none", conflicts == 0),
-        Line("hours by airport and weather", len(results)),
-        Line("rows of Parquet that differ", *_differences(files, results)),
-        Line("rows of pandas that differ", *_differences(canonical(tables), results)),
+    report = Report(results=results, routes=routes)
+    report.groups["flights"] = flights
+    report.groups["weather"] = _weather(spark, places, tables)
+    report.groups["results"] = [
+        Row("records in the topic", records),
+        Row("  of them again, after a restart", records - len(results)),
+        Row("  same key, other content", conflicts, "none", conflicts == 0),
+        Row("hours by airport and weather", len(results)),
+        Row("rows of Parquet that differ", *_differences(files, results)),
+        Row("rows of pandas that differ", *_differences(canonical(tables), results)),
     ]
-    return account
+    return report
 
 
 # -- flights and weather --------------------------------------------------------------------
@@ -83,7 +83,7 @@ def reconcile(spark: SparkSession, places: Places, tables: Tables, late: int) ->
 
 def _flights(
     spark: SparkSession, places: Places, tables: Tables, results: pd.DataFrame, late: int
-) -> tuple[list[Line], pd.DataFrame]:
+) -> tuple[list[Row], pd.DataFrame]:
     """Reconcile the flights. Return the lines, and the delays by carrier and destination."""
     topic = places.topics.flights
     records = pipeline.parsed(pipeline.read(spark, places, topic), pipeline.FLIGHT)
@@ -95,19 +95,19 @@ def _flights(
     total = aggregated + late + invalid + clock
     produced = len(tables.flights) + 1
     lines = [
-        Line("produced, with the end of the year", produced),
-        Line("stored in the topic", stored, "as produced", stored == produced),
-        Line("read by the query (its checkpoint)", consumed, "as stored", consumed == stored),
-        Line("  aggregated", aggregated),
-        Line("  dropped as too late", late),
-        Line("  invalid", invalid),
-        Line("  end of the year", clock),
-        Line("  sum", total, "as read", total == consumed),
+        Row("produced, with the end of the year", produced),
+        Row("stored in the topic", stored, "as produced", stored == produced),
+        Row("read by the query (its checkpoint)", consumed, "as stored", consumed == stored),
+        Row("  aggregated", aggregated),
+        Row("  dropped as too late", late),
+        Row("  invalid", invalid),
+        Row("  end of the year", clock),
+        Row("  sum", total, "as read", total == consumed),
     ]
     return lines, routes
 
 
-def _weather(spark: SparkSession, places: Places, tables: Tables) -> list[Line]:
+def _weather(spark: SparkSession, places: Places, tables: Tables) -> list[Row]:
     topic = places.topics.weather
     records = pipeline.parsed(pipeline.read(spark, places, topic), pipeline.REPORT)
     stored, valid, clock = _counts(_by(records, pipeline.is_possible(), "hour"))
@@ -116,13 +116,13 @@ def _weather(spark: SparkSession, places: Places, tables: Tables) -> list[Line]:
     produced = len(tables.weather) + 1
     total = valid + refused + clock
     return [
-        Line("produced, with the end of the year", produced),
-        Line("stored in the topic", stored, "as produced", stored == produced),
-        Line("read by the query (its checkpoint)", consumed, "as stored", consumed == stored),
-        Line("  usable", valid),
-        Line("  impossible (a wind of 1048 mph)", refused),
-        Line("  end of the year", clock),
-        Line("  sum", total, "as read", total == consumed),
+        Row("produced, with the end of the year", produced),
+        Row("stored in the topic", stored, "as produced", stored == produced),
+        Row("read by the query (its checkpoint)", consumed, "as stored", consumed == stored),
+        Row("  usable", valid),
+        Row("  impossible (a wind of 1048 mph)", refused),
+        Row("  end of the year", clock),
+        Row("  sum", total, "as read", total == consumed),
     ]
 
 

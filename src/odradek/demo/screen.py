@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from odradek.demo.reconciliation import Account, Line
+from odradek.demo.reconciliation import Report, Row
 
 
 class Step:
@@ -49,7 +49,7 @@ class Screen:
 
     @contextmanager
     def step(self, title: str) -> Iterator[Step]:
-        """Show a step while it runs, and then a line with its duration."""
+        """Show a step while it runs, and then a row with its duration."""
         began = time.monotonic()
         columns = (
             SpinnerColumn(),
@@ -71,10 +71,10 @@ class Screen:
         self.say(f"[green]✓[/] {title:<26} {step.detail} [dim]({took:.1f} s)[/]")
 
     def say(self, text: str = "") -> None:
-        """Print a line without wrapping."""
+        """Print a row without wrapping."""
         self.console.print(text, soft_wrap=True)
 
-    def account(self, account: Account) -> None:
+    def report(self, report: Report) -> None:
         """Print the reconciliation."""
         table = Table(title="Where every record is", title_justify="left", title_style="bold")
         for name, justify in (
@@ -84,10 +84,10 @@ class Screen:
             ("", "left"),
         ):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
-        for group, lines in account.groups.items():
+        for group, lines in report.groups.items():
             table.add_row(Text(group, style="bold"))
-            for line in lines:
-                table.add_row(f"  {line.name}", f"{line.count:,}", line.check, _verdict(line))
+            for row in lines:
+                table.add_row(f"  {row.name}", f"{row.count:,}", row.check, _verdict(row))
             table.add_section()
         self.console.print()
         self.console.print(table)
@@ -97,7 +97,7 @@ class Screen:
         self.console.print(Panel.fit(text, border_style=style))
 
 
-def _verdict(line: Line) -> Text:
-    if line.good is None:
+def _verdict(row: Row) -> Text:
+    if row.good is None:
         return Text("")
-    return Text("✓", style="green") if line.good else Text("✗ differs", style="bold red")
+    return Text("✓", style="green") if row.good else Text("✗ differs", style="bold red")

@@ -23,8 +23,8 @@ import odradek.spark
 from odradek.demo import pipeline
 from odradek.demo.data import Tables
 from odradek.demo.pipeline import Places
-from odradek.demo.reconciliation import Account, longest_waits, reconcile
-from odradek.demo.run_note import RunNote
+from odradek.demo.reconciliation import Report, longest_waits, reconcile
+from odradek.demo.run_state import RunState
 from odradek.demo.screen import Screen, Step
 from odradek.spark import java
 
@@ -88,40 +88,40 @@ class SparkWork:
             version = self._starting.result().version
             step.say(f"Spark {version} on Java {java.find().version}, started in the background")
 
-    def process(self, places: Places, tables: Tables, note: RunNote, picture: Path) -> Account:
+    def process(self, places: Places, tables: Tables, state: RunState, picture: Path) -> Report:
         """Run the queries until they end, reconcile all records, and draw the picture."""
         spark = self._starting.result()
-        work = self._executor.submit(self._process, spark, places, tables, note, picture)
+        work = self._executor.submit(self._process, spark, places, tables, state, picture)
         return work.result()
 
     # -- in the thread ----------------------------------------------------------------------
 
     def _process(
-        self, spark: SparkSession, places: Places, tables: Tables, note: RunNote, picture: Path
-    ) -> Account:
+        self, spark: SparkSession, places: Places, tables: Tables, state: RunState, picture: Path
+    ) -> Report:
         flights, reports = len(tables.flights) + 1, len(tables.weather) + 1
         with self._step("Streaming: join, aggregate") as step:
             step.of(flights + reports)
             query = pipeline.start_delays(spark, places, flights, reports)
-            batches = self._follow(query, places, note, step)
+            batches = self._follow(query, places, state, step)
             step.say(f"{batches} micro-batches → topic {places.topics.delays}")
         with self._step("Streaming: to Parquet") as step:
             pipeline.start_parquet(spark, places).awaitTermination()
             step.say(f"topic {places.topics.delays} → {places.parquet}")
         with self._step("Reconciling") as step:
-            account = reconcile(spark, places, tables, sum(note.dropped_late.values()))
-            waits = longest_waits(spark, places, account.routes)
+            report = reconcile(spark, places, tables, sum(state.dropped_late.values()))
+            waits = longest_waits(spark, places, report.routes)
             step.say("every record of every topic, and pandas on the same tables")
         with self._step("Drawing") as step:
             from odradek.demo.picture import draw  # Imported here because matplotlib loads slowly.
 
-            draw(account.results, picture)
+            draw(report.results, picture)
             step.say(str(picture))
         self._screen.say()
         for what, names in waits.items():
             if names:  # Without names, there are too few flights for a significant mean.
                 self._screen.say(f"  Longest mean delay by {what}: {', '.join(names)}")
-        return account
+        return report
 
     @contextmanager
     def _step(self, title: str) -> Iterator[Step]:
@@ -135,7 +135,7 @@ class SparkWork:
             if self._stopping.is_set():
                 raise StoppedError
 
-    def _follow(self, query: StreamingQuery, places: Places, note: RunNote, step: Step) -> int:
+    def _follow(self, query: StreamingQuery, places: Places, state: RunState, step: Step) -> int:
         """Show a query's progress until it ends, and record the number of dropped rows.
 
         Return the number of micro-batches.
@@ -149,13 +149,13 @@ class SparkWork:
                     continue
                 seen.add(progress.batchId)
                 late = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
-                note.dropped_late[str(progress.batchId)] = late
+                state.dropped_late[str(progress.batchId)] = late
                 ends = [json.loads(source.endOffset or "{}") for source in progress.sources]
                 step.reached(sum(sum(p.values()) for end in ends for p in end.values()))
                 until = progress.eventTime.get("watermark", "")[:10]
                 rate = int(progress.processedRowsPerSecond or 0)
                 step.say(f"batch {progress.batchId}, {rate:,} rows/s, until {until}")
-            note.save(places.output)
+            state.save(places.output)
         if self._stopping.is_set():
             raise StoppedError
         return len(seen)

@@ -7,9 +7,9 @@ runs the work on the event loop's thread at a time that the simulation chooses. 
 runs the work at once on the calling thread, for tools and tests without an event loop.
 
 `done` is called exactly once for each work item, so that no caller waits forever. If the work
-raised an exception, `done` receives the exception, whatever its class is. There is one exception:
-if the work in an `InlineExecutor` raises a `KeyboardInterrupt` or a similar exception, `submit`
-raises it and does not call `done`.
+raised an exception, `done` receives the exception, whatever its class is. Special case: if the work
+in an `InlineExecutor` raises a `KeyboardInterrupt` or a similar exception, `submit` raises it and
+does not call `done`.
 """
 
 from __future__ import annotations

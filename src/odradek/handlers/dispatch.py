@@ -4,8 +4,8 @@ One dispatcher serves all listeners of one kind (broker or controller). It decod
 request, finds the entry of the API, decodes the body, calls the handler, and encodes the response.
 
 The dispatcher closes the connection if the API is unknown, if the version is not served, or if the
-request is malformed. There is one exception: a request for an unserved version of ApiVersions gets
-a response of version 0 (KIP-511). Apache Kafka does the same. Each closed connection is counted and
+request is malformed. Special case: a request for an unserved version of ApiVersions gets a response
+of version 0 (KIP-511). Apache Kafka does the same. Each closed connection is counted and
 logged.
 """
 

@@ -3,8 +3,8 @@
 - Before version 4 a request has one key, from version 4 on many keys.
 - If the coordinator's topic does not exist, it is created, and the response waits for the creation
   up to `CREATION_WAIT_MS`. After that the error is COORDINATOR_NOT_AVAILABLE, and clients retry.
-  Apache Kafka returns this error immediately. This delays the first consumer of a cluster by up to
-  a second.
+  Apache Kafka returns this error immediately. With Apache Kafka the first consumer therefore waits
+  up to a second longer.
 - Gap: there are no share groups. Key type 2 gets the error INVALID_REQUEST.
 """
 

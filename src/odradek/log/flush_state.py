@@ -9,13 +9,16 @@ files and names durable:
 - the leader epochs, if they have changed,
 - the names in the directory, if they have changed.
 
-Then the recovery point moves up. Recovery does not check files before the recovery point.
+Then two offsets move up:
 
-The indexes of the active segment are not flushed, because recovery always rebuilds them. But after
-a flush, this segment may be sealed, and another segment may become active. If a crash happens then,
-a recovery point at the end of the sealed segment would be too high, because its indexes may be
-lost. Therefore there is a second offset, `sealed_offset`. It is the base offset of the first
-segment whose indexes may be lost. The checkpoint has the lower of the two offsets.
+- `recovery_point`: all records below this offset survive a crash.
+- `index_recovery_point`: the indexes of all segments below this offset survive a crash. This is the
+  base offset of the first segment whose indexes may be lost.
+
+The checkpoint has the lower of the two offsets, and recovery does not check files before it. The
+second offset is needed because a flush omits the indexes of the active segment, which recovery
+always rebuilds. If the log rolls after the flush, this segment is inactive, and its records are
+below the recovery point, but its indexes may be lost in a crash.
 
 Flushes of one log may overlap, and may run in another order than they were begun. An example is a
 group commit and the flush after a roll. Therefore a flush also does the work of earlier flushes
@@ -66,9 +69,9 @@ class FlushWork:
         "_file_system",
         "_files",
         "_generation",
+        "_index_recovery_point",
         "_number",
         "_paths",
-        "_sealed_offset",
         "_state",
         "names_of",
         "offset",
@@ -82,7 +85,7 @@ class FlushWork:
         *,
         number: int,
         generation: int,
-        sealed_offset: int,
+        index_recovery_point: int,
         files: Sequence[OpenFile],
         paths: Sequence[str],
         epochs: bytes | None,
@@ -96,7 +99,7 @@ class FlushWork:
         self._file_system: FileSystem = directory.storage.file_system
         self._number = number
         self._generation = generation
-        self._sealed_offset = sealed_offset
+        self._index_recovery_point = index_recovery_point
         self._files = files
         self._paths = paths
         self._epochs = epochs
@@ -113,8 +116,8 @@ class FlushWork:
         """Flush the files. This method is thread-safe.
 
         Raises:
-            OSError: the device failed, and its content is uncertain. Or the disk has no room for
-                the leader epochs, or too many files are open. Then nothing is lost.
+            OSError: the device failed, and its content is uncertain. ENOSPC (no room for the
+                leader epochs), EMFILE: the flush can be repeated.
         """
         self._state.run_in_turn(self._number, self._run)
 
@@ -158,7 +161,7 @@ class FlushWork:
 
     def complete(self) -> None:
         """Move up the recovery point, unless the log was truncated since the flush was begun."""
-        self._state.on_completed(self, self._generation, self._sealed_offset)
+        self._state.on_completed(self, self._generation, self._index_recovery_point)
 
     def failed(self, error: BaseException) -> Refusal:
         """Handle the error that `run` of this or of another flush raised.
@@ -191,7 +194,7 @@ class _Truncation:
         self._remaining -= 1
         return not self._remaining
 
-    def tell(self, refusal: Refusal | None) -> None:
+    def report(self, refusal: Refusal | None) -> None:
         """Call the callback, which is called only once, with the result of the truncation."""
         callback, self._callback = self._callback, None
         if callback is not None:
@@ -220,9 +223,9 @@ class FlushState:
         "_wanted_offset",
         "due_offset",
         "generation",
+        "index_recovery_point",
         "last_flush_ms",
         "recovery_point",
-        "sealed_offset",
     )
 
     def __init__(
@@ -233,7 +236,7 @@ class FlushState:
         producers: ProducerStateManager,
         *,
         recovery_point: int,
-        sealed_offset: int,
+        index_recovery_point: int,
     ) -> None:
         self._directory = directory
         self._segments = segments
@@ -241,7 +244,7 @@ class FlushState:
         self._producers = producers
         self.recovery_point = recovery_point
         """All records below this offset survive a crash of the machine."""
-        self.sealed_offset = sealed_offset
+        self.index_recovery_point = index_recovery_point
         """The indexes of all segments below this offset survive a crash of the machine."""
         self.generation = 0
         """Incremented by each truncation. A flush that was begun in an earlier generation does not
@@ -266,7 +269,7 @@ class FlushState:
     @property
     def checkpoint_offset(self) -> int:
         """The offset at which recovery begins after a crash."""
-        return min(self.recovery_point, self.sealed_offset)
+        return min(self.recovery_point, self.index_recovery_point)
 
     def set_interval(self, messages: int) -> None:
         """Set the number of records after which the log is flushed (`flush.messages`).
@@ -316,7 +319,7 @@ class FlushState:
         if active.offset_index is None:
             return self.flush_work(end_offset)
         try:
-            active.seal()
+            active.on_become_inactive()
             self._producers.take_snapshot(end_offset)
             return self._begin(end_offset, is_closing=True)
         except OSError as error:
@@ -361,7 +364,7 @@ class FlushState:
             end_offset,
             number=self._begun,
             generation=self.generation,
-            sealed_offset=end_offset if is_closing else active.base_offset,
+            index_recovery_point=end_offset if is_closing else active.base_offset,
             files=files,
             paths=paths,
             epochs=None if epochs is None else leader_epochs_text(epochs),
@@ -388,12 +391,12 @@ class FlushState:
                 run()
                 self._run = number
 
-    def on_completed(self, work: FlushWork, generation: int, sealed_offset: int) -> None:
+    def on_completed(self, work: FlushWork, generation: int, index_recovery_point: int) -> None:
         """See `FlushWork.complete`."""
         self._under_way.remove(work)
         if generation == self.generation:
             self.recovery_point = max(self.recovery_point, work.offset)
-            self.sealed_offset = max(self.sealed_offset, sealed_offset)
+            self.index_recovery_point = max(self.index_recovery_point, index_recovery_point)
         self.last_flush_ms = self._directory.storage.clock.now_ms()
         self._set_due_offset()
 
@@ -473,7 +476,7 @@ class FlushState:
         """
         base_offset = self._segments.active.base_offset
         self.recovery_point = min(self.recovery_point, base_offset)
-        self.sealed_offset = min(self.sealed_offset, base_offset)
+        self.index_recovery_point = min(self.index_recovery_point, base_offset)
         self._wanted_offset = min(self._wanted_offset, end_offset)
         self._directory.on_names_changed()
         work = self._begin(end_offset, cuts=cuts)
@@ -514,7 +517,7 @@ class FlushState:
         assert truncation.work is not None
         self._truncation = None
         truncation.work.complete()
-        truncation.tell(None)
+        truncation.report(None)
 
     def _on_truncation_failed(self, truncation: _Truncation, error: BaseException) -> Refusal:
         """Return the exception to raise. If the disk is only full, the next append tries again."""
@@ -522,7 +525,7 @@ class FlushState:
             return self._directory.refuse("truncate", error)
         refusal = truncation.work.failed(error)
         truncation.set_work(None)
-        truncation.tell(refusal)
+        truncation.report(refusal)
         return refusal
 
 

@@ -8,7 +8,7 @@ Offsets are relative to the segment's base offset.
 
 The files have no checksum. An index only gives the position at which a search begins, and recovery
 rebuilds an index from the `.log`. Therefore new entries are first stored in memory (`tail`). They
-are written in pieces, at the latest when the segment is sealed. The files do not stay open. The
+are written in pieces, at the latest when the segment is rolled. The files do not stay open. The
 entries around the last search stay in memory, so that a sequential reader does not read the file.
 """
 

@@ -40,12 +40,12 @@ class LoadedLog:
     """The parts from which a `PartitionLog` is made."""
 
     __slots__ = (
+        "index_recovery_point",
         "leader_epochs",
         "log_end_offset",
         "producers",
         "recovered_segments",
         "recovery_point",
-        "sealed_offset",
         "segments",
     )
 
@@ -57,7 +57,7 @@ class LoadedLog:
         *,
         log_end_offset: int,
         recovery_point: int,
-        sealed_offset: int,
+        index_recovery_point: int,
         recovered_segments: int = 0,
     ) -> None:
         self.segments = segments
@@ -65,7 +65,7 @@ class LoadedLog:
         self.producers = producers
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
-        self.sealed_offset = sealed_offset
+        self.index_recovery_point = index_recovery_point
         self.recovered_segments = recovered_segments
 
 
@@ -85,7 +85,7 @@ def create(directory: PartitionDirectory, config: TopicConfig) -> LoadedLog:
         ProducerStateManager(directory, [], 0),
         log_end_offset=0,
         recovery_point=0,
-        sealed_offset=0,
+        index_recovery_point=0,
     )
 
 
@@ -158,14 +158,14 @@ class _Loader:
             self.load_producers(segments, start, end, was_clean)
         elif end > start:
             self.producers.take_snapshot(end)
-        sealed = min(first, len(segments) - 1) if self.recovered else -1
+        unflushed = min(first, len(segments) - 1) if self.recovered else -1
         return LoadedLog(
             LogSegments(self.directory, segments, start),
             self.epochs,
             self.producers,
             log_end_offset=end,
             recovery_point=end if was_clean and not self.recovered else min(recovery_point, end),
-            sealed_offset=segments[sealed].base_offset,
+            index_recovery_point=segments[unflushed].base_offset,
             recovered_segments=self.recovered,
         )
 

@@ -8,10 +8,10 @@ change no transaction.
 Every Produce request calls `append_as_leader`. The fast path in its first half appends batches that
 need no conversion:
 
-- The header of 61 bytes is unpacked once. `crc32c` proves that the batch is intact.
-  `has_plain_records` proves that the payload consists of valid records.
+- The header of 61 bytes is unpacked once. `crc32c` checks that the batch is intact.
+  `has_plain_records` checks that the payload consists of valid records.
 - Base offset and leader epoch are written into the receive buffer. Then the buffer is written to
-  the file in one call. If this call fails, nothing else has changed. Then either the disk is full,
+  the file in one call. If the write fails, the state in memory is unchanged; the error is DiskFull,
   or the log directory goes offline.
 
 All other batches are validated (`validation`), with the checks in Apache Kafka's order: size,
@@ -43,7 +43,7 @@ from odradek.log.results import AppendInfo
 from odradek.log.roll_policy import RollPolicy
 from odradek.log.segment import AppendedBatch, Segment
 from odradek.log.transaction_index import AbortedTransaction
-from odradek.log.validation import attributes_in_place
+from odradek.log.validation import fast_path_attributes
 from odradek.model.errors import ErrorCode
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
@@ -112,13 +112,13 @@ class LogAppender:
     """Appends to and truncates one log. Only this class changes the log end offset."""
 
     __slots__ = (
-        "_attributes_in_place",
         "_config",
         "_directory",
         "_epochs",
+        "_fast_path_attributes",
+        "_fast_path_origins",
         "_flush",
         "_needs_keys",
-        "_origins_in_place",
         "_policy",
         "_producers",
         "_segment_bytes",
@@ -152,19 +152,19 @@ class LogAppender:
         self._config = config
         self._policy = RollPolicy(config)
         self._needs_keys = config.is_compacted
-        self._attributes_in_place = attributes_in_place(config.compression_type)
+        self._fast_path_attributes = fast_path_attributes(config.compression_type)
         self._segment_bytes = config.segment_bytes
         self._size_max = min(config.max_message_bytes, config.segment_bytes)
         self._timestamp_limit = -1
         """A batch with a later max timestamp may violate `message.timestamp.after.max.ms`. The
         clock is read only for such batches."""
         self._segments.active.set_roll_policy(self._policy)
-        self._find_origins_in_place()
+        self._find_fast_path_origins()
 
-    def _find_origins_in_place(self) -> None:
+    def _find_fast_path_origins(self) -> None:
         """Determine the origins of batches that may use the fast path."""
         config = self._config
-        self._origins_in_place: tuple[AppendOrigin, ...] = ()
+        self._fast_path_origins: tuple[AppendOrigin, ...] = ()
         if (
             config.is_log_append_time
             or self._flush.is_truncating
@@ -172,13 +172,13 @@ class LogAppender:
         ):
             return
         if config.message_timestamp_before_max_ms >= _ANY_AGE_MS:
-            self._origins_in_place = (_CLIENT, _COORDINATOR)
+            self._fast_path_origins = (_CLIENT, _COORDINATOR)
         else:  # every record that a client sends must be checked
-            self._origins_in_place = (_COORDINATOR,)
+            self._fast_path_origins = (_COORDINATOR,)
 
-    def append_nothing_in_place(self) -> None:
+    def disable_fast_path(self) -> None:
         """Disable the fast path. Then every append checks the state of the log directory."""
-        self._origins_in_place = ()
+        self._fast_path_origins = ()
 
     # -- the leader's appends -------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ class LogAppender:
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         size = len(records)
-        if origin not in self._origins_in_place or size < HEADER_SIZE:
+        if origin not in self._fast_path_origins or size < HEADER_SIZE:
             return self._append_checked(
                 records, leader_epoch, origin, verification_guard, transaction_version
             )
@@ -219,7 +219,7 @@ class LogAppender:
             or size > self._size_max
             or magic != MAGIC
             or base_offset
-            or attributes not in self._attributes_in_place
+            or attributes not in self._fast_path_attributes
             or not 0 < count == delta + 1
             or max_timestamp > self._timestamp_limit
             or leader_epoch != self._epochs.latest
@@ -321,7 +321,7 @@ class LogAppender:
         entry = producers.entries.get(producer_id)
         if (
             not marker.committed
-            or _COORDINATOR not in self._origins_in_place
+            or _COORDINATOR not in self._fast_path_origins
             or leader_epoch != self._epochs.latest
             or entry is None
             or entry.transaction_first_offset < 0
@@ -350,8 +350,8 @@ class LogAppender:
         batch = plain_batch(timestamp, records)
         size = len(batch)
         if (
-            _COORDINATOR not in self._origins_in_place
-            or Codec.NONE not in self._attributes_in_place
+            _COORDINATOR not in self._fast_path_origins
+            or Codec.NONE not in self._fast_path_attributes
             or size > self._size_max
             or leader_epoch != self._epochs.latest
         ):
@@ -706,7 +706,7 @@ class LogAppender:
         has_other_name = base_offset != old.base_offset
         try:
             if has_other_name:
-                old.seal()
+                old.on_become_inactive()
                 self._producers.take_snapshot(base_offset)
             new = Segment.create(directory.storage, directory.path, base_offset, self._policy)
         except OSError as error:
@@ -758,7 +758,7 @@ class LogAppender:
             producers.truncate_and_reload(
                 segments.since(0), segments.log_start_offset, offset, delay_ms
             )
-            self._flush.truncate(offset, cuts, self._in_place_after(truncated))
+            self._flush.truncate(offset, cuts, self._no_fast_path_until(truncated))
         except (OSError, DamagedFile) as error:
             raise self._directory.unreadable(error) from error
 
@@ -784,16 +784,16 @@ class LogAppender:
             self.log_end_offset = offset
             self._epochs.clear()
             producers.restart_at(offset)
-            self._flush.truncate(offset, (), self._in_place_after(truncated))
+            self._flush.truncate(offset, (), self._no_fast_path_until(truncated))
         except OSError as error:
             raise directory.fail("truncate", error) from error
 
-    def _in_place_after(self, truncated: Truncated) -> Truncated:
+    def _no_fast_path_until(self, truncated: Truncated) -> Truncated:
         """Disable the fast path until the truncation has ended. Return the callback for its end."""
-        self._origins_in_place = ()
+        self._fast_path_origins = ()
 
         def ended(refusal: DiskFull | LogDirectoryOffline | None) -> None:
-            self._find_origins_in_place()
+            self._find_fast_path_origins()
             truncated(refusal)
 
         return ended

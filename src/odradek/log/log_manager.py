@@ -26,7 +26,6 @@ from odradek.env.file_system import FileSystem, replace_file
 from odradek.env.randomness import RandomBytes
 from odradek.log import names
 from odradek.log.checkpoints import clean_shutdown_text
-from odradek.log.chores import Chores
 from odradek.log.cleaner.child import WORKER, ProcessChild
 from odradek.log.cleaner.log_cleaner import LogCleaner, StartChild
 from odradek.log.closing import close_all
@@ -40,6 +39,7 @@ from odradek.log.errors import (
 )
 from odradek.log.group_commit import Flushed, GroupCommit
 from odradek.log.partition_log import PartitionLog
+from odradek.log.periodic_tasks import PeriodicTasks
 from odradek.log.startup import (
     DamagedLog,
     TopicConfigs,
@@ -100,11 +100,11 @@ class LogManager:
         self._group_commits: dict[str, GroupCommit] = {}
         start_cleaner = start_cleaner or (lambda: ProcessChild(executor.start_process(WORKER)))
         self.cleaner = LogCleaner(self, start_cleaner) if config.log_cleaner_enable else None
-        self._chores = Chores(self)
+        self._periodic_tasks = PeriodicTasks(self)
         self.storage.connect(
-            self._chores.remove_later,
-            self._chores.write_recovery_points,
-            self._chores.lower_recovery_points,
+            self._periodic_tasks.remove_later,
+            self._periodic_tasks.write_recovery_points,
+            self._periodic_tasks.lower_recovery_points,
         )
 
     # -- start and end ------------------------------------------------------------------------
@@ -161,12 +161,12 @@ class LogManager:
             directory.on_logs_loaded(len(contents.logs))
             if not contents.was_clean:
                 # A log may end below its recovery point.
-                self._chores.write_recovery_points(directory)
+                self._periodic_tasks.write_recovery_points(directory)
         except OSError as error:
             directory.fail("could not load it", error)
             return -1
         for path in contents.retired:
-            self._chores.remove_directory_later(path, 0)
+            self._periodic_tasks.remove_directory_later(path, 0)
         return contents.broker_epoch
 
     def _check_directories(self) -> None:
@@ -185,7 +185,7 @@ class LogManager:
             logs = self.logs_in(directory)
             try:
                 close_all(logs, directory, self._executor)
-                self._chores.write_checkpoints(directory, logs)
+                self._periodic_tasks.write_checkpoints(directory, logs)
                 marker = directory.file(names.CLEAN_SHUTDOWN)
                 replace_file(self.storage.file_system, marker, clean_shutdown_text(broker_epoch))
             except (DiskFull, LogDirectoryOffline) as error:
@@ -203,7 +203,7 @@ class LogManager:
 
     def tick(self) -> int:
         """Do the periodic work that is due. Return the milliseconds until the next call."""
-        wait_ms = self._chores.tick()
+        wait_ms = self._periodic_tasks.tick()
         return wait_ms if self.cleaner is None else min(wait_ms, self.cleaner.tick())
 
     # -- logs ---------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class LogManager:
             return log
         directory = self._directory_for(is_new, directory_id)
         try:
-            self._chores.forget(directory, partition)
+            self._periodic_tasks.forget(directory, partition)
             if self.cleaner is not None:
                 self.cleaner.forget(directory, partition)
             log = open_log(
@@ -309,7 +309,7 @@ class LogManager:
         logger.info("%s: its directory is %s now", partition, path)
         if not is_stray:
             config = self._topic_configs(partition.topic) if log is None else log.config
-            self._chores.remove_directory_later(path, config.file_delete_delay_ms)
+            self._periodic_tasks.remove_directory_later(path, config.file_delete_delay_ms)
         return True
 
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:

@@ -97,7 +97,7 @@ class PartitionLog:
             loaded.leader_epochs,
             loaded.producers,
             recovery_point=loaded.recovery_point,
-            sealed_offset=loaded.sealed_offset,
+            index_recovery_point=loaded.index_recovery_point,
         )
         self.cleaning = CleaningState()
         self._high_watermark = loaded.segments.log_start_offset
@@ -578,7 +578,7 @@ class PartitionLog:
 
     def go_offline(self) -> None:
         """Reject all further calls, because the log directory has failed."""
-        self.appender.append_nothing_in_place()
+        self.appender.disable_fast_path()
         self.segments.active.forget_positions()
         self.segments.close_files()
 

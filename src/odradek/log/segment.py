@@ -322,7 +322,7 @@ class Segment:
         """Remove the positions, because a newer segment is active now."""
         self.positions = self.older_positions = _NO_POSITIONS
 
-    def seal(self) -> None:
+    def on_become_inactive(self) -> None:
         """Write the index entries that are only in memory, and free unused preallocated space.
 
         Raises:

@@ -202,7 +202,7 @@ def _accept(topic: _Topic, batch: RecordBatch, origin: AppendOrigin) -> Accepted
     return Accepted(batch, append_time)
 
 
-def attributes_in_place(compression_type: str) -> frozenset[int]:
+def fast_path_attributes(compression_type: str) -> frozenset[int]:
     """Return the attributes of batches that need no conversion to this compression type."""
     codecs = Codec if compression_type == "producer" else (codec_named(compression_type),)
     return frozenset(codec | flag for codec in codecs for flag in (0, TRANSACTIONAL_FLAG))

@@ -161,7 +161,7 @@ class Node:
         await broker.register(listeners.advertised(self.config), self.config.broker_rack)
         broker.service.start()
         self._controller.serve(broker.broker, listeners.controller)
-        self._run_chores()
+        self._run_periodic_tasks()
         if self._metrics is not None:
             self._metrics.start(executor, lambda: families(self.metric_sources()))
 
@@ -247,9 +247,11 @@ class Node:
             self._metadata.publishers,
         )
 
-    def _run_chores(self) -> None:
+    def _run_periodic_tasks(self) -> None:
         delay_ms = self._storage.logs.tick()
-        self._tick = asyncio.get_running_loop().call_later(delay_ms / 1000, self._run_chores)
+        self._tick = asyncio.get_running_loop().call_later(
+            delay_ms / 1000, self._run_periodic_tasks
+        )
 
     # -- stop -------------------------------------------------------------------------------
 

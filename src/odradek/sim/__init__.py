@@ -1,13 +1,13 @@
 """A simulator, which runs real nodes on simulated time, disks, networks and threads.
 
-A `World` has one virtual time, one source of randomness and one history. A machine in the world has
+A `Simulation` has one virtual time, one source of randomness and one history. A machine in it has
 a disk (`lossy_file_system`), an address in the network (`network`) and at most one running process.
 Each process has its own event loop (`loop`). A process is an unmodified `odradek.node.Node` or a
 client (`client`). Nothing waits for real time, nothing runs in parallel, and the seed determines
 every choice. So the same seed gives the same history, byte for byte.
 
-- `world` has the time, the queue of events, the randomness and the history.
-- `loop` is an asyncio event loop. Its callbacks are events in the queue of the world.
+- `simulation` has the time, the queue of events, the randomness and the history.
+- `loop` is an asyncio event loop. Its callbacks are events in the queue of the simulation.
 - `executor`, `network` and `lossy_file_system` implement the other interfaces of `odradek.env`.
 - `machine` starts and kills nodes, and simulates power loss.
 - `client`, `reading` and `workload` are clients and their work.

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from odradek.env.network import Address, Transport
 from odradek.sim.network import SimHost
-from odradek.sim.world import World
+from odradek.sim.simulation import Simulation
 from odradek.wire.api import BY_KEY
 from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.primitives import Message, skip_tagged_fields
@@ -27,9 +27,9 @@ class Client:
     The history contains every request and every response.
     """
 
-    def __init__(self, world: World, host: SimHost, server: Address, name: str) -> None:
+    def __init__(self, simulation: Simulation, host: SimHost, server: Address, name: str) -> None:
         self.name = name
-        self._world = world
+        self._simulation = simulation
         self._host = host
         self._server = server
         self._transport: Transport | None = None
@@ -67,7 +67,9 @@ class Client:
                     for each in ids
                 ]
         except OSError as error:
-            self._world.note(self.name, f"{response_class.__name__} failed: {type(error).__name__}")
+            self._simulation.note(
+                self.name, f"{response_class.__name__} failed: {type(error).__name__}"
+            )
             self.disconnect()
             raise
 
@@ -86,7 +88,7 @@ class Client:
         header.ENCODERS[api.request_header_version(version)](header, parts.append)
         request.ENCODERS[version](request, parts.append)
         frame = b"".join(parts)
-        self._world.note(self.name, f"{api.name} {frame.hex()}")
+        self._simulation.note(self.name, f"{api.name} {frame.hex()}")
         view = memoryview(_length.pack(len(frame)) + frame)
         while view:
             try:
@@ -104,7 +106,7 @@ class Client:
     ) -> ResponseT:
         """Return the next response, which must have this correlation id."""
         frame = await self._receive_frame(transport)
-        self._world.note(self.name, f"answer {frame.hex()}")
+        self._simulation.note(self.name, f"answer {frame.hex()}")
         assert _length.unpack_from(frame) == (correlation_id,)
         assert response_class.API_KEY is not None
         position = 4

@@ -1,4 +1,4 @@
-"""Records what the clients of a world sent and read, and what brokers acknowledged."""
+"""Records what the clients of a simulation sent and read, and what brokers acknowledged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Facts:
-    """The facts about a world. The workload adds facts, and the checks read them."""
+    """The facts about a simulation. The workload adds facts, and the checks read them."""
 
     sent: dict[TopicPartition, dict[str, list[str]]] = field(default_factory=dict)
     """The sent values in order, by partition and non-transactional producer."""

@@ -1,6 +1,6 @@
 """An asyncio event loop on virtual time, for one process of a simulated machine.
 
-Callbacks are events of the world. A stopped event loop drops all scheduled callbacks, as in a
+Callbacks are events of the simulation. A stopped event loop drops all scheduled callbacks, as in a
 killed process.
 """
 
@@ -13,17 +13,17 @@ from contextvars import Context
 from typing import Any, TypeVarTuple
 
 from odradek.sim.lossy_file_system import PowerLoss
-from odradek.sim.world import World
+from odradek.sim.simulation import Simulation
 
 ArgsT = TypeVarTuple("ArgsT")
 _SECOND_NS = 1_000_000_000
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """An event loop whose callbacks are events of a `World`."""
+    """An event loop whose callbacks are events of a `Simulation`."""
 
-    def __init__(self, world: World, name: str) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        self.simulation = simulation
         self.name = name
         self.is_stopped = False
         self._tasks: dict[asyncio.Task[Any], None] = {}
@@ -32,7 +32,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """Return the virtual time in seconds."""
-        return self.world.now_ns / _SECOND_NS
+        return self.simulation.now_ns / _SECOND_NS
 
     def call_soon(
         self,
@@ -42,7 +42,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         """See `asyncio`."""
         handle = asyncio.Handle(callback, args, self, context)
-        self._schedule(self.world.now_ns, handle)
+        self._schedule(self.simulation.now_ns, handle)
         return handle
 
     def call_soon_threadsafe(
@@ -109,13 +109,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         """Record an unhandled exception of a callback or task as a defect."""
         error = context.get("exception")
         if not self.is_stopped and not isinstance(error, PowerLoss):
-            self.world.failures.append(f"{self.name}: {context.get('message')}: {error!r}")
+            self.simulation.failures.append(f"{self.name}: {context.get('message')}: {error!r}")
 
     # -- the process --------------------------------------------------------------------------
 
     def _schedule(self, when_ns: int, handle: asyncio.Handle) -> None:
         if not self.is_stopped:
-            self.world.at(when_ns, lambda: self._run(handle))
+            self.simulation.at(when_ns, lambda: self._run(handle))
 
     def _run(self, handle: asyncio.Handle) -> None:
         if self.is_stopped or handle.cancelled():
@@ -152,6 +152,6 @@ class SimLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(running)
 
 
-def new_loop(world: World, name: str) -> SimLoop:
+def new_loop(simulation: Simulation, name: str) -> SimLoop:
     """Return an event loop for a process. It has the part of asyncio's interface that nodes use."""
-    return SimLoop(world, name)  # type: ignore[abstract]
+    return SimLoop(simulation, name)  # type: ignore[abstract]

@@ -1,4 +1,4 @@
-"""A file system in memory that loses data without fsync on a power loss, and injects failures.
+"""A file system in memory that loses unsynced data at a power loss, and injects failures.
 
 For each file the file system keeps the content at the last fsync, and the later writes and
 truncations. For each directory it keeps the names at the last fsync, and the later changes. `crash`

@@ -12,7 +12,7 @@ from odradek.sim.executor import SimExecutor
 from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.lossy_file_system import LossyFileSystem
 from odradek.sim.network import SimHost, SimNetwork
-from odradek.sim.world import SimClock, World
+from odradek.sim.simulation import SimClock, Simulation
 
 PORT = 9092
 DATA = "/data"
@@ -22,9 +22,9 @@ class Machine:
     """A machine. At most one process runs on it."""
 
     def __init__(
-        self, world: World, network: SimNetwork, name: str, settings: Mapping[str, str]
+        self, simulation: Simulation, network: SimNetwork, name: str, settings: Mapping[str, str]
     ) -> None:
-        self.world = world
+        self.simulation = simulation
         self.network = network
         self.name = name
         self.disk = LossyFileSystem()
@@ -34,7 +34,7 @@ class Machine:
         self._config: BrokerConfig = load(
             None, {"listeners": f"PLAINTEXT://{name}:{PORT}", **settings}, DATA
         ).config
-        self._random = world.random(f"{name} faults")
+        self._random = simulation.random(f"{name} faults")
         self._loop: SimLoop | None = None
         self._host: SimHost | None = None
 
@@ -49,19 +49,19 @@ class Machine:
         """Start the node with the contents of the disk."""
         assert self._loop is None
         self.starts += 1
-        self.world.note(self.name, f"start {self.starts}")
-        loop = self._loop = new_loop(self.world, f"{self.name} process {self.starts}")
+        self.simulation.note(self.name, f"start {self.starts}")
+        loop = self._loop = new_loop(self.simulation, f"{self.name} process {self.starts}")
         purpose = f"{self.name} {self.starts}"
-        clock = SimClock(self.world)
-        draw = self.world.random(f"{purpose} torn writes")
+        clock = SimClock(self.simulation)
+        draw = self.simulation.random(f"{purpose} torn writes")
         self.disk.attach(clock.now_ms, draw, self._note_change)
         self._host = self.network.host(self.name, loop, self.disk)
-        executor = SimExecutor(loop, self.world.random(f"{purpose} threads"), self.disk, clock)
+        executor = SimExecutor(loop, self.simulation.random(f"{purpose} threads"), self.disk, clock)
         self.node = Node(
             self._config,
             network=self._host,
             clock=clock,
-            random_bytes=self.world.random(f"{purpose} random bytes").randbytes,
+            random_bytes=self.simulation.random(f"{purpose} random bytes").randbytes,
             file_system=self.disk,
             executor=executor,
         )
@@ -77,14 +77,14 @@ class Machine:
         if node is not self.node or self.disk.is_off:
             return
         if error is not None:
-            self.world.failures.append(f"{self.name} does not start: {error!r}")
-            self.world.note(self.name, f"start failed: {error!r}")
+            self.simulation.failures.append(f"{self.name} does not start: {error!r}")
+            self.simulation.note(self.name, f"start failed: {error!r}")
             return
         self.is_serving = True
-        self.world.note(self.name, "serves")
+        self.simulation.note(self.name, "serves")
 
     def _note_change(self, operation: str, path: str) -> None:
-        self.world.note(self.name, f"{operation} {path}")
+        self.simulation.note(self.name, f"{operation} {path}")
 
     # -- ends ---------------------------------------------------------------------------------
 
@@ -92,13 +92,13 @@ class Machine:
         """Stop the node cleanly. Call `then` when the node has stopped."""
         assert self.node is not None
         assert self._loop is not None
-        self.world.note(self.name, "stop")
+        self.simulation.note(self.name, "stop")
         task = self._loop.create_task(self.node.stop())
 
         def stopped(done: Any) -> None:
             if done.exception() is not None:
-                self.world.failures.append(f"{self.name} does not stop: {done.exception()!r}")
-            self.world.after(0, end)
+                self.simulation.failures.append(f"{self.name} does not stop: {done.exception()!r}")
+            self.simulation.after(0, end)
 
         def end() -> None:
             self._end(tell=True)
@@ -108,12 +108,12 @@ class Machine:
 
     def kill(self) -> None:
         """Kill the process. The data that it has written survives."""
-        self.world.note(self.name, "killed")
+        self.simulation.note(self.name, "killed")
         self._end(tell=True)
 
     def lose_power(self) -> None:
         """Lose power. The process ends, and data without fsync may be lost or torn."""
-        self.world.note(self.name, "lost power")
+        self.simulation.note(self.name, "lost power")
         self._end(tell=False)
         self.disk = self.disk.crash(self._random)
 
@@ -127,7 +127,7 @@ class Machine:
         assert self._host is not None
         self._loop.stop()
         self._host.stop(tell=False)
-        self.world.after(0, self.lose_power)
+        self.simulation.after(0, self.lose_power)
 
     def _end(self, tell: bool) -> None:
         loop, host = self._loop, self._host

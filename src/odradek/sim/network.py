@@ -27,7 +27,7 @@ from odradek.env.network import (
     WritableBuffer,
 )
 from odradek.sim.loop import SimLoop
-from odradek.sim.world import World
+from odradek.sim.simulation import Simulation
 
 CAPACITY_BYTES = 128 * 1024
 """The maximum number of bytes in transit or not received, in one direction of a connection."""
@@ -36,12 +36,12 @@ _DELAY_NS = (50_000, 1_500_000)
 
 
 class SimNetwork:
-    """Connects the hosts of a world."""
+    """Connects the hosts of a simulation."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
         self.hosts: dict[str, SimHost] = {}
-        self._random: Random = world.random("network")
+        self._random: Random = simulation.random("network")
 
     def host(self, name: str, loop: SimLoop, file_system: FileSystem | None = None) -> SimHost:
         """Return the network interface of a new process, which sends files from `file_system`."""
@@ -51,7 +51,7 @@ class SimNetwork:
 
     def arrival_ns(self, source: str, target: str, after_ns: int) -> int:
         """Return the time when bytes sent now arrive. It is not before `after_ns`."""
-        return max(self.world.now_ns + self._random.randint(*_DELAY_NS), after_ns)
+        return max(self.simulation.now_ns + self._random.randint(*_DELAY_NS), after_ns)
 
 
 class SimHost:
@@ -88,7 +88,7 @@ class SimHost:
         async with asyncio.timeout(timeout_ms / 1000):
             answer = self.loop.create_future()
             there = self.network.arrival_ns(self.name, host, 0)
-            self.network.world.at(there, lambda: self._arrive(Address(host, port), answer))
+            self.network.simulation.at(there, lambda: self._arrive(Address(host, port), answer))
             transport: Transport = await answer
             return transport
 
@@ -101,14 +101,14 @@ class SimHost:
         listener = target.listeners.get(address.port)
         if listener is None or not listener.is_listening:
             refusal = ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
-            self.network.world.at(back, lambda: self._answer(answer, refusal))
+            self.network.simulation.at(back, lambda: self._answer(answer, refusal))
             return
         here = Address(self.name, self.free_port())
         ours = SimTransport(self, here, address)
         theirs = SimTransport(target, address, here)
         ours.join(theirs)
         listener.add(theirs)
-        self.network.world.at(back, lambda: self._answer(answer, ours))
+        self.network.simulation.at(back, lambda: self._answer(answer, ours))
 
     def _answer(self, answer: asyncio.Future[Transport], outcome: Transport | OSError) -> None:
         if answer.done() or self.loop.is_stopped:
@@ -281,7 +281,7 @@ class SimTransport:
         network = self._host.network
         source, target = self.other._host.name, self._host.name
         self._last_arrival_ns = network.arrival_ns(source, target, self._last_arrival_ns)
-        network.world.at(self._last_arrival_ns, lambda: self._take(event))
+        network.simulation.at(self._last_arrival_ns, lambda: self._take(event))
 
     def _take(self, event: Callable[[], None]) -> None:
         if self._host.is_up:

@@ -24,6 +24,7 @@ from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.machine import PORT, Machine
 from odradek.sim.network import SimNetwork
 from odradek.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, fetch
+from odradek.sim.simulation import NoEnd, Simulation
 from odradek.sim.workload import (
     GROUP_PARTITION,
     NOT_NOW,
@@ -33,7 +34,6 @@ from odradek.sim.workload import (
     TransactionalProducer,
     committed_offset,
 )
-from odradek.sim.world import NoEnd, World
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
@@ -79,19 +79,19 @@ class Outcome:
 def simulate(seed: int) -> Outcome:
     """Run the scenario of a seed, and return its result."""
     scenario = Scenario(seed)
-    with _defects_logged(scenario.world):
+    with _defects_logged(scenario.simulation):
         scenario.run()
     return scenario.outcome()
 
 
 @contextmanager
-def _defects_logged(world: World) -> Iterator[None]:
+def _defects_logged(simulation: Simulation) -> Iterator[None]:
     """Capture the node's log. A logged exception is a defect."""
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.exc_info and record.exc_info[1] is not None:
-                world.failures.append(f"logged: {record.getMessage()}: {record.exc_info[1]!r}")
+                simulation.failures.append(f"logged: {record.getMessage()}: {record.exc_info[1]!r}")
 
     logger = logging.getLogger("odradek")
     before = logger.propagate, logger.level
@@ -108,26 +108,26 @@ def _defects_logged(world: World) -> Iterator[None]:
 
 
 class Scenario:
-    """A run with its world, its machine and its clients."""
+    """A run: the simulation, the machine and the clients."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.world = World(seed)
-        self.random = self.world.random("scenario")
+        self.simulation = Simulation(seed)
+        self.random = self.simulation.random("scenario")
         self.facts = Facts()
         self.is_durable = self.random.random() < 0.5
         settings = SETTINGS | (DURABLE if self.is_durable else {})
-        self.network = SimNetwork(self.world)
-        self.machine = Machine(self.world, self.network, "node1", settings)
-        self.loop = new_loop(self.world, "director")
+        self.network = SimNetwork(self.simulation)
+        self.machine = Machine(self.simulation, self.network, "node1", settings)
+        self.loop = new_loop(self.simulation, "director")
         self.actors: list[Actor] = []
-        self.observer = Actor(self.world, self.client("observer", self.loop), self.facts)
+        self.observer = Actor(self.simulation, self.client("observer", self.loop), self.facts)
         self._violations: list[str] = []
 
     def client(self, name: str, loop: SimLoop | None = None) -> Client:
         """Return a client on its own machine, with its own event loop unless `loop` is given."""
-        host = self.network.host(name, loop or new_loop(self.world, name))
-        return Client(self.world, host, Address(self.machine.name, PORT), name)
+        host = self.network.host(name, loop or new_loop(self.simulation, name))
+        return Client(self.simulation, host, Address(self.machine.name, PORT), name)
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Scenario:
         ended: list[asyncio.Task[None]] = []
         self.loop.call_soon(lambda: ended.append(self.loop.create_task(self._direct())))
         try:
-            self.world.run_until(lambda: bool(ended) and ended[0].done())
+            self.simulation.run_until(lambda: bool(ended) and ended[0].done())
         except NoEnd as error:
             self._violations += [*self.facts.violations, f"the clients have not finished: {error}"]
         if self.machine.is_running:
@@ -150,10 +150,10 @@ class Scenario:
 
     def outcome(self) -> Outcome:
         """Return the result of the run."""
-        history = self.world.history
+        history = self.simulation.history
         return Outcome(
             self.seed,
-            [*self.world.failures, *self._violations],
+            [*self.simulation.failures, *self._violations],
             history.lines,
             history.digest(),
             self.facts.counts,
@@ -218,7 +218,7 @@ class Scenario:
             self._add(TransactionalProducer, f"transactional{number}", ledger)
             member = self.client(f"member{number}")
             self.actors.append(
-                GroupMember(self.world, member, self.facts, "readers", [*events, *ledger])
+                GroupMember(self.simulation, member, self.facts, "readers", [*events, *ledger])
             )
         for actor in self.actors:
             loop = actor.client._host.loop
@@ -226,7 +226,7 @@ class Scenario:
         return tasks
 
     def _add(self, kind: type[Actor], name: str, partitions: list[TopicPartition]) -> None:
-        self.actors.append(kind(self.world, self.client(name), self.facts, partitions))  # type: ignore[call-arg]
+        self.actors.append(kind(self.simulation, self.client(name), self.facts, partitions))  # type: ignore[call-arg]
 
     # -- faults -------------------------------------------------------------------------------
 

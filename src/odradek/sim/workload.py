@@ -22,7 +22,7 @@ from odradek.records.builder import RecordBatchBuilder
 from odradek.sim.client import Client
 from odradek.sim.facts import Commit, Facts, Fate, Transaction
 from odradek.sim.reading import READ_COMMITTED, fetch
-from odradek.sim.world import SimClock, World
+from odradek.sim.simulation import SimClock, Simulation
 from odradek.wire.generated.end_txn_request import EndTxnRequest
 from odradek.wire.generated.end_txn_response import EndTxnResponse
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
@@ -86,13 +86,13 @@ GROUP_PARTITION = TopicPartition("input", 0)
 class Actor:
     """A client that works until it is stopped."""
 
-    def __init__(self, world: World, client: Client, facts: Facts) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation, client: Client, facts: Facts) -> None:
+        self.simulation = simulation
         self.client = client
         self.name = client.name
         self.facts = facts
-        self.random: Random = world.random(f"{client.name} choices")
-        self.clock = SimClock(world)
+        self.random: Random = simulation.random(f"{client.name} choices")
+        self.clock = SimClock(simulation)
         self.is_stopping = False
 
     async def run(self) -> None:
@@ -190,9 +190,9 @@ class IdempotentProducer(Actor):
     """
 
     def __init__(
-        self, world: World, client: Client, facts: Facts, partitions: list[TopicPartition]
+        self, simulation: Simulation, client: Client, facts: Facts, partitions: list[TopicPartition]
     ) -> None:
-        super().__init__(world, client, facts)
+        super().__init__(simulation, client, facts)
         self._partitions = partitions
 
     async def run(self) -> None:
@@ -255,9 +255,9 @@ class TransactionalProducer(Actor):
     """
 
     def __init__(
-        self, world: World, client: Client, facts: Facts, partitions: list[TopicPartition]
+        self, simulation: Simulation, client: Client, facts: Facts, partitions: list[TopicPartition]
     ) -> None:
-        super().__init__(world, client, facts)
+        super().__init__(simulation, client, facts)
         self._partitions = partitions
         self._number = 0
         self._id = (-1, -1)
@@ -384,13 +384,13 @@ class GroupMember(Actor):
 
     def __init__(
         self,
-        world: World,
+        simulation: Simulation,
         client: Client,
         facts: Facts,
         group: str,
         partitions: list[TopicPartition],
     ) -> None:
-        super().__init__(world, client, facts)
+        super().__init__(simulation, client, facts)
         self._group = group
         self._partitions = partitions
         self._member_id = ""
@@ -471,7 +471,7 @@ class GroupMember(Actor):
 
     async def _find_positions(self) -> bool:
         for partition in self._positions:
-            start_ns = self.world.now_ns
+            start_ns = self.simulation.now_ns
             offset = await committed_offset(self, self._group, partition)
             if offset is None:
                 return False
@@ -522,7 +522,7 @@ class GroupMember(Actor):
             return True
         partition = self.random.choice(list(self._positions))
         offset = self._positions[partition]
-        attempt = Commit(offset, self.world.now_ns)
+        attempt = Commit(offset, self.simulation.now_ns)
         self.facts.commits.setdefault((self._group, partition), []).append(attempt)
         index = OffsetCommitRequestPartition(
             partition_index=partition.partition, committed_offset=offset
@@ -538,7 +538,7 @@ class GroupMember(Actor):
             return True
         code = response.topics[0].partitions[0].error_code
         if not code:
-            attempt.acknowledge(self.world.now_ns)
+            attempt.acknowledge(self.simulation.now_ns)
             self.facts.count("offsets committed")
             return True
         self._on_error("OffsetCommit", code)

@@ -294,7 +294,7 @@ class Broker:
     def _order(self, fault: Fault) -> None:
         if self._node is None:
             raise BrokerError("the broker does not run")
-        self._faults.order(fault)
+        self._faults.add(fault)
 
     def _key(self, api: str | int) -> int:
         """Return the key of an API that the broker serves.

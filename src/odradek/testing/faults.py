@@ -40,18 +40,18 @@ class Faults:
     """
 
     def __init__(self) -> None:
-        self._ordered: list[Fault] = []
+        self._faults: list[Fault] = []
         self._lock = threading.Lock()
 
-    def order(self, fault: Fault) -> None:
+    def add(self, fault: Fault) -> None:
         """Add a fault for the next requests, after the faults added before."""
         with self._lock:
-            self._ordered.append(fault)
+            self._faults.append(fault)
 
     def forget(self) -> None:
         """Remove all faults."""
         with self._lock:
-            self._ordered.clear()
+            self._faults.clear()
 
     def __call__(self, entry: Entry, context: RequestContext, request: Any) -> Any:
         """Return a result for the request; None if the dispatcher should call the handler.
@@ -60,19 +60,19 @@ class Faults:
             ApiError: the fault is an error.
         """
         fault = self._take(entry.key)
-        return None if fault is None else self._happen(fault, entry, context, request)
+        return None if fault is None else self._apply(fault, entry, context, request)
 
     def _take(self, api_key: int) -> Fault | None:
         with self._lock:
-            for fault in self._ordered:
+            for fault in self._faults:
                 if fault.api_key in {None, api_key}:
                     if fault.use():
-                        self._ordered.remove(fault)
+                        self._faults.remove(fault)
                     return fault
         return None
 
     @staticmethod
-    def _happen(fault: Fault, entry: Entry, context: RequestContext, request: Any) -> Any:
+    def _apply(fault: Fault, entry: Entry, context: RequestContext, request: Any) -> Any:
         if fault.disconnects:
             context.peer.close()
             return asyncio.get_running_loop().create_future()

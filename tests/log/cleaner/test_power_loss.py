@@ -156,7 +156,7 @@ def _check(files, cut, cleaned_to, before, after, end, aborted_before) -> None:
     assert not [name for name in workspace.files() if name.endswith((".cleaned", ".swap"))]
 
 
-class World:
+class Simulation:
     """A node that compacts one log, and what that log has to hold after the power was lost."""
 
     def __init__(self, seed: int) -> None:
@@ -175,12 +175,12 @@ class World:
         self.manager = self.start()
 
     def start(self) -> LogManager:
-        world = self
+        simulation = self
 
         class Child(InlineChild):
             def work(self, item: WorkItem) -> list[Message]:
-                world.now = "clean"
-                world.rounds += 1
+                simulation.now = "clean"
+                simulation.rounds += 1
                 return super().work(item)
 
         self.workspace = LogWorkspace("/data", self.files)
@@ -285,17 +285,17 @@ def test_the_last_value_of_each_key_survives(shard):
     rounds = 0
     numbers = seeds(SEEDS)[shard::SHARDS]
     for done, seed in enumerate(numbers):
-        progress.report(done, len(numbers), f"worlds of part {shard + 1} of {SHARDS}")
-        world = World(seed)
+        progress.report(done, len(numbers), f"simulations of part {shard + 1} of {SHARDS}")
+        simulation = Simulation(seed)
         try:
             for _ in range(3):
-                world.run(world.draw.randrange(400))
-                world.lose_power_and_check()
+                simulation.run(simulation.draw.randrange(400))
+                simulation.lose_power_and_check()
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
-        cuts += world.cuts
-        rounds += world.rounds
+        cuts += simulation.cuts
+        rounds += simulation.rounds
     assert rounds >= len(numbers) - 1
     told = f"{cuts.total()} cuts: {dict(cuts)}"
     logger.info("shard %d: %d rounds of cleaning, %s", shard, rounds, told)

@@ -292,9 +292,9 @@ class Shard(Generic[MachineT]):
         """Write the open batch at the end of this iteration of the event loop."""
         if not self._is_flush_scheduled:
             self._is_flush_scheduled = True
-            self._context.loop.call_soon(self._flush_at_end_of_turn)
+            self._context.loop.call_soon(self._flush_at_end_of_iteration)
 
-    def _flush_at_end_of_turn(self) -> None:
+    def _flush_at_end_of_iteration(self) -> None:
         self._is_flush_scheduled = False
         if self._batch.is_open:
             self._flush()

@@ -29,7 +29,7 @@ from odradek.model.topic_partition import TopicPartition
 class Protocol(Enum):
     """How the broker verifies, depending on the version of the client's request."""
 
-    VERIFY_QUIETLY = "the client knows no TRANSACTION_ABORTABLE"
+    VERIFY_QUIETLY = "the client does not know the error TRANSACTION_ABORTABLE"
     VERIFY = "the partition was added before"
     ADD = "the broker adds the partition"
 

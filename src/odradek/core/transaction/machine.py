@@ -9,12 +9,12 @@ from odradek.core.coordinator.machine import QuickReplay
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
-from odradek.core.transaction.chores import Chores
 from odradek.core.transaction.completion import Completion
 from odradek.core.transaction.ending import Ending
 from odradek.core.transaction.initialization import Initialization
 from odradek.core.transaction.listing import Listing
 from odradek.core.transaction.partitions import Membership
+from odradek.core.transaction.periodic_tasks import PeriodicTasks
 from odradek.core.transaction.records import MESSAGES, read
 from odradek.core.transaction.state import TransactionState
 from odradek.wire.generated.transaction_log_key import TransactionLogKey
@@ -36,7 +36,7 @@ class TransactionMachine:
         self.initialization = Initialization(state, self.ending)
         self.membership = Membership(state)
         self.listing = Listing(state, self.completion)
-        self._chores = Chores(state, self.ending)
+        self._periodic_tasks = PeriodicTasks(state, self.ending)
 
     def replay(
         self, offset: int, producer_id: int, producer_epoch: int, record: CoordinatorRecord
@@ -61,7 +61,7 @@ class TransactionMachine:
         for transactional_id, transaction in self.state.transactions.items():
             if transaction.is_prepared:
                 self.completion.resume_later(transactional_id)
-        self._chores.schedule()
+        self._periodic_tasks.schedule()
 
     def on_unloaded(self) -> None:
         """See `CoordinatorMachine`.

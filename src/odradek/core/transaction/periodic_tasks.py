@@ -17,7 +17,7 @@ _TIMEOUTS = "timeouts"
 _EXPIRY = "expiry"
 
 
-class Chores:
+class PeriodicTasks:
     """Looks for transactions to abort and for ids to remove."""
 
     def __init__(self, state: TransactionState, ending: Ending) -> None:

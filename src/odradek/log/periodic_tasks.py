@@ -36,7 +36,7 @@ ROOM_WARNING_INTERVAL_MS = 10_000
 _NEVER_MS = 2**62
 
 
-class Chores:
+class PeriodicTasks:
     """The periodic maintenance. Use it only on the event loop's thread."""
 
     def __init__(self, manager: Logs) -> None:
@@ -50,7 +50,7 @@ class Chores:
         start = manager.storage.clock.monotonic_ms() + config.log_initial_task_delay_ms
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         """(next time, interval, function)"""
-        for interval_ms, chore in (
+        for interval_ms, task in (
             (config.log_retention_check_interval_ms, self._begin_retention),
             (
                 config.log_flush_offset_checkpoint_interval_ms,
@@ -68,15 +68,15 @@ class Chores:
             (TICK_MAX_MS, self._begin_flush),
             (ROOM_WARNING_INTERVAL_MS, self._forget_fullness),
         ):
-            self._due.append((start, interval_ms, chore))
+            self._due.append((start, interval_ms, task))
 
     def tick(self) -> int:
         """Do the work that is due. Return the milliseconds until the next call."""
         now = self._storage.clock.monotonic_ms()
-        for number, (when, interval_ms, chore) in enumerate(self._due):
+        for number, (when, interval_ms, task) in enumerate(self._due):
             if when <= now:
-                chore()
-                self._due[number] = (now + interval_ms, interval_ms, chore)
+                task()
+                self._due[number] = (now + interval_ms, interval_ms, task)
         self._remove_what_is_due(now)
         self._step()
         if self._rounds:
@@ -99,12 +99,12 @@ class Chores:
                 del self._rounds[0]
                 return
 
-    def _begin(self, chore: Callable[[PartitionLog], object]) -> None:
+    def _begin(self, task: Callable[[PartitionLog], object]) -> None:
         def round_over(logs: list[PartitionLog]) -> Iterator[None]:
             for log in logs:
                 if not log.is_deleted and not log.directory.is_offline:
                     try:
-                        chore(log)
+                        task(log)
                     except LogDirectoryOffline:
                         logger.debug("%s is offline now", log)
                     except DiskFull as error:

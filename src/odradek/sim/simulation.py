@@ -1,4 +1,4 @@
-"""A world with virtual time, a queue of events, a source of randomness, and a history.
+"""A simulation: virtual time, a queue of events, a source of randomness, and a history.
 
 Events run one after the other in the order of their time. Events with the same time run in the
 order in which they were scheduled. Each event takes `EVENT_NS`, so that time always advances.
@@ -14,9 +14,9 @@ from random import Random
 EVENT_NS = 1_000
 """The duration of an event."""
 EPOCH_MS = 1_700_000_000_000
-"""The wall-clock time when a world begins."""
+"""The wall-clock time at the start of a simulation."""
 END_NS = 300 * 1_000_000_000
-"""The time limit of a world. A run that reaches the limit has failed."""
+"""The time limit of a simulation. A run that reaches the limit has failed."""
 
 
 class NoEnd(Exception):
@@ -34,7 +34,7 @@ class History:
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
 
 
-class World:
+class Simulation:
     """The time, the events, the randomness and the history of one run."""
 
     def __init__(self, seed: int | str) -> None:
@@ -81,19 +81,19 @@ class World:
 
 
 class SimClock:
-    """The clock of a machine, which has the time of its world."""
+    """The clock of a machine. It has the time of the simulation."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
 
     def now_ms(self) -> int:
         """See `odradek.env.clock.Clock`."""
-        return EPOCH_MS + self._world.now_ns // 1_000_000
+        return EPOCH_MS + self._simulation.now_ns // 1_000_000
 
     def monotonic_ms(self) -> int:
         """See `odradek.env.clock.Clock`."""
-        return self._world.now_ns // 1_000_000
+        return self._simulation.now_ns // 1_000_000
 
     def monotonic_ns(self) -> int:
         """See `odradek.env.clock.Clock`."""
-        return self._world.now_ns
+        return self._simulation.now_ns

@@ -8,13 +8,13 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-NOTE = "run.json"
-OWN_PATHS = ("broker", "checkpoints", "delays.parquet", "progress.json", NOTE)
+FILE_NAME = "run.json"
+OWN_PATHS = ("broker", "checkpoints", "delays.parquet", "progress.json", FILE_NAME)
 """Files that a run creates in its output directory, except the picture. A new run removes them."""
 
 
 @dataclass(slots=True)
-class RunNote:
+class RunState:
     """The state of a run. `servers` is None if the demo starts its own broker."""
 
     servers: str | None
@@ -25,11 +25,11 @@ class RunNote:
     """The number of rows that Spark dropped as too late, by micro-batch."""
 
     def save(self, output: Path) -> None:
-        """Write the note atomically."""
+        """Write the state atomically."""
         output.mkdir(parents=True, exist_ok=True)
-        draft = output / f".{NOTE}"
+        draft = output / f".{FILE_NAME}"
         draft.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        draft.replace(output / NOTE)
+        draft.replace(output / FILE_NAME)
 
     def finish(self, output: Path) -> None:
         """Write that the run is finished."""
@@ -37,16 +37,16 @@ class RunNote:
         self.save(output)
 
 
-def load(output: Path) -> RunNote | None:
-    """Load the note of the last run; None if there is no readable note."""
+def load(output: Path) -> RunState | None:
+    """Load the state of the last run; None if there is no readable file."""
     try:
-        return RunNote(**json.loads((output / NOTE).read_text(encoding="utf-8")))
+        return RunState(**json.loads((output / FILE_NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def begin(output: Path, servers: str | None, flights: int | None) -> RunNote:
-    """Remove the files of an earlier run, and save the note of a new run."""
+def begin(output: Path, servers: str | None, flights: int | None) -> RunState:
+    """Remove the files of an earlier run, and save the state of a new run."""
     for name in OWN_PATHS:
         path = output / name
         if path.is_dir():
@@ -54,6 +54,6 @@ def begin(output: Path, servers: str | None, flights: int | None) -> RunNote:
         else:
             path.unlink(missing_ok=True)
     prefix = "nyc." if servers is None else f"nyc-{time.strftime('%Y%m%d-%H%M%S')}."
-    note = RunNote(servers, flights, prefix)
-    note.save(output)
-    return note
+    state = RunState(servers, flights, prefix)
+    state.save(output)
+    return state

