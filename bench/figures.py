@@ -22,7 +22,7 @@ class Quantity:
     primary: bool = True
     """False for a quantity that is only additional information."""
     most: float | None = None
-    """The maximum value of Odradek, independent of the value of Apache Kafka."""
+    """The maximum value of Odradek. It does not depend on the value of Apache Kafka."""
 
     def for_pure_build(self) -> Quantity:
         """Return this quantity for a package that is not compiled. The limit of the ratio is 1."""

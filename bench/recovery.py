@@ -2,9 +2,9 @@
 
 A producer with default settings fills a topic in an Odradek node. Then the node is killed. Nothing
 was flushed, so recovery begins at offset 0, and the next broker that starts must check every batch.
-The two brokers start in turns with the same files, and read them from the device. After each start
+The two brokers start alternately with the same files, and read them from the device. After each start
 the broker is killed, which does not change the files. At the end the Odradek node is stopped
-cleanly. Then both brokers are started and stopped cleanly in turns with these files.
+cleanly. Then the two brokers are alternately started and stopped cleanly with these files.
 
 The measured time is the time from the start of the process until all partitions are served. The sum
 of their end offsets must be the number of acknowledged records.

@@ -3,7 +3,7 @@
 There are three layouts: one topic, a thousand topics of ten partitions, and ten thousand topics. A
 trial uses one broker and one layout. It creates the topics in a fresh node, and writes a record to
 every partition. Then it stops the node cleanly, starts it again, and describes all partitions. The
-brokers take turns. Each row of the result compares both brokers for one layout.
+trials of the two brokers alternate. Each row of the result compares both brokers for one layout.
 
 The node itself measures the pauses of its event loop. At the same time a second connection (the
 "bystander") sends one ApiVersions request after the other. The result has the longest wait for a

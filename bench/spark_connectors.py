@@ -52,7 +52,7 @@ def jobs(spark: SparkSession, servers: str) -> dict[str, Job]:
 
 
 def measure(job: Job) -> dict[str, float]:
-    """Return the median of records per second by format. The formats take turns."""
+    """Return the median of records per second by format. The rounds of the formats alternate."""
     seconds: dict[str, list[float]] = {name: [] for name in FORMATS}
     for number in range(WARM_UP_ROUNDS + ROUNDS):
         for name in FORMATS:

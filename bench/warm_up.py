@@ -14,7 +14,7 @@ TURNS = 2
 
 
 def warm_up(environment: Environment) -> None:
-    """Send small and large requests, fetches and long polls to both brokers in turns."""
+    """Send small and large requests, fetches and long polls to both brokers alternately."""
     for turn in range(TURNS):
         for contender in environment.contenders:
             print(f"{'warm-up':16} {turn + 1}/{TURNS} {contender.broker.name}", flush=True)

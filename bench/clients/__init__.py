@@ -1,15 +1,15 @@
-"""Client libraries other than Java's, each as a program that loads a broker.
+"""Client libraries other than Java's. Each is a program that loads a broker.
 
-Each program reads commands and answers with lines of JSON (`compat/lab/dialogue.py`):
+Each program reads commands and writes responses, as lines of JSON (`compat/lab/dialogue.py`):
 
-| verb | arguments | answer |
+| command | arguments | response |
 | --- | --- | --- |
 | `about` | – | `client`, `version` |
-| `produce` | `bootstrap`, `topic`, `payloads`, `records` | `bytes`, `seconds`; all are acknowledged by then |
+| `produce` | `bootstrap`, `topic`, `payloads`, `records` | `bytes`, `seconds`, after all records are acknowledged |
 | `consume` | `bootstrap`, `topic`, `partitions`, `records` | `bytes`, `seconds` |
 
 All three clients produce with acks=all, `linger.ms` 5 and no compression, and otherwise with the
-defaults of their library, as their users do.
+defaults of their library.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ GO_SOURCES = Path(__file__).parents[1] / "go"
 
 
 def librdkafka() -> Sequence[str | Path]:
-    """The command of the program that uses librdkafka by way of confluent-kafka."""
+    """Return the command of the program for librdkafka (confluent-kafka)."""
     return [sys.executable, "-m", "bench.clients.librdkafka"]
 
 
 def franz_go() -> Sequence[str | Path]:
-    """The command of the program that uses franz-go; it is built if need be.
+    """Return the command of the program for franz-go. Build the program if needed.
 
     Raises:
-        Missing: there is no Go here, or the program cannot be built.
+        Missing: Go is not installed, or the program cannot be built.
     """
     program = CACHE / "go" / "franz-go-load"
     with only_one("go"):

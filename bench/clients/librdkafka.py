@@ -1,4 +1,4 @@
-"""librdkafka, by way of confluent-kafka, as a load. The verbs are described in `bench.clients`."""
+"""Loads a broker with librdkafka (confluent-kafka). `bench.clients` describes the commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUEUED_MAX = 200_000
 
 
 class Load:
-    """The verbs."""
+    """The commands."""
 
     def __init__(self) -> None:
         self._payloads: dict[str, list[bytes]] = {}
@@ -92,7 +92,7 @@ class Load:
 
 
 def name_of(error: BaseException) -> str:
-    """Kafka's name for an exception of the client, or the name of its class."""
+    """Return Kafka's name of an error, or the name of the exception's class."""
     if isinstance(error, KafkaException):
         name: str = error.args[0].name()
         return name.lstrip("_")

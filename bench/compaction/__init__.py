@@ -1,7 +1,7 @@
-"""CPU time of compaction, compared with Apache Kafka's cleaner: `python -m bench.compaction`.
+"""Compares compaction with Apache Kafka's cleaner: `python -m bench.compaction`.
 
-Both clean the same log, in turns, each time from the beginning and in a process of its own with one
-thread: ours the way a node does it, theirs by the class that the cleaner threads of Apache Kafka
-call. After the last round the two logs are compared record by record (offset, timestamp, key,
-value); a difference ends the run without a result.
+The two cleaners alternately clean copies of the same log from its beginning. Each cleaning runs in a
+separate process with one thread. Odradek's cleaner runs as in a node. Apache Kafka's is the class
+that its cleaner threads call. After the last round the two logs are compared record by record
+(offset, timestamp, key, value). A difference ends the run without a result.
 """

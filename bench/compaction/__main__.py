@@ -29,16 +29,16 @@ from odradek.records.compression import Codec
 PROGRAM = ROOT / "tests" / "log" / "cleaner" / "java" / "Clean.java"
 JVM_OPTIONS = ("-Xmx1g",)
 MAP_BYTES, MAP_LOAD = 134_217_728, 0.9
-"""The defaults of Apache Kafka."""
+"""The default settings of Apache Kafka."""
 RECORDS, KEYS = 10_000_000, 1_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Experiment:
-    """One codec: a log, and what cleaning copies of it took."""
+    """A log with one codec, and the results of cleaning copies of the log."""
 
     def __init__(self, build: Build, path: Path, codec: str, records: int, keys: int) -> None:
-        """Make the log in `path`."""
+        """Create the log in `path`."""
         self._build = build
         self._path = path
         self._codec = codec
@@ -54,7 +54,7 @@ class Experiment:
         log.close()
 
     def round(self, role: str) -> Path:
-        """Clean a copy; where it is."""
+        """Clean a copy of the log, and return the path of the copy."""
         directory = self._path / role
         shutil.rmtree(directory, ignore_errors=True)
         copy(self._path / "made", directory)
@@ -76,16 +76,16 @@ class Experiment:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"cleaning failed: {done.stderr[-1000:]}")
-        told = json.loads(done.stdout)
-        self.memory.values.setdefault(OURS, []).append(told["memory_mb"])
-        return told["seconds"], told["cpu_seconds"]
+        result = json.loads(done.stdout)
+        self.memory.values.setdefault(OURS, []).append(result["memory_mb"])
+        return result["seconds"], result["cpu_seconds"]
 
 
 def clean_with_kafka(directory: Path, end_offset: int) -> tuple[float, float]:
-    """Clean by Apache Kafka's class; seconds of the cleaning, processor seconds of the JVM."""
+    """Clean with Apache Kafka's class. Return the seconds, and the processor seconds of the JVM."""
     classpath = ":".join(map(str, kafka_jars()))
-    question = [directory, time.time_ns() // 1_000_000, 0, end_offset, MAP_BYTES, MAP_LOAD]
-    fields = [*map(str, question), *(f"{name}={value}" for name, value in SETTINGS.items())]
+    item = [directory, time.time_ns() // 1_000_000, 0, end_offset, MAP_BYTES, MAP_LOAD]
+    fields = [*map(str, item), *(f"{name}={value}" for name, value in SETTINGS.items())]
     with subprocess.Popen(
         [str(require("java")), *JVM_OPTIONS, "-cp", classpath, str(PROGRAM)],
         stdin=subprocess.PIPE,
@@ -109,7 +109,11 @@ def clean_with_kafka(directory: Path, end_offset: int) -> tuple[float, float]:
 
 
 def compare(ours: Path, theirs: Path) -> int:
-    """How many records both logs have; raises RuntimeError with the first difference."""
+    """Return the number of records in both logs.
+
+    Raises:
+        RuntimeError: the logs differ. The message has the first difference.
+    """
     logs = [open_directory(ours), open_directory(theirs)]
     count = 0
     for one, other in zip(*map(content, logs), strict=True):
@@ -122,7 +126,7 @@ def compare(ours: Path, theirs: Path) -> int:
 
 
 def measure(build: Build, path: Path, codec: str, options: argparse.Namespace) -> list[Figure]:
-    """All rounds of one codec."""
+    """Run all rounds for one codec, and return the figures."""
     experiment = Experiment(build, path, codec, options.records, options.keys)
     cleaned: dict[str, Path] = {}
     for number in range(options.rounds):
@@ -134,7 +138,10 @@ def measure(build: Build, path: Path, codec: str, options: argparse.Namespace) -
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run; 0 when no limit was missed, 1 when one was, 2 where it cannot run."""
+    """Run the experiment, and return the exit code.
+
+    The code is 0 if all limits are kept, 1 if a limit is missed, and 2 if it cannot run.
+    """
     options = _parser().parse_args(words)
     if options.quick:
         options.records, options.keys = options.records // 10, options.keys // 10

@@ -1,7 +1,7 @@
-"""Cleans one log by a worker process, as a node does: `python -m bench.compaction.clean DIRECTORY`.
+"""Cleans a log with a worker process, as in a node: `python -m bench.compaction.clean DIRECTORY`.
 
-The interpreter that runs this decides which build of the package is measured. Prints one line of
-JSON: seconds of the rounds, processor seconds of the worker, and the most memory that it had in MB.
+The build that is measured is the one in the environment of the interpreter. The output is one line
+of JSON: the seconds of the rounds, the processor seconds of the worker, and its peak memory in MB.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ POLL_SECONDS = 0.01
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used so far."""
+    """Return the processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
 def peak_megabytes(pid: int) -> int:
-    """The most memory that a process has had."""
+    """Return the peak resident memory of a process."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) // 1024
-    raise RuntimeError("the system does not tell the memory of a process")
+    raise RuntimeError("the system does not report the memory of a process")
 
 
 def clean(path: Path) -> dict[str, float]:
-    """Clean the log in `path`, in as many rounds as it takes."""
+    """Clean the log in `path`, in as many rounds as necessary. Return the figures by name."""
     config, log = config_for(path), open_directory(path)
     log.high_watermark = log.log_end_offset
     process = PipedProcess(WORKER)

@@ -1,4 +1,4 @@
-"""The log that is cleaned: made, opened, copied, read."""
+"""Creates, opens, copies and reads the log that is cleaned."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ VALUE_SIZE = 100
 
 
 def config_for(path: Path) -> BrokerConfig:
-    """The default settings, with the data in `path`."""
+    """Return the default settings with the data directory `path`."""
     config, _ = load(None, {}, data_directory=str(path))
     return config
 
 
 def open_directory(path: Path) -> PartitionLog:
-    """The log of `PARTITION` in a data directory; it is made if it is not there."""
+    """Open the log of `PARTITION` in a data directory. Create it if it does not exist."""
     storage = Storage(OsFileSystem(), SystemClock(), system_random_bytes)
     return open_log(
         storage,
@@ -49,7 +49,7 @@ def open_directory(path: Path) -> PartitionLog:
 
 
 def fill(log: PartitionLog, records: int, keys: int, codec: Codec) -> int:
-    """Append the records, and begin a new segment; the bytes of the log."""
+    """Append the records, and roll the segment. Return the size of the log before that."""
     draw = random.Random(1)
     text = draw.randbytes(VALUE_SIZE * 40).hex().encode()
     now = time.time_ns() // 1_000_000
@@ -82,20 +82,21 @@ def _batch(payload: bytearray, count: int, codec: Codec, now: int) -> bytearray:
 
 
 def copy(origin: Path, destination: Path) -> None:
-    """A copy to be cleaned. Sealed `.log` files are linked: a cleaner replaces, but never changes them."""
+    """Copy a log. Inactive `.log` files are linked: a cleaner replaces them, but does not change
+    them."""
     directory = origin / str(PARTITION)
     active = max(directory.glob("*.log"))
 
     def link(source: str, target: str) -> str:
-        is_sealed = source.endswith(".log") and Path(source) != active
-        (os.link if is_sealed else shutil.copy2)(source, target)
+        is_inactive = source.endswith(".log") and Path(source) != active
+        (os.link if is_inactive else shutil.copy2)(source, target)
         return target
 
     shutil.copytree(origin, destination, copy_function=link)
 
 
 def content(log: PartitionLog) -> Iterator[tuple[object, ...]]:
-    """All records: offset, timestamp, key and value."""
+    """Yield offset, timestamp, key and value of all records."""
     for segment in log.segments:
         with open(segment.path(".log"), "rb") as file:
             for batch in iterate_batches(file.read()):

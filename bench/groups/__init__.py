@@ -1,11 +1,12 @@
-"""The cost of groups, compared with Apache Kafka: `python -m bench.groups`.
+"""Compares the cost of groups with Apache Kafka: `python -m bench.groups`.
 
-- `settle`: a thousand members of one group join, over 5 000 partitions, then one of them leaves;
-  in the classic protocol and in that of KIP-848. How long until all partitions have an owner
-  again, and how long our loop was busy at a stretch.
-- `commits`: 5 000 groups commit once a second each. The processor time of the broker.
-- `restart`: five million commits are in the log when the broker starts. How long until all groups
-  are served, while another topic is written to.
+- `settle`: a thousand members join one group with 5 000 partitions, then one member leaves; in the
+  classic protocol and in the protocol of KIP-848. Measures the time until all partitions have an
+  owner again, and the longest pause of Odradek's event loop.
+- `commits`: each of 5 000 groups commits once per second. Measures the broker's processor time.
+- `restart`: the log has five million commits when the broker starts. Measures the time until all
+  groups are served, while records are written to another topic.
 
-The load is one process with our own codecs on plain sockets (`connection`), the same for both.
+The load is one process that uses Odradek's codecs on plain sockets (`connection`). It is the same
+for both brokers.
 """

@@ -27,7 +27,10 @@ EXPERIMENTS: dict[str, Callable[[Environment], list[Figure]]] = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run; 0 when no limit was missed, 1 when one was, 2 without brokers."""
+    """Run the experiments, and return the exit code.
+
+    The code is 0 if all limits are kept, 1 if a limit is missed, and 2 if a broker cannot run.
+    """
     options = _parser().parse_args(words)
     machine = facts()
     figures: list[Figure] = []

@@ -1,7 +1,6 @@
-"""5 000 groups commit once a second each, for a minute, over fifty connections.
+"""Each of 5 000 groups commits once per second for a minute, over fifty connections.
 
-Each commit is one request for one partition, at its own moment of the second: a broker that can
-gather some of them into one write does so by its own means.
+Each commit is one request for one partition. The commits are spread evenly over the second.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ PAUSE = Quantity("longest pause of the loop", "ms")
 
 
 def commit_frame(group: str, topic: str, partitions: range, offset: int) -> bytes:
-    """A commit from outside of the group."""
+    """Return an encoded OffsetCommit request without a member id."""
     wanted = [
         OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
         for index in partitions
@@ -53,14 +52,14 @@ def commit_frame(group: str, topic: str, partitions: range, offset: int) -> byte
 
 
 def check_commit(answer: bytes) -> None:
-    """All partitions must have been taken."""
+    """Check that the response has no error."""
     response = decode_response("OffsetCommit", VERSION, answer, OffsetCommitResponse)
     wrong = {each.error_code for topic in response.topics for each in topic.partitions} - {0}
     assert not wrong, f"commits were refused: {wrong}"
 
 
 async def commit_for(port: int, groups: int, seconds: int) -> list[float]:
-    """Seconds from the moment at which each commit was due to its answer."""
+    """Return, for each commit, the seconds from the moment at which it was due to its response."""
     connections = await connect(port, CONNECTIONS)
     frames = [commit_frame(f"commits-{each}", TOPIC, range(1), 1) for each in range(groups)]
     waited: list[float] = []
@@ -87,7 +86,7 @@ async def commit_for(port: int, groups: int, seconds: int) -> list[float]:
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     seconds = environment.scaled(SECONDS)
     for contender in environment.contenders:
         make_topics(contender.broker, {TOPIC: 1})

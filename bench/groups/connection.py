@@ -1,4 +1,4 @@
-"""A client's connection for loads of thousands: little work for each request, many at a time."""
+"""A client connection for thousands of requests per second, with little work for each request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _length = struct.Struct(">i").unpack_from
 
 
 class Connection(asyncio.Protocol):
-    """One socket; answers come in the order of the requests."""
+    """A socket. The responses arrive in the order of the requests."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[bytes]] = deque()
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
                 each.set_exception(ConnectionError("the broker closed the connection"))
 
     def send(self, frame: bytes) -> asyncio.Future[bytes]:
-        """Send a whole request; the frame that answers it, without its length."""
+        """Send an encoded request. Return a future of the response's frame without its length."""
         assert self._transport is not None
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
@@ -71,25 +71,25 @@ class Connection(asyncio.Protocol):
     async def ask(
         self, name: str, version: int, request: Message, response: type[Response]
     ) -> Response:
-        """One request of the API `name`, and its answer."""
+        """Send a request of the API `name`, and return its response."""
         frame = request_frame(name, version, request, next(self._numbers))
         return decode_response(name, version, await self.send(frame), response)
 
     def close(self) -> None:
-        """Close it; requests without an answer get a `ConnectionError`."""
+        """Close the connection. Requests without a response raise `ConnectionError`."""
         assert self._transport is not None
         self._transport.close()
 
 
 async def connect(port: int, count: int) -> list[Connection]:
-    """So many connections."""
+    """Return `count` new connections."""
     return [await Connection.open(port) for _ in range(count)]
 
 
 def spread(
     partitions: Mapping[str, int], members: Sequence[str]
 ) -> dict[str, dict[str, list[int]]]:
-    """Partitions of topics to members, in ranges: member -> topic -> partitions."""
+    """Assign the partitions of each topic to members in ranges: member -> topic -> partitions."""
     found: dict[str, dict[str, list[int]]] = {member: {} for member in members}
     if not members:
         return found

@@ -1,9 +1,9 @@
-"""Five million commits are in `__consumer_offsets` when the broker starts.
+"""Restarts a broker whose `__consumer_offsets` has five million commits.
 
-They are committed over the wire before: ten thousand groups, a hundred partitions in a commit,
-again and again. After the restart all partitions of the topic are asked for one group each until every
-answer is there and has the last commit. Meanwhile another topic is written to, a record at a
-time; the broker is stopped in good order before, and its files are in the page cache.
+First ten thousand groups commit a hundred partitions per request, repeatedly. Then the broker is
+stopped cleanly and started again, with its files in the page cache. For each partition of
+`__consumer_offsets`, the offsets of one group are requested until the response has the last commit.
+Meanwhile records are written to another topic, one at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONNECTIONS = 4
 OFFSETS_PARTITIONS = 50
 POLL_SECONDS = 0.05
 PRODUCE_SECONDS = 0.005
-"""Between two records for the other topic."""
+"""Pause between two records for the other topic."""
 
 RESTART = Quantity("restart until all groups are served", "s", 1.5)
 LOAD = Quantity("of it after the first answer", "s")
@@ -52,15 +52,15 @@ QUANTITIES = [RESTART, LOAD, CPU, P50, P99, PAUSE, MEMORY]
 
 
 def groups() -> list[str]:
-    """As many for each partition of `__consumer_offsets`."""
+    """Return the group ids, with the same number for each partition of `__consumer_offsets`."""
     found = []
-    for turn in range(GROUPS // OFFSETS_PARTITIONS):
-        found += one_group_each(OFFSETS_PARTITIONS, f"restart-{turn}")
+    for number in range(GROUPS // OFFSETS_PARTITIONS):
+        found += one_group_each(OFFSETS_PARTITIONS, f"restart-{number}")
     return found
 
 
 async def fill(port: int, passes: int) -> None:
-    """Every group commits every partition, `passes` times; the last offset is `passes`."""
+    """Let every group commit every partition `passes` times. The last offset is `passes`."""
     names = groups()
 
     async def commit(connection: Connection, part: list[str], offset: int) -> None:
@@ -78,7 +78,7 @@ async def fill(port: int, passes: int) -> None:
 
 
 class Bystander:
-    """Writes to another topic, in a thread; `waited` has the seconds of each record."""
+    """Writes to another topic in a thread. `waited` has the seconds until each acknowledgement."""
 
     def __init__(self, broker: Broker) -> None:
         self._client = WireClient(broker.port, timeout=PATIENCE_SECONDS)
@@ -104,7 +104,7 @@ class Bystander:
 
 
 def restart(contender: Contender, last_offset: int) -> Mapping[str, float]:
-    """Stop, start, and wait for all groups."""
+    """Stop and start the broker, and wait for all groups. Return the values by name."""
     broker = contender.broker
     broker.stop(PATIENCE_SECONDS)
     asked = one_group_each(OFFSETS_PARTITIONS, "restart-0")
@@ -114,7 +114,7 @@ def restart(contender: Contender, last_offset: int) -> Mapping[str, float]:
         while len(found := fetch_offsets(client, asked, COMMITTED, PARTITIONS - 1)) < len(asked):
             time.sleep(POLL_SECONDS)
         loaded = time.monotonic()
-    assert set(found.values()) == {last_offset}, f"other offsets than {last_offset} are told"
+    assert set(found.values()) == {last_offset}, f"some offsets are not {last_offset}"
     percentiles = statistics.quantiles(other.waited, n=100)
     values = {
         RESTART.name: loaded - broker.started_at,
@@ -129,7 +129,7 @@ def restart(contender: Contender, last_offset: int) -> Mapping[str, float]:
 
 
 def run(environment: Environment) -> list[Figure]:
-    """See the module."""
+    """Run the experiment, and return its figures."""
     passes = max(1, environment.scaled(RECORDS) // (GROUPS * PARTITIONS))
     for contender in environment.contenders:
         broker = contender.broker

@@ -1,9 +1,9 @@
-"""A thousand members of one group over 5 000 partitions: they come at once, then one leaves.
+"""A thousand members join one group with 5 000 partitions at the same time, then one member leaves.
 
-Members do what Apache Kafka's consumers do, each on a connection of its own, with default
-intervals; the leader of the classic group assigns ranges. A group has settled when every
-partition has exactly one owner, all members know of the same generation or epoch, and no member has
-two partitions more than another.
+The members send the same requests as Apache Kafka's consumers, with default intervals. Each member
+has its own connection. The leader of the classic group assigns ranges. A group has settled if every
+partition has exactly one owner, all members have the same generation or epoch, and the numbers of
+partitions of two members differ by at most one.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ PAUSE_MS_MAX = 100.0
 SUBSCRIPTION = Struct(">h").pack(3) + ConsumerProtocolSubscription(topics=[*TOPICS]).encode(3)
 
 Place = tuple[str, int]
-"""A topic (its name, or its id in hexadecimal digits) and a partition."""
+"""A topic (its name, or its id in hexadecimal digits) and a partition index."""
 
 
 class Member(ABC):
-    """One member. `run` until it is cancelled; `generation` is -1 until it has an assignment."""
+    """One member. `generation` is -1 until the member has an assignment."""
 
     def __init__(self, connection: Connection, group: str) -> None:
         self.connection = connection
@@ -68,15 +68,15 @@ class Member(ABC):
 
     @abstractmethod
     async def run(self) -> None:
-        """Join, follow assignments, send heartbeats."""
+        """Join, apply assignments and send heartbeats, until the task is cancelled."""
 
     @abstractmethod
     async def leave(self) -> None:
-        """Leave the group; `run` was cancelled before."""
+        """Leave the group. Cancel `run` before."""
 
 
 class ClassicMember(Member):
-    """JoinGroup, SyncGroup, Heartbeat."""
+    """A member that uses JoinGroup, SyncGroup and Heartbeat."""
 
     async def run(self) -> None:
         """See `Member`."""
@@ -145,7 +145,7 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """ConsumerGroupHeartbeat: everything in the first one, then what has changed."""
+    """A member that uses ConsumerGroupHeartbeat. Later heartbeats have only the changed fields."""
 
     numbers = itertools.count()
 
@@ -193,7 +193,7 @@ KINDS: dict[str, type[Member]] = {"classic": ClassicMember, "consumer": Consumer
 
 
 def quantities(protocol: str) -> list[Quantity]:
-    """What is measured of a protocol."""
+    """Return the measured quantities of a protocol."""
     return [
         Quantity(f"{protocol}: all join", "s"),
         Quantity(f"{protocol}: one leaves", "s"),
@@ -203,7 +203,7 @@ def quantities(protocol: str) -> list[Quantity]:
 
 
 class Trial:
-    """One group on one broker."""
+    """A group on one broker."""
 
     def __init__(self, contender: Contender, protocol: str, group: str, members: int) -> None:
         self._contender = contender
@@ -213,7 +213,7 @@ class Trial:
         self._tasks: dict[Member, asyncio.Task[None]] = {}
 
     async def run(self) -> list[float | None]:
-        """The values of `quantities`, in their order."""
+        """Run the steps, and return the values of `quantities` in the same order."""
         connections = await connect(self._contender.broker.port, self._count)
         meter = CpuMeter(self._contender.broker)
         longest_pause_ms(self._contender)
@@ -235,7 +235,7 @@ class Trial:
                 each.close()
 
     async def _all_leave(self, connection: Connection) -> None:
-        """One LeaveGroup request removes members of both kinds."""
+        """Remove all members. A LeaveGroup request can remove members of both protocols."""
         members = [MemberIdentity(member_id=each.member_id) for each in self._tasks]
         for task in self._tasks.values():
             task.cancel()
@@ -246,7 +246,7 @@ class Trial:
         connection.close()
 
     async def _settled(self) -> float:
-        """Seconds until the group has settled."""
+        """Wait until the group has settled, and return the seconds."""
         started = time.monotonic()
         while not self._is_settled():
             assert time.monotonic() < started + PATIENCE_SECONDS, "the group does not settle"
@@ -269,7 +269,7 @@ class Trial:
 
 
 def run(environment: Environment) -> list[Figure]:
-    """Both protocols."""
+    """Run the experiment, and return its figures."""
     members = environment.scaled(MEMBERS)
     for contender in environment.contenders:
         make_topics(contender.broker, TOPICS)

@@ -1,4 +1,4 @@
-"""What the experiments with groups have in common: both brokers, their topics, the loop's pause."""
+"""Functions that the experiments with groups share."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from odradek.wire.generated.offset_fetch_request import (
 from odradek.wire.generated.offset_fetch_response import OffsetFetchResponse
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "3000"}
-"""The default again: a thousand members that come at once are waited for."""
+"""The default value, so that the broker waits for all members that join at the same time."""
 PATIENCE_SECONDS = 300.0
 POLL_SECONDS = 0.02
 
 
 @contextlib.contextmanager
 def brokers(roles: Sequence[str], *, rounds: int, quick: bool, mode: str) -> Iterator[Environment]:
-    """Brokers without the client in Java: the load is our own."""
+    """Start brokers without the Java client."""
     environment = Environment(
         ours="odradek", rounds=rounds, quick=quick, settings=SETTINGS, mode=mode
     )
@@ -44,7 +44,10 @@ def brokers(roles: Sequence[str], *, rounds: int, quick: bool, mode: str) -> Ite
 
 
 def make_topics(broker: Broker, topics: Mapping[str, int]) -> None:
-    """Create topics (name to number of partitions), those that are not there; all are served."""
+    """Create the topics that do not exist. Wait until all partitions are served.
+
+    `topics` has the number of partitions by name.
+    """
     wanted = [
         CreatableTopic(name=name, num_partitions=count, replication_factor=1)
         for name, count in topics.items()
@@ -63,7 +66,8 @@ def make_topics(broker: Broker, topics: Mapping[str, int]) -> None:
 def fetch_offsets(
     client: WireClient, groups: list[str], topic: str, partition: int
 ) -> dict[str, int]:
-    """What groups have committed for a partition; without those that are not served yet."""
+    """Return the committed offsets for a partition by group. Omit groups that are not served
+    yet."""
     found = FindCoordinatorRequest(coordinator_keys=groups)
     coordinators = client.call("FindCoordinator", 4, found, FindCoordinatorResponse)
     if any(each.error_code for each in coordinators.coordinators):
@@ -81,7 +85,10 @@ def fetch_offsets(
 
 
 def wait_for_coordinators(broker: Broker) -> None:
-    """Groups of all partitions of `__consumer_offsets`, which is made if need be, are served."""
+    """Wait until the groups of all partitions of `__consumer_offsets` are served.
+
+    The first request creates the topic.
+    """
     groups = one_group_each(50)
     with WireClient(broker.port, timeout=PATIENCE_SECONDS) as client:
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -92,7 +99,7 @@ def wait_for_coordinators(broker: Broker) -> None:
 
 
 def one_group_each(partitions: int, prefix: str = "group") -> list[str]:
-    """A group for each partition of `__consumer_offsets`."""
+    """Return a group id for each partition of `__consumer_offsets`."""
     found: dict[int, str] = {}
     for number in itertools.count():
         if len(found) == partitions:
@@ -103,7 +110,7 @@ def one_group_each(partitions: int, prefix: str = "group") -> list[str]:
 
 
 def longest_pause_ms(contender: Contender) -> float | None:
-    """How long the loop was busy at a stretch since this was last asked; None without a loop."""
+    """Return the longest pause of the event loop since the last call; None for Apache Kafka."""
     if contender.metrics_port is None:
         return None
     pause = metric(contender.metrics_port, METRIC)

@@ -110,7 +110,7 @@ def slower(fresh: Figure, later: Figure) -> Figure:
 
 
 def other_work(environment: Environment) -> None:
-    """Load both brokers in turns, for `environment.other_work_seconds` in total."""
+    """Load the two brokers alternately, for `environment.other_work_seconds` in total."""
     deadline = time.monotonic() + environment.scaled(environment.other_work_seconds)
     while time.monotonic() < deadline:
         for contender in environment.contenders:

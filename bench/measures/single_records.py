@@ -1,7 +1,7 @@
 """Measures the broker's CPU time for batches of one record, with five partitions in a request.
 
 The Java producer makes a batch of each record (`batch.size` 0), and sends the records to five
-partitions in turn. The batches wait for requests in flight, so most requests have a batch for each
+partitions, one after the other. The batches wait for requests in flight, so most requests have a batch for each
 partition. The result has the number of batches per request. `requests` measures one partition.
 """
 
