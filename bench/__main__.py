@@ -59,7 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Our node and Apache Kafka in turns, under the same load.",
+        description="Compares Odradek with Apache Kafka under the same load.",
         epilog="example: python -m bench produce consume --rounds 7",
     )
     parser.add_argument(

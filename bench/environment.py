@@ -301,8 +301,8 @@ class Environment:
 
 def _say(bench: str, index: int, total: int, contender: Contender, sample: Sample) -> None:
     round_name = "warm-up" if index < 0 else f"{index + 1}/{total}"
-    told = ", ".join(f"{name} {value:.4g}" for name, value in sample.items())
-    print(f"{bench:16} {round_name:8} {contender.broker.name:20} {told}", flush=True)
+    text = ", ".join(f"{name} {value:.4g}" for name, value in sample.items())
+    print(f"{bench:16} {round_name:8} {contender.broker.name:20} {text}", flush=True)
 
 
 class CpuMeter:

@@ -54,9 +54,9 @@ def without_paths(words: Sequence[str]) -> list[str]:
 
 def commit() -> str:
     """Return the measured commit, with a `+` if files differ from the commit."""
-    told = _git("rev-parse", "--short", "HEAD") or "unknown"
+    name = _git("rev-parse", "--short", "HEAD") or "unknown"
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *_BUT_RESULTS)
-    return f"{told}+" if changed else told
+    return f"{name}+" if changed else name
 
 
 def _git(*words: str) -> str:

@@ -127,8 +127,8 @@ class Experiment:
     def _note(self, role: str, values: Mapping[Quantity, float]) -> None:
         for quantity, value in values.items():
             self.figures[quantity.name].values.setdefault(role, []).append(value)
-        told = ", ".join(f"{each.name} {value:.4g} {each.unit}" for each, value in values.items())
-        _say(f"{self.brokers[role].name:20} {told}")
+        text = ", ".join(f"{each.name} {value:.4g} {each.unit}" for each, value in values.items())
+        _say(f"{self.brokers[role].name:20} {text}")
 
 
 @contextlib.contextmanager

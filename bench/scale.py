@@ -238,13 +238,13 @@ class Trial:
             elapsed = time.monotonic() - started
         answer = decode_response("Metadata", 12, received, MetadataResponse)
         leaders = [each.leader_id >= 0 for t in answer.topics for each in t.partitions]
-        assert len(leaders) == self.partitions, f"{len(leaders)} partitions are told of"
+        assert len(leaders) == self.partitions, f"{len(leaders)} partitions are described"
         assert all(leaders), "there are partitions without a leader"
         return elapsed * 1000
 
     def describe_all(self) -> None:
         """Describe all partitions with DescribeTopicPartitions, page after page."""
-        told = 0
+        count = 0
         cursor: Cursor | None = None
         with self.client() as client:
             while True:
@@ -252,12 +252,12 @@ class Trial:
                 answer = client.call(
                     "DescribeTopicPartitions", 0, request, DescribeTopicPartitionsResponse
                 )
-                told += sum(len(topic.partitions) for topic in answer.topics)
+                count += sum(len(topic.partitions) for topic in answer.topics)
                 end = answer.next_cursor
                 if end is None:
                     break
                 cursor = Cursor(topic_name=end.topic_name, partition_index=end.partition_index)
-        assert told == self.partitions, f"{told} partitions are told of"
+        assert count == self.partitions, f"{count} partitions are described"
 
     def write_to_all(self) -> None:
         """Write a record to each partition."""

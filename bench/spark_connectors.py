@@ -80,8 +80,8 @@ def main() -> None:
         for title, job in all_jobs.items():
             rates = measure(job)
             ratio = rates["odradek"] / rates["kafka"]
-            told = "   ".join(f"{name} {rate / 1e6:.2f}" for name, rate in rates.items())
-            print(f"  {title:<14} {told}   ratio {ratio:.2f}")
+            text = "   ".join(f"{name} {rate / 1e6:.2f}" for name, rate in rates.items())
+            print(f"  {title:<14} {text}   ratio {ratio:.2f}")
     spark.stop()
 
 

@@ -10,14 +10,14 @@ REQUESTS = 60_000
 BYTES = 300_000_000
 SIZE = 1000
 ROUND_TRIPS = 3000
-TURNS = 2
+PASSES = 2
 
 
 def warm_up(environment: Environment) -> None:
     """Send small and large requests, fetches and long polls to both brokers alternately."""
-    for turn in range(TURNS):
+    for number in range(PASSES):
         for contender in environment.contenders:
-            print(f"{'warm-up':16} {turn + 1}/{TURNS} {contender.broker.name}", flush=True)
+            print(f"{'warm-up':16} {number + 1}/{PASSES} {contender.broker.name}", flush=True)
             with environment.topic(contender) as topic:
                 many = {"topic": topic, "records": environment.scaled(REQUESTS), "size": 100}
                 environment.load(contender, "produce", properties=SINGLE_RECORDS, **many)

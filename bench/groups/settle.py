@@ -282,8 +282,8 @@ def run(environment: Environment) -> list[Figure]:
         def one_round(contender: Contender, protocol: str = protocol) -> Mapping[str, float]:
             group = f"{protocol}-{next(numbers)}"
             values = asyncio.run(Trial(contender, protocol, group, members).run())
-            told = zip(quantities(protocol), values, strict=True)
-            return {each.name: value for each, value in told if value is not None}
+            pairs = zip(quantities(protocol), values, strict=True)
+            return {each.name: value for each, value in pairs if value is not None}
 
         figures += environment.play("settle", measured, one_round)
     return figures

@@ -30,8 +30,8 @@ def run(environment: Environment) -> list[Figure]:
                 contender.broker.launch()
                 seconds = _seconds_to_first_message(contender)
                 figure.values.setdefault(role, []).append(seconds)
-                told = f"{index + 1}/{environment.rounds} {contender.broker.name}: {seconds:.3f} s"
-                print(f"{'first_message':16} {told}", flush=True)
+                text = f"{index + 1}/{environment.rounds} {contender.broker.name}: {seconds:.3f} s"
+                print(f"{'first_message':16} {text}", flush=True)
     return [figure]
 
 

@@ -23,8 +23,8 @@ def run(environment: Environment) -> list[Figure]:
     for role in (OURS, THEIRS):
         with environment.fresh(role) as contender:
             figure.values[role] = [_cost(contender)]
-            told = f"{figure.values[role][0]:.1f} MB"
-            print(f"{'idle_connections':16} {contender.broker.name}: {told}", flush=True)
+            text = f"{figure.values[role][0]:.1f} MB"
+            print(f"{'idle_connections':16} {contender.broker.name}: {text}", flush=True)
     return [figure]
 
 

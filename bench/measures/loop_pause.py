@@ -28,6 +28,6 @@ def run(environment: Environment) -> list[Figure]:
     }
     if undisturbed:
         values[UNDISTURBED] = max(undisturbed)
-    told = ", ".join(f"{quantity.name} {value:.4g}" for quantity, value in values.items())
-    print(f"{'loop_pause':16} {environment.names[OURS]:20} {told}", flush=True)
+    text = ", ".join(f"{quantity.name} {value:.4g}" for quantity, value in values.items())
+    print(f"{'loop_pause':16} {environment.names[OURS]:20} {text}", flush=True)
     return [Figure("loop_pause", quantity, {OURS: [value]}) for quantity, value in values.items()]

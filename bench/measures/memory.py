@@ -24,8 +24,8 @@ def run(environment: Environment) -> list[Figure]:
             idle.values[role] = [contender.broker.rss_bytes() / 1e6]
             _load(environment, contender)
             loaded.values[role] = [contender.broker.rss_bytes() / 1e6]
-            told = f"{idle.values[role][0]:.0f} MB idle, {loaded.values[role][0]:.0f} MB loaded"
-            print(f"{'memory':16} {contender.broker.name}: {told}", flush=True)
+            text = f"{idle.values[role][0]:.0f} MB idle, {loaded.values[role][0]:.0f} MB loaded"
+            print(f"{'memory':16} {contender.broker.name}: {text}", flush=True)
     return [idle, loaded]
 
 

@@ -20,7 +20,7 @@ ALLOWED = {
     "G0": "writes are not isolated from each other: each partition orders them for itself",
     "G1c": "as G0, where the cycle leads through somebody who read",
 }
-"""The anomalies that Kafka's protocol allows, and why; every other one is a defect."""
+"""The anomalies that Kafka's protocol allows, with the reasons. All others are defects."""
 KINDS = (
     "lost-write",
     "unseen",
@@ -40,7 +40,7 @@ KINDS = (
     "G1c",
     "G1c-wr",
 )
-"""All anomalies that are searched for.
+"""All anomalies that the checker finds.
 
 Sends of other producers between two transactions are not an anomaly.
 """
@@ -48,11 +48,11 @@ Sends of other producers between two transactions are not an anomaly.
 Place = tuple[int, int]
 """Partition and offset."""
 Ranks = dict[tuple[bool, int], int]
-"""The place in its partition's order of what was last read (True) or sent, by partition."""
+"""By partition: the position in the partition's order that was last read (True) or sent (False)."""
 
 
 class Anomaly(NamedTuple):
-    """An anomaly that was found: its kind, and the operations involved."""
+    """A found anomaly: its kind and the operations."""
 
     kind: str
     details: str
@@ -67,17 +67,18 @@ class _Checker:
     def __init__(self, history: History) -> None:
         self.history = history
         self.writer: dict[int, int] = {}
-        """The operation that sent a value, by its place in the history."""
+        """For each value, the index of the operation that sent it."""
         self.places: dict[int, set[Place]] = defaultdict(set)
         self.values: dict[Place, set[int]] = defaultdict(set)
         self.seen: dict[bool, set[int]] = {True: set(), False: set()}
-        """Values that consumers have seen: those of read_committed, and the others."""
+        """The values that read_committed consumers have read, and the values that others have
+        read."""
         self.read_to: dict[int, int] = defaultdict(lambda: -1)
-        """The highest offset that a read_committed consumer has seen, by partition."""
+        """The highest offset that a read_committed consumer has read, by partition."""
         for number, operation in enumerate(history):
             self._note(number, operation)
         self.rank = {True: self._ranks(True), False: self._ranks(False)}
-        """The place of each value in its partition's order."""
+        """The position of each value in its partition's order."""
 
     def _note(self, number: int, operation: Operation) -> None:
         for send in operation.sends:
@@ -218,7 +219,7 @@ class _Checker:
 
 
 def _step(before: int, rank: int, is_read: bool) -> str:
-    """What a step in a partition's order is called, if it is not to the next value."""
+    """Return the anomaly of a step in a partition's order; empty for a step to the next value."""
     what = "poll" if is_read else "send"
     if rank > before + 1:
         return f"{what}-skip"

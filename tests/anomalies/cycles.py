@@ -8,7 +8,7 @@ Graph = Mapping[int, set[int]]
 
 
 def cycles(graph: Graph) -> list[list[int]]:
-    """The strongly connected components of more than one node (Tarjan's algorithm)."""
+    """Return the strongly connected components with more than one node (Tarjan's algorithm)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     path: list[int] = []
@@ -47,5 +47,5 @@ def cycles(graph: Graph) -> list[list[int]]:
 
 
 def united(some: Graph, more: Graph) -> dict[int, set[int]]:
-    """The union of both sets of edges."""
+    """Return the union of both sets of edges."""
     return {node: some.get(node, set()) | more.get(node, set()) for node in {*some, *more}}

@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class Outcome(Enum):
-    """The outcome of an operation, as far as its process knows."""
+    """The outcome of an operation that its process knows."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -22,7 +22,7 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class Send:
-    """A value for a partition, and its offset where the broker has told it."""
+    """A value sent to a partition, and its offset if the broker has acknowledged it."""
 
     partition: int
     value: int
@@ -40,7 +40,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """From now on the process reads at other offsets: after a seek or a rebalance."""
+    """The process continues to read at other offsets, after a seek or a rebalance."""
 
 
 Step = Send | Read | Moved
@@ -54,7 +54,7 @@ class Operation:
     steps: list[Step] = field(default_factory=list)
     outcome: Outcome = Outcome.COMMITTED
     is_committed_reader: bool = True
-    """Whether its reads are those of a read_committed consumer."""
+    """Whether its consumer is read_committed."""
 
     @property
     def sends(self) -> list[Send]:

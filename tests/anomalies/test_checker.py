@@ -18,7 +18,7 @@ def saw(process: str, *steps: Step, is_committed_reader: bool = True) -> Operati
 
 
 def read(*pairs: tuple[int, int], partition: int = 0) -> list[Read]:
-    """Reads of (offset, value)."""
+    """Return reads for pairs of offset and value."""
     return [Read(partition, offset, value) for offset, value in pairs]
 
 

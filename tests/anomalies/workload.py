@@ -1,9 +1,9 @@
 """Runs concurrent clients on one node with faults, and records their operations.
 
-Each writer has a transactional producer and a read_committed consumer, and does transactions of
-sends and polls; it aborts some of them; in others it is killed, and a new producer takes over its
-id. Writers with a group subscribe to the topic and commit what they have read (after the
-transaction: see tests/crash for offsets in transactions); the others assign their partitions and
+Each writer has a transactional producer and a read_committed consumer. Its transactions consist of
+sends and polls. Some are aborted. In some the producer is killed, and a new producer uses the same
+transactional id. Writers with a group subscribe to the topic, and commit offsets after the
+transaction (tests/crash tests offsets in transactions). The other writers assign partitions and
 sometimes seek back. There is one reader for each isolation level. At the end all records are read.
 """
 
@@ -44,7 +44,7 @@ class Workload:
         self._node = OdradekNode(settings={"group.initial.rebalance.delay.ms": "0"})
 
     def run(self, seconds: float) -> None:
-        """Run for some time, with a fault every few seconds; then read all records."""
+        """Run for `seconds`, with a fault every few seconds. Then read all records."""
         with self._node:
             admin = AdminClient({"bootstrap.servers": self._node.bootstrap, **TIMES})
             for made in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
@@ -65,16 +65,16 @@ class Workload:
             self._read_all()
 
     def next_value(self) -> int:
-        """One that nobody has sent yet."""
+        """Return an unused value."""
         return next(self._values)
 
     @property
     def goes_on(self) -> bool:
-        """Whether clients shall."""
+        """Whether the clients must continue."""
         return not self._ended.is_set()
 
     def settings(self, **more: object) -> dict[str, object]:
-        """Of a client."""
+        """Return the settings of a client."""
         named = {key.replace("_", "."): value for key, value in more.items()}
         return {"bootstrap.servers": self._node.bootstrap, **TIMES, **named}
 
@@ -99,7 +99,7 @@ class Workload:
                 self._node.process.resume()
 
     def _read_all(self) -> None:
-        """Take over all ids, so that no transaction is open, and read to the end."""
+        """Initialize all transactional ids, so that no transaction is open, and read to the end."""
         for number in range(WRITERS):
             settings = self.settings(transactional_id=f"writer-{number}")
             Producer(settings).init_transactions(END_SECONDS)
@@ -108,7 +108,7 @@ class Workload:
 
 
 class _Client:
-    """One process of the history: its consumer."""
+    """A process of the history, with a consumer."""
 
     def __init__(self, workload: Workload, name: str, isolation: str, group: str) -> None:
         self.name = name
@@ -136,7 +136,7 @@ class _Client:
         self.operation.steps.append(Moved())
 
     def assign(self) -> None:
-        """All partitions, or some, from the beginning or from a place near the end."""
+        """Assign all or some partitions, from the beginning or from an offset near the end."""
         self.moved()
         chosen = self.random.sample(range(PARTITIONS), self.random.randint(1, PARTITIONS))
         places = []
@@ -146,7 +146,7 @@ class _Client:
         self.consumer.assign(places)
 
     def poll(self, seconds: float = 0.05) -> int:
-        """Note what there is to read; how much it was."""
+        """Poll, and record the records. Return their number."""
         reads = []
         for message in self.consumer.consume(100, seconds):
             offset, partition, value = message.offset(), message.partition(), message.value()
@@ -158,7 +158,7 @@ class _Client:
         return len(reads)
 
     def finish(self) -> None:
-        """The operation is over."""
+        """Record that the operation has ended."""
         self.workload.history.append(self.operation)
         self.operation = self.new_operation()
 
@@ -177,7 +177,7 @@ class _Reader(_Client):
         self.consumer.close()
 
     def read_to_the_end(self) -> None:
-        """Until what is there now is read."""
+        """Read up to the current end."""
         ends = {
             index: self.consumer.get_watermark_offsets(TopicPartition(TOPIC, index), CALL_SECONDS)
             for index in range(PARTITIONS)
@@ -195,7 +195,7 @@ class _Reader(_Client):
 
 
 class _Writer(_Client):
-    """Does transactions."""
+    """Performs transactions."""
 
     def __init__(self, workload: Workload, name: str, *, in_group: bool) -> None:
         super().__init__(workload, name, "read_committed", group=GROUP if in_group else name)
@@ -209,7 +209,7 @@ class _Writer(_Client):
             try:
                 self._transaction()
             except KafkaException:
-                self._producer = None  # where it is, a successor can be
+                self._producer = None  # the next transaction creates a new producer
                 time.sleep(0.1)
         self.consumer.close()
 
@@ -250,7 +250,7 @@ class _Writer(_Client):
             producer.produce(TOPIC, value, partition=send.partition, on_delivery=_noting(send))
 
     def _commit(self, producer: Producer) -> None:
-        """Commit, asking again as long as that makes sense. Whatever fails ends the producer."""
+        """Commit, and retry after retriable errors. Other errors end the producer."""
         self.operation.outcome = Outcome.UNKNOWN
         producer.commit_transaction(CALL_SECONDS)
         self.operation.outcome = Outcome.COMMITTED

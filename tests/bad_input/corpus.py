@@ -1,7 +1,8 @@
 """Thousands of damaged batches, the same in each run.
 
-A batch was damaged in transit, so that its checksum is wrong, or before its checksum was computed
-(`sealed`). Some of the latter are valid and are appended; consumers must be able to read them.
+Some batches are damaged after their checksum was computed, so that the checksum is wrong. Others are
+damaged before (`valid_checksum`). Some of these are valid batches and are appended. Consumers must
+be able to read them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.compression import Codec, compress
 
 NOW_MS = 1_000_000_000
-"""The timestamps of the records, of 1970: with one bit flipped they are before 2005 or after 2038, so
-that the outcome does not depend on the date of the test."""
+"""The timestamp of the records (1970). With one bit flipped it is before 2005 or after 2038, so the
+outcome does not depend on the date of the test."""
 CHECKED = range(21, HEADER_SIZE)
 """The bytes of the header that the checksum covers."""
 COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
@@ -31,7 +32,7 @@ class Case(NamedTuple):
 
 
 def good(codec: Codec = Codec.NONE) -> bytearray:
-    """Three records with different parts missing."""
+    """Return a valid batch of three records, with different null fields."""
     builder = RecordBatchBuilder(codec=codec)
     builder.append(NOW_MS - 1000, b"key", b"value " * 4, [("header", b"content"), ("null", None)])
     builder.append(NOW_MS - 500, None, b"value")
@@ -39,17 +40,17 @@ def good(codec: Codec = Codec.NONE) -> bytearray:
     return builder.build()
 
 
-def flipped(batch: bytearray, bit: int, *, sealed: bool) -> bytes:
-    """The batch with one bit flipped."""
+def flipped(batch: bytearray, bit: int, *, valid_checksum: bool) -> bytes:
+    """Return the batch with one bit flipped."""
     damaged = bytearray(batch)
     damaged[bit // 8] ^= 0x80 >> bit % 8
-    if sealed:
+    if valid_checksum:
         seal(damaged)
     return bytes(damaged)
 
 
 def resized(batch: bytes | bytearray, size: int) -> bytes:
-    """Truncated, or padded with zeros, with the right length and checksum."""
+    """Truncate the batch, or pad it with zeros, and set the length and checksum."""
     changed = bytearray((bytes(batch) + bytes(max(0, size - len(batch))))[:size])
     struct.pack_into(">i", changed, LENGTH_POSITION, size - LOG_OVERHEAD)
     seal(changed)
@@ -61,21 +62,22 @@ def _bits(places: range) -> range:
 
 
 def damaged_headers() -> Iterator[Case]:
-    """Each bit of the header is flipped; the checksum is not computed anew."""
+    """Yield a case for each bit of the header. The bit is flipped, the checksum is unchanged."""
     batch = good()
     for bit in _bits(range(HEADER_SIZE)):
-        yield Case(f"bit {bit} of the header", flipped(batch, bit, sealed=False))
+        yield Case(f"bit {bit} of the header", flipped(batch, bit, valid_checksum=False))
 
 
-def sealed_headers() -> Iterator[Case]:
-    """Each bit of the header that the checksum covers is flipped, and the checksum is right."""
+def headers_with_valid_checksum() -> Iterator[Case]:
+    """Yield a case for each bit that the checksum covers. The bit is flipped, the checksum is
+    valid."""
     batch = good()
     for bit in _bits(CHECKED):
-        yield Case(f"bit {bit}, sealed", flipped(batch, bit, sealed=True))
+        yield Case(f"bit {bit}, valid checksum", flipped(batch, bit, valid_checksum=True))
 
 
 def cut() -> Iterator[Case]:
-    """Batches truncated at each byte, with the old length and with the right one."""
+    """Yield batches truncated at each byte, with the old length and with the right length."""
     batch = good()
     for size in range(len(batch)):
         yield Case(f"cut at {size}", bytes(batch[:size]))
@@ -89,23 +91,23 @@ def cut() -> Iterator[Case]:
 
 
 def damaged_records() -> Iterator[Case]:
-    """Each bit of the records is flipped, and the checksum is right."""
+    """Yield a case for each bit of the records. The bit is flipped, the checksum is valid."""
     for codec in Codec:
         batch = good(codec)
         for bit in _bits(range(HEADER_SIZE, len(batch))):
             name = f"bit {bit - 8 * HEADER_SIZE} of {codec.name} records"
-            yield Case(name, flipped(batch, bit, sealed=True))
+            yield Case(name, flipped(batch, bit, valid_checksum=True))
 
 
 def _around(payload: bytes, codec: Codec) -> bytes:
-    """A batch of one record whose compressed records are `payload`."""
+    """Return a batch of one record with `payload` as the compressed records."""
     builder = RecordBatchBuilder(codec=codec)
     builder.append(NOW_MS, None, b"")
     return resized(builder.build()[:HEADER_SIZE] + payload, HEADER_SIZE + len(payload))
 
 
 def bombs() -> Iterator[Case]:
-    """Few bytes that decompress to very many, or claim to."""
+    """Yield small batches that decompress to very many bytes, or claim to."""
     for codec in COMPRESSED:
         builder = RecordBatchBuilder(codec=codec)
         size = 300 << 20 if codec is not Codec.SNAPPY else 19 << 20
@@ -123,7 +125,7 @@ def bombs() -> Iterator[Case]:
         yield Case(f"snappy of {claimed} bytes", _around(block, Codec.SNAPPY))
     framed = b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, 2**31 - 1) + b"abc"
     yield Case("snappy block beyond the end", _around(framed, Codec.SNAPPY))
-    # A frame header with a window of 2^41 bytes, and one that claims a content of 2^63.
+    # A frame header with a window of 2^41 bytes, and a frame header with a content size of 2^63.
     for head in (b"\x00\xf8", b"\xe0" + b"\xff" * 7 + b"\x7f"):
         frame = b"\x28\xb5\x2f\xfd" + head + b"\x01\x00\x00"
         yield Case("zstd that claims much", _around(frame, Codec.ZSTD))
@@ -142,7 +144,7 @@ def _uvarint(value: int) -> bytes:
 
 CORPUS: dict[str, Callable[[], Iterator[Case]]] = {
     "damaged headers": damaged_headers,
-    "sealed headers": sealed_headers,
+    "headers with valid checksum": headers_with_valid_checksum,
     "cut": cut,
     "damaged records": damaged_records,
     "bombs": bombs,

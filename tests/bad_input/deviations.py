@@ -1,4 +1,4 @@
-"""Where our outcome of bad input differs from Apache Kafka's on purpose, each with the reason."""
+"""Intended differences from Apache Kafka's outcomes of invalid input, each with the reason."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ class Deviation(NamedTuple):
     file: str
     """The test file, without `.py`."""
     cases: str
-    """Their names, as a shell pattern."""
+    """The names of the cases, as a shell pattern."""
     theirs: str
     ours: str
     reason: str
     count: int = 1
-    """How many of the cases that match."""
+    """How many of the matching cases differ."""
 
     def allows(self, case: str, theirs: str, ours: str) -> bool:
-        """Whether the case may have these two outcomes."""
+        """Return whether the case may have these two outcomes."""
         return (theirs, ours) == (self.theirs, self.ours) and fnmatchcase(case, self.cases)
 
 
 _REFUSED = ("UNKNOWN_SERVER_ERROR", "INVALID_RECORD")
 _NOT_READABLE = (
-    "Apache Kafka's decompressor or decoder raises an exception that it does not expect, and the "
-    "producer is told of an error of the server; ours is told that the records are invalid."
+    "Apache Kafka's decompressor or decoder raises an exception that is not handled, and the "
+    "producer gets UNKNOWN_SERVER_ERROR; Odradek returns INVALID_RECORD."
 )
 _LENGTHS = (
     "Apache Kafka does not compare the length of a compressed record with its parts, and appends "
     "records that no consumer can read."
 )
-_RESERVED = "zlib, which most consumers use, refuses what Java ignores in the frame."
+_RESERVED = "Java ignores these bits of the frame; the libraries of other consumers reject them."
 _METADATA = (
     "Apache Kafka fails when it decodes the subscription, and the group never completes its rebalance; "
-    "ours forms a generation, in which the assignor of the leader decides."
+    "Odradek completes it, and the assignor of the leader decides."
 )
 _TWICE = (
     "Apache Kafka fails on a protocol that is listed twice, and the group never completes its "
-    "rebalance; ours counts it once."
+    "rebalance; Odradek counts it once."
 )
-_PATTERN_LIMITS = "Patterns are limited, so that none takes long; see docs/gaps.md."
-_NEVER_ANSWERED = "Apache Kafka never answers: it waits for a result that does not come."
-_NO_PRODUCER = "There is no producer with a negative id, and a marker of it would stay in the log."
-_BOMB = "A batch of few bytes may not make the broker decompress hundreds of megabytes."
+_PATTERN_LIMITS = "Patterns have limits, so that matching is fast; see docs/gaps.md."
+_NEVER_ANSWERED = "Apache Kafka waits for a result that never comes, and sends no response."
+_NO_PRODUCER = "No producer has a negative id, and the marker would stay in the log."
+_BOMB = "A small batch must not make the broker decompress hundreds of megabytes."
 
 
 def _corpus(cases: str, outcomes: tuple[str, str], reason: str, count: int) -> Deviation:
@@ -58,7 +58,7 @@ def _coordinators(cases: str, theirs: str, ours: str, reason: str, count: int = 
 
 _APPENDED = ("NONE", "INVALID_RECORD")
 DEVIATIONS: tuple[Deviation, ...] = (
-    _corpus("sealed headers: bit 18[123], sealed", _REFUSED, _NOT_READABLE, 3),
+    _corpus("headers with valid checksum: bit 18[123], valid checksum", _REFUSED, _NOT_READABLE, 3),
     _corpus("cut: GZIP cut to *", _REFUSED, _NOT_READABLE, 87),
     _corpus("cut: SNAPPY cut to *", _REFUSED, _NOT_READABLE, 89),
     _corpus("cut: LZ4 cut to *", _REFUSED, _NOT_READABLE, 89),

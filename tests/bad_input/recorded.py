@@ -1,8 +1,8 @@
-"""Outcomes of bad input as Apache Kafka has them, and the comparison of ours with them.
+"""Compares the outcomes of invalid input with recorded outcomes of Apache Kafka.
 
-With ODRADEK_VICTIM=apache a test plays its cases against Apache Kafka, and its outcomes are stored
-in `recorded/`. Otherwise it plays them against our node, and each outcome must be the stored one.
-Where ours differs on purpose, `deviations.py` lists the case, both outcomes and the reason.
+With ODRADEK_VICTIM=apache the tests send their input to Apache Kafka and store the outcomes in
+`recorded/`. Otherwise they send it to an Odradek node, and each outcome must equal the stored one.
+`deviations.py` lists the intended differences: the case, both outcomes and the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ANSWERED = "answered"
 
 
 def error_name(code: int) -> str:
-    """The outcome of a request that is answered with one error code."""
+    """Return the outcome of a request whose response has one error code."""
     return ErrorCode(code).name  # type: ignore[call-arg]
 
 
@@ -45,9 +45,9 @@ def check(name: str, case: str, outcome: str) -> None:
 
 
 def check_part(name: str, part: str, outcomes: Sequence[tuple[str, str]]) -> None:
-    """Store or compare the outcomes of many cases, as runs of cases with the same outcome.
+    """Store or compare the outcomes of many cases. Consecutive equal outcomes are stored together.
 
-    `outcomes`: the case and its outcome, in the order in which they were played.
+    `outcomes` has each case and its outcome, in the order of the requests.
     """
     if AGAINST_APACHE:
         runs = []
@@ -68,7 +68,10 @@ def check_part(name: str, part: str, outcomes: Sequence[tuple[str, str]]) -> Non
 
 
 def compare(name: str, triples: Sequence[tuple[str, str, str]]) -> None:
-    """Each is a case, Apache Kafka's outcome and ours: the same, or those of a deviation."""
+    """Check that the outcomes are equal, or are those of a deviation.
+
+    Each triple has a case, Apache Kafka's outcome and Odradek's outcome.
+    """
     deviations = [
         each
         for each in DEVIATIONS
@@ -91,7 +94,7 @@ def compare(name: str, triples: Sequence[tuple[str, str, str]]) -> None:
 
 
 def load(name: str) -> dict[str, Any]:
-    """What is stored for a test file, by case or by part."""
+    """Return the stored outcomes of a test file, by case or by part."""
     path = DIRECTORY / f"{name}.json"
     if AGAINST_APACHE and not path.exists():
         return {}
@@ -100,7 +103,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def store(name: str, outcomes: Mapping[str, Any]) -> None:
-    """Replace what is stored for a test file."""
+    """Replace the stored outcomes of a test file."""
     DIRECTORY.mkdir(exist_ok=True)
     lines = [
         f"  {json.dumps(case)}: {_rendered(outcome)}" for case, outcome in sorted(outcomes.items())
@@ -114,7 +117,7 @@ def store(name: str, outcomes: Mapping[str, Any]) -> None:
 
 
 def _rendered(outcome: Any) -> str:
-    """Each element on a line of its own."""
+    """Return JSON with each element on a separate line."""
     if isinstance(outcome, list):
         return "[\n" + ",\n".join(f"    {json.dumps(each)}" for each in outcome) + "]"
     if isinstance(outcome, dict):

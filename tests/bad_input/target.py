@@ -1,6 +1,7 @@
-"""The node that receives bad input, and what must hold for it afterwards.
+"""The node that receives invalid input, and the checks afterwards.
 
-With ODRADEK_VICTIM=apache it is Apache Kafka, whose outcomes are stored (see `recorded.py`).
+With ODRADEK_VICTIM=apache, Apache Kafka receives the input, and its outcomes are stored (see
+`recorded.py`).
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from odradek.wire.generated.create_topics_response import CreateTopicsResponse
 TOPIC = "precious"
 RECORDS = 20
 GROWTH_MAX = 40 << 20
-"""Bytes by which the node may grow in one test."""
+"""Maximum growth of the node's resident memory in one test."""
 ANSWER_SECONDS = 10.0
 WAIT_SECONDS = 0.7
-"""After which a request without an answer is not answered at all."""
+"""If there is no response after this time, the outcome is `WAITS`."""
 
 
-class Victim:
-    """A node with a topic in it whose records must survive."""
+class Target:
+    """A node with a topic whose records must not be lost."""
 
     def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
         kind = ApacheKafka if AGAINST_APACHE else OdradekNode
@@ -51,7 +52,8 @@ class Victim:
         self._rss = self.node.rss_bytes()
 
     def check(self) -> None:
-        """It is alive, has logged no traceback, has not grown, and has every record."""
+        """Check that the node runs and has all records, that its log has no traceback, and its
+        memory."""
         assert self.node.alive(), self.node.last_words()
         with WireClient(self.node.port, timeout=ANSWER_SECONDS) as wire:
             batches = wire.batches(TOPIC, 0)
@@ -64,7 +66,7 @@ class Victim:
         assert grown < GROWTH_MAX, f"the node grew by {grown >> 20} MB"
 
     def outcome(self, data: bytes) -> str:
-        """What comes of bytes on a connection of their own, which stays open."""
+        """Send bytes on a new connection, which stays open. Return the outcome."""
         with socket.create_connection(("127.0.0.1", self.node.port), WAIT_SECONDS) as connection:
             try:
                 connection.sendall(data)
@@ -75,9 +77,9 @@ class Victim:
                 return CLOSED
 
     def send(self, data: bytes) -> bytes:
-        """Send bytes on a connection of their own; what came back until it was closed or quiet.
+        """Send bytes on a new connection. Return all bytes received until the node closes it.
 
-        An answer that is not a whole frame, and a connection that was reset, count as nothing.
+        Return no bytes if the connection is reset.
         """
         with (
             socket.create_connection(("127.0.0.1", self.node.port), ANSWER_SECONDS) as connection,
@@ -90,9 +92,9 @@ class Victim:
 
 
 @contextlib.contextmanager
-def victim(directory: Path, settings: dict[str, str] | None = None) -> Iterator[Victim]:
-    """A node that runs as long as the context."""
-    one = Victim(directory, settings)
+def running_target(directory: Path, settings: dict[str, str] | None = None) -> Iterator[Target]:
+    """Yield a running node, and stop it at the end."""
+    one = Target(directory, settings)
     try:
         one.start()
         yield one
@@ -101,17 +103,17 @@ def victim(directory: Path, settings: dict[str, str] | None = None) -> Iterator[
 
 
 def frame(body: bytes) -> bytes:
-    """A body with its true length in front."""
+    """Return a body preceded by its length."""
     return struct.pack(">i", len(body)) + body
 
 
 def header(key: int, version: int, correlation_id: int = 7) -> bytes:
-    """A request header of version 1 with a null client id."""
+    """Return a request header of version 1 with a null client id."""
     return struct.pack(">hhih", key, version, correlation_id, -1)
 
 
 def create_topic(port: int, name: str, configs: dict[str, str]) -> None:
-    """Create a topic of one partition and wait until it is served."""
+    """Create a topic with one partition, and wait until it is served."""
     settings = [CreatableTopicConfig(name=key, value=value) for key, value in configs.items()]
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=settings)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)

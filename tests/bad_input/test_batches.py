@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from compat.lab.wire_client import WireClient
 from tests.bad_input.recorded import check, error_name
-from tests.bad_input.victim import RECORDS, TOPIC, Victim
+from tests.bad_input.target import RECORDS, TOPIC, Target
 
 from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.compression import Codec
@@ -33,10 +33,10 @@ def batch(records: int = 3, codec: Codec = Codec.NONE, value: bytes = b"v") -> B
     return builder.build()
 
 
-def _changed(position: int, layout: str, value: int, *, sealed: bool = True) -> Batch:
+def _changed(position: int, layout: str, value: int, *, valid_checksum: bool = True) -> Batch:
     changed = batch()
     struct.pack_into(layout, changed, position, value)
-    if sealed:
+    if valid_checksum:
         seal(changed)
     return changed
 
@@ -65,7 +65,7 @@ def _record_cut_short() -> Batch:
 
 
 def _garbage_inside(codec: Codec) -> Batch:
-    """A batch whose attributes name a codec, with records that are not compressed."""
+    """Return a batch whose attributes have a codec, with uncompressed records."""
     changed = batch()
     struct.pack_into(">h", changed, ATTRIBUTES, codec)
     seal(changed)
@@ -73,7 +73,7 @@ def _garbage_inside(codec: Codec) -> Batch:
 
 
 BAD: dict[str, Callable[[], Batch]] = {
-    "wrong checksum": lambda: _changed(CRC, ">I", 12345, sealed=False),
+    "wrong checksum": lambda: _changed(CRC, ">I", 12345, valid_checksum=False),
     "length beyond the records": lambda: _changed(LENGTH, ">i", 100_000),
     "length 2^31 - 1": lambda: _changed(LENGTH, ">i", 2**31 - 1),
     "length 0": lambda: _changed(LENGTH, ">i", 0),
@@ -107,7 +107,7 @@ BAD: dict[str, Callable[[], Batch]] = {
 
 
 def produce(
-    node: Victim,
+    node: Target,
     records: Batch,
     *,
     topic: str = TOPIC,
@@ -115,7 +115,7 @@ def produce(
     acks: int = -1,
     version: int = 9,
 ) -> int:
-    """The error code of a Produce."""
+    """Produce the records, and return the error code."""
     data = PartitionProduceData(index=partition, records=records)
     request = ProduceRequest(
         acks=acks,
@@ -127,55 +127,55 @@ def produce(
     return response.responses[0].partition_responses[0].error_code
 
 
-def end_of_log(node: Victim) -> int:
+def end_of_log(node: Target) -> int:
     with WireClient(node.node.port) as wire:
         last = wire.batches(TOPIC, 0)[-1]
     return last.base_offset + last.records
 
 
 @pytest.mark.parametrize("name", list(BAD))
-def test_a_bad_batch_is_refused(mistreated: Victim, name: str) -> None:
-    before = end_of_log(mistreated)
-    code = produce(mistreated, BAD[name]())
+def test_a_bad_batch_is_refused(target: Target, name: str) -> None:
+    before = end_of_log(target)
+    code = produce(target, BAD[name]())
     assert code != 0
     check(FILE, name, error_name(code))
-    assert end_of_log(mistreated) == before >= RECORDS
+    assert end_of_log(target) == before >= RECORDS
 
 
-def test_good_batches_between_bad_ones_are_appended(mistreated: Victim) -> None:
-    before = end_of_log(mistreated)
+def test_good_batches_between_bad_ones_are_appended(target: Target) -> None:
+    before = end_of_log(target)
     for codec in Codec:
-        assert produce(mistreated, batch(codec=codec)) == 0
-    assert end_of_log(mistreated) == before + 3 * len(Codec)
+        assert produce(target, batch(codec=codec)) == 0
+    assert end_of_log(target) == before + 3 * len(Codec)
 
 
 @pytest.mark.parametrize("version", [3, 6, 7, 9])
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
-def test_codecs_by_version(mistreated: Victim, version: int, codec: Codec) -> None:
+def test_codecs_by_version(target: Target, version: int, codec: Codec) -> None:
     """zstd may be used from version 7 on."""
-    code = produce(mistreated, batch(codec=codec), version=version)
+    code = produce(target, batch(codec=codec), version=version)
     check(FILE, f"{codec.name.lower()} in version {version}", error_name(code))
 
 
 @pytest.mark.parametrize("partition", [1, 1000, -1, 2**31 - 1])
-def test_partitions_that_do_not_exist(mistreated: Victim, partition: int) -> None:
-    code = produce(mistreated, batch(), partition=partition)
+def test_partitions_that_do_not_exist(target: Target, partition: int) -> None:
+    code = produce(target, batch(), partition=partition)
     check(FILE, f"partition {partition}", error_name(code))
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100, 32_767])
-def test_invalid_acks(mistreated: Victim, acks: int) -> None:
-    check(FILE, f"acks {acks}", error_name(produce(mistreated, batch(), acks=acks)))
+def test_invalid_acks(target: Target, acks: int) -> None:
+    check(FILE, f"acks {acks}", error_name(produce(target, batch(), acks=acks)))
 
 
 @pytest.mark.parametrize("topic", ["not-there", "", ".", "a b", "x" * 250], ids=ascii)
-def test_topics_that_do_not_exist(mistreated: Victim, topic: str) -> None:
-    code = produce(mistreated, batch(), topic=topic)
+def test_topics_that_do_not_exist(target: Target, topic: str) -> None:
+    code = produce(target, batch(), topic=topic)
     check(FILE, f"topic {topic[:20]!a}", error_name(code))
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_a_decompression_bomb_needs_little_memory(mistreated: Victim, codec: Codec) -> None:
-    """300 MB of zeros in one record: appended or refused, but not decompressed as a whole."""
+def test_a_decompression_bomb_needs_little_memory(target: Target, codec: Codec) -> None:
+    """300 MB of zeros in one record: appended or refused, but never decompressed as a whole."""
     bomb = batch(1, codec=codec, value=bytes(300 << 20))
-    produce(mistreated, bomb)
+    produce(target, bomb)

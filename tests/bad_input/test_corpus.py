@@ -1,4 +1,4 @@
-"""The corpus of damaged batches: answered as by Apache Kafka, and what is appended can be read."""
+"""Damaged batches have the same outcome as in Apache Kafka, and appended batches can be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from compat.lab.wire_client import WireClient, decode_response
 from tests.bad_input.corpus import CORPUS
 from tests.bad_input.recorded import AGAINST_APACHE, check_part, error_name
-from tests.bad_input.victim import Victim, create_topic
+from tests.bad_input.target import Target, create_topic
 
 from odradek.records.batch import iterate_batches
 from odradek.records.record import iterate_records
@@ -32,7 +32,7 @@ def produce(wire: WireClient, topic: str, data: bytes) -> int:
 
 
 def read_all(wire: WireClient, topic: str) -> int:
-    """Read every record of the topic as a consumer does; the offset after the last."""
+    """Read all records of the topic as a consumer does. Return the next offset."""
     offset = 0
     while True:
         wire.ask_for_batches(topic, 0, offset=offset, max_bytes=1 << 20)
@@ -49,15 +49,15 @@ def read_all(wire: WireClient, topic: str) -> int:
 
 
 @pytest.mark.parametrize("part", CORPUS)
-def test_the_corpus(mistreated: Victim, part: str) -> None:
+def test_the_corpus(target: Target, part: str) -> None:
     topic = part.replace(" ", "-")
-    # The records are of 1970.
-    create_topic(mistreated.node.port, topic, {"retention.ms": "-1"})
-    with WireClient(mistreated.node.port) as wire:
+    # The timestamps of the records are in 1970.
+    create_topic(target.node.port, topic, {"retention.ms": "-1"})
+    with WireClient(target.node.port) as wire:
         outcomes = [
             (case.name, error_name(produce(wire, topic, case.data))) for case in CORPUS[part]()
         ]
         check_part("test_corpus", part, outcomes)
-        if AGAINST_APACHE:  # it stores some that no consumer can read
+        if AGAINST_APACHE:  # it appends some batches that no consumer can read
             return
         assert read_all(wire, topic) >= [outcome for _, outcome in outcomes].count("NONE")

@@ -1,4 +1,4 @@
-"""A log is damaged while the node is stopped: the node starts and serves all other logs."""
+"""A log that was damaged while the node was stopped. The node starts and serves all other logs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ KAFKA_STORAGE_ERROR = 56
 SECONDS_MAX = 10.0
 
 
-def test_a_batch_that_rotted_in_the_middle(tmp_path: Path) -> None:
-    """Its place is told, to the consumer that it is corrupt; what is before and behind is read."""
+def test_a_damaged_batch_in_the_middle(tmp_path: Path) -> None:
+    """The node logs its position. Consumers get CORRUPT_MESSAGE, but can read the other batches."""
     node = OdradekNode(directory=tmp_path)
     with node:
         with WireClient(node.port) as wire:

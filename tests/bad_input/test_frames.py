@@ -1,4 +1,4 @@
-"""Invalid frames: an error or a closed connection, as with Apache Kafka, and the node lives on."""
+"""Invalid frames: an error or a closed connection, as in Apache Kafka. The node keeps running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.bad_input.recorded import check
-from tests.bad_input.victim import Victim, frame, header
+from tests.bad_input.target import Target, frame, header
 from tests.support.run_seed import seeds
 
 from odradek.wire.api import BY_KEY
@@ -62,28 +62,28 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_one_bad_frame(mistreated: Victim, name: str) -> None:
-    check("test_frames", name, mistreated.outcome(FRAMES[name]))
+def test_one_bad_frame(target: Target, name: str) -> None:
+    check("test_frames", name, target.outcome(FRAMES[name]))
 
 
 def test_an_unknown_version_of_api_versions_is_answered_with_the_known_ones(
-    mistreated: Victim,
+    target: Target,
 ) -> None:
-    with _connect(mistreated) as connection:
+    with _connect(target) as connection:
         connection.sendall(frame(header(API_VERSIONS, 99)))
         answer = connection.recv(1 << 16)
     length, correlation_id, error = struct.unpack_from(">iih", answer)
     assert (length, correlation_id, error) == (len(answer) - 4, 7, 35)
 
 
-def test_random_bytes(mistreated: Victim) -> None:
+def test_random_bytes(target: Target) -> None:
     chance = random.Random(next(iter(seeds(1))))
     for _ in range(300):
-        mistreated.send(frame(chance.randbytes(chance.randrange(0, 400))))
+        target.send(frame(chance.randbytes(chance.randrange(0, 400))))
 
 
-def test_truncated_requests_of_every_api(mistreated: Victim) -> None:
-    """Each request in each version, with its fields at their defaults, cut at a random byte."""
+def test_truncated_requests_of_every_api(target: Target) -> None:
+    """Each request in each version, with default fields, truncated at a random byte."""
     chance = random.Random(next(iter(seeds(1))))
     for api in BY_KEY.values():
         if "broker" not in api.listeners:
@@ -94,11 +94,11 @@ def test_truncated_requests_of_every_api(mistreated: Victim) -> None:
                 request_api_key=api.key, request_api_version=version, client_id="bad"
             ).encode(api.request_header_version(version))
             whole = head + request.encode(version)
-            mistreated.send(frame(whole[: chance.randrange(len(whole))]))
+            target.send(frame(whole[: chance.randrange(len(whole))]))
 
 
-def test_captured_requests_with_wrong_bytes(mistreated: Victim) -> None:
-    """Requests of real clients, each with a few bytes changed behind the header."""
+def test_captured_requests_with_wrong_bytes(target: Target) -> None:
+    """Requests of real clients, with a few changed bytes after the header."""
     chance = random.Random(next(iter(seeds(1))))
     with gzip.open(FIXTURES / "frames.jsonl.gz", "rt", encoding="utf-8") as lines:
         captured = [json.loads(line) for line in lines]
@@ -111,39 +111,39 @@ def test_captured_requests_with_wrong_bytes(mistreated: Victim) -> None:
         damaged = bytearray(data)
         for _ in range(chance.randrange(1, 6)):
             damaged[chance.randrange(8, len(damaged))] = chance.randrange(256)
-        mistreated.send(frame(bytes(damaged)))
+        target.send(frame(bytes(damaged)))
 
 
-def test_large_lengths_need_no_memory(mistreated: Victim) -> None:
-    """A hundred connections that each announce 100 MB and send a little of it."""
+def test_large_lengths_need_no_memory(target: Target) -> None:
+    """A hundred connections announce 100 MB each and send 1 KB."""
     with contextlib.ExitStack() as stack:
         for _ in range(100):
-            connection = stack.enter_context(_connect(mistreated))
+            connection = stack.enter_context(_connect(target))
             connection.sendall(struct.pack(">i", 100_000_000) + header(PRODUCE, 9) + b"x" * 1000)
-        mistreated.check()
+        target.check()
 
 
-def test_slow_senders_do_not_delay_others(mistreated: Victim) -> None:
-    """Two hundred connections send one byte at a time; other requests are answered meanwhile."""
+def test_slow_senders_do_not_delay_others(target: Target) -> None:
+    """Two hundred connections send one byte at a time. Meanwhile other requests get responses."""
     request = frame(header(API_VERSIONS, 0))
     with contextlib.ExitStack() as stack:
-        connections = [stack.enter_context(_connect(mistreated)) for _ in range(200)]
+        connections = [stack.enter_context(_connect(target)) for _ in range(200)]
         for position in range(len(request)):
             for connection in connections:
                 connection.sendall(request[position : position + 1])
-            mistreated.check()
+            target.check()
         for connection in connections:
             assert connection.recv(4)
 
 
-def test_a_reader_that_reads_nothing(mistreated: Victim) -> None:
-    """Ten thousand pipelined requests whose responses are not read."""
-    with _connect(mistreated) as connection:
+def test_a_reader_that_reads_nothing(target: Target) -> None:
+    """A client sends ten thousand requests and reads no response."""
+    with _connect(target) as connection:
         connection.settimeout(1.0)
         with contextlib.suppress(TimeoutError):
             connection.sendall(frame(header(METADATA, 4) + struct.pack(">i?", -1, False)) * 10_000)
-        mistreated.check()
+        target.check()
 
 
-def _connect(victim: Victim) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", victim.node.port), 10.0)
+def _connect(target: Target) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", target.node.port), 10.0)

@@ -1,7 +1,7 @@
 """A full disk: clear errors, no acknowledged record is lost, and the node continues.
 
-The disk is a small one in memory that only the node sees (a mount namespace, which needs no
-rights where users may make one), or a limit on the size of its files, which survives a restart.
+The disk is a small tmpfs in a mount namespace of the node, if users may create namespaces. Other
+tests limit the size of the node's files instead, because the tmpfs does not survive a restart.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOPIC = "filling"
 VALUE = b"x" * 200_000
 DISK = "16m"
 BALLAST_BYTES = 2_000_000
-"""Of a file in the data directory, which goes when there is to be room again."""
+"""Size of a file in the data directory. It is deleted to free space."""
 MADE_SECONDS_MAX = 20.0
 FILE_BYTES_MAX = 6_000_000
 KAFKA_STORAGE_ERROR = 56
@@ -39,7 +39,7 @@ def _namespaces() -> bool:
 
 
 class NodeOnSmallDisk(OdradekNode):
-    """Its data directory is a file system of its own, of 16 MB."""
+    """A node whose data directory is a separate file system of 16 MB."""
 
     def prepare(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
@@ -54,12 +54,12 @@ class NodeOnSmallDisk(OdradekNode):
         ]
 
     def make_room(self) -> None:
-        """Only the node sees the disk, and who looks through its eyes."""
+        """Delete the ballast file, through the node's view of the file system."""
         (Path(f"/proc/{self.process.pid}/root") / f"{self.data}/.ballast".lstrip("/")).unlink()
 
 
 class NodeWithSmallFiles(OdradekNode):
-    """No file of it may grow over 6 MB, until the limit is lifted."""
+    """A node whose files cannot exceed 6 MB while `limited` is True."""
 
     limited = True
 
@@ -71,7 +71,8 @@ class NodeWithSmallFiles(OdradekNode):
 
 
 def fill(node: OdradekNode) -> tuple[int, int]:
-    """Write until it is refused: how many were acknowledged, and the error code."""
+    """Write until the node refuses. Return the number of acknowledged records and the error
+    code."""
     with WireClient(node.port) as wire:
         while not wire.has_leader(TOPIC) or not wire.serving(TOPIC, 1):
             pass
@@ -88,7 +89,7 @@ def stored(node: OdradekNode) -> int:
 
 
 def create(wire: WireClient, topic: str) -> int:
-    """Create a topic of one partition; the error code."""
+    """Create a topic with one partition, and return the error code."""
     wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1)
     request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
     response = wire.call("CreateTopics", 5, request, CreateTopicsResponse)
@@ -123,7 +124,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not _namespaces(), reason="users may not make mount namespaces here")
 def test_topics_on_a_full_disk(tmp_path: Path) -> None:
-    """They are created, or refused with an error; those that were have partitions in the end."""
+    """Topics are created or refused with an error. Created topics have partitions in the end."""
     node = NodeOnSmallDisk(directory=tmp_path)
     with node:
         acknowledged, _ = fill(node)

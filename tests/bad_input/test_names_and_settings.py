@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from compat.lab.wire_client import WireClient
 from tests.bad_input.recorded import check, error_name
-from tests.bad_input.victim import TOPIC, Victim
+from tests.bad_input.target import TOPIC, Target
 
 from odradek.wire.generated.create_topics_request import (
     CreatableReplicaAssignment,
@@ -28,8 +28,8 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET = 0
 
 
-def create(node: Victim, topic: CreatableTopic) -> tuple[int, str | None]:
-    """Error code and message of a CreateTopics of version 5."""
+def create(node: Target, topic: CreatableTopic) -> tuple[int, str | None]:
+    """Send CreateTopics version 5. Return error code and message."""
     request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
     with WireClient(node.node.port) as wire:
         (result,) = wire.call("CreateTopics", 5, request, CreateTopicsResponse).topics
@@ -49,7 +49,7 @@ def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> 
 
 
 def refused(case: str, answer: tuple[int, str | None]) -> None:
-    """The error code is Apache Kafka's, and a message goes with it."""
+    """Check that the error code is Apache Kafka's, and that there is a message."""
     code, message = answer
     check(FILE, case, error_name(code))
     assert code != 0
@@ -60,35 +60,35 @@ NAMES = ["", ".", "..", "a/b", "../../etc/passwd", "a b", "ä", "a\nb", "a\0b", 
 
 
 @pytest.mark.parametrize("name", NAMES, ids=repr)
-def test_a_bad_topic_name(mistreated: Victim, name: str) -> None:
-    refused(f"topic name {name[:20]!a}", create(mistreated, topic(name)))
+def test_a_bad_topic_name(target: Target, name: str) -> None:
+    refused(f"topic name {name[:20]!a}", create(target, topic(name)))
 
 
-def test_names_that_collide_and_names_that_exist(mistreated: Victim) -> None:
-    assert create(mistreated, topic("a.b"))[0] == 0
-    refused("topic a_b beside a.b", create(mistreated, topic("a_b")))
-    refused("topic a.b again", create(mistreated, topic("a.b")))
-    assert create(mistreated, topic("x" * 249))[0] == 0
+def test_names_that_collide_and_names_that_exist(target: Target) -> None:
+    assert create(target, topic("a.b"))[0] == 0
+    refused("topic a_b beside a.b", create(target, topic("a_b")))
+    refused("topic a.b again", create(target, topic("a.b")))
+    assert create(target, topic("x" * 249))[0] == 0
 
 
 @pytest.mark.parametrize(
     ("partitions", "replicas"),
     [(0, 1), (-2, 1), (1, 0), (1, 2), (1, -2), (1, 32_767), (0, 0), (100_000, 1), (2**31 - 1, 1)],
 )
-def test_invalid_sizes(mistreated: Victim, partitions: int, replicas: int) -> None:
-    answer = create(mistreated, topic("sized", partitions, replicas))
+def test_invalid_sizes(target: Target, partitions: int, replicas: int) -> None:
+    answer = create(target, topic("sized", partitions, replicas))
     refused(f"{partitions} partitions, {replicas} replicas", answer)
 
 
 @pytest.mark.parametrize("brokers", [[], [999], [1, 1], [-1]], ids=str)
-def test_invalid_assignments(mistreated: Victim, brokers: list[int]) -> None:
+def test_invalid_assignments(target: Target, brokers: list[int]) -> None:
     assigned = CreatableTopic(
         name="assigned",
         num_partitions=-1,
         replication_factor=-1,
         assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=brokers)],
     )
-    refused(f"assigned to {brokers}", create(mistreated, assigned))
+    refused(f"assigned to {brokers}", create(target, assigned))
 
 
 BAD_SETTINGS = [
@@ -107,15 +107,15 @@ BAD_SETTINGS = [
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
-def test_a_bad_setting_at_creation(mistreated: Victim, name: str, value: str) -> None:
+def test_a_bad_setting_at_creation(target: Target, name: str, value: str) -> None:
     bad = topic("set")
     bad.configs = [CreatableTopicConfig(name=name, value=value)]
-    refused(f"created with {name}={value}", create(mistreated, bad))
+    refused(f"created with {name}={value}", create(target, bad))
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
-def test_a_bad_setting_later(mistreated: Victim, name: str, value: str) -> None:
-    answer = _alter(mistreated, TOPIC_RESOURCE, TOPIC, name, value)
+def test_a_bad_setting_later(target: Target, name: str, value: str) -> None:
+    answer = _alter(target, TOPIC_RESOURCE, TOPIC, name, value)
     refused(f"topic's {name} set to {value}", answer)
 
 
@@ -123,15 +123,15 @@ def test_a_bad_setting_later(mistreated: Victim, name: str, value: str) -> None:
     ("name", "value"),
     [("log.dirs", "/elsewhere"), ("node.id", "7"), ("log.cleaner.threads", "many")],
 )
-def test_a_bad_setting_of_the_broker(mistreated: Victim, name: str, value: str) -> None:
-    with WireClient(mistreated.node.port) as wire:
+def test_a_bad_setting_of_the_broker(target: Target, name: str, value: str) -> None:
+    with WireClient(target.node.port) as wire:
         broker = str(wire.metadata().brokers[0].node_id)
-    answer = _alter(mistreated, BROKER_RESOURCE, broker, name, value)
+    answer = _alter(target, BROKER_RESOURCE, broker, name, value)
     refused(f"broker's {name} set to {value}", answer)
 
 
 def _alter(
-    node: Victim, resource: int, resource_name: str, name: str, value: str
+    node: Target, resource: int, resource_name: str, name: str, value: str
 ) -> tuple[int, str | None]:
     change = AlterableConfig(name=name, config_operation=SET, value=value)
     request = IncrementalAlterConfigsRequest(

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from compat.lab.wire_client import WireClient
-from tests.bad_input.victim import TOPIC, Victim, victim
+from tests.bad_input.target import TOPIC, Target, running_target
 
 ODRADEK = str(Path(sys.executable).with_name("odradek"))
 PATIENCE_SECONDS = 30
 
 
 def start(*words: str, cwd: Path | None = None) -> str:
-    """Start a node that must not come up; what it said."""
+    """Start a node, which must fail to start. Return its output."""
     try:
         done = subprocess.run(
             [ODRADEK, "serve", "--host", "127.0.0.1", *words],
@@ -108,14 +108,14 @@ def test_damaged_identity(tmp_path: Path, content: str) -> None:
 
 
 def test_data_directory_that_another_node_holds(tmp_path: Path) -> None:
-    with victim(tmp_path) as one:
+    with running_target(tmp_path) as one:
         said = start("--port", "0", "--data", str(one.node.data))
         assert str(one.node.data) in said
         one.check()
 
 
 def test_a_relative_data_directory(tmp_path: Path) -> None:
-    """What works must go on to: a directory below the working directory."""
+    """A relative path names a directory below the working directory."""
     process = subprocess.Popen(
         [ODRADEK, "serve", "--host", "127.0.0.1", "--port", "0", "--data", "below"],
         cwd=tmp_path,
@@ -141,7 +141,7 @@ def test_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     data.mkdir()
     (data / "notes.txt").write_text("mine")
     photos = data / "photos"
-    with victim(tmp_path) as one:
+    with running_target(tmp_path) as one:
         one.check()
         photos.mkdir()
         (photos / "cat.jpg").write_bytes(b"meow")
@@ -165,8 +165,8 @@ def test_a_directory_of_other_things_is_not_taken(tmp_path: Path) -> None:
      f"{TOPIC}-0/*.timeindex", f"{TOPIC}-0/leader-epoch-checkpoint"],
 )  # fmt: skip
 def test_damaged_derived_files_are_rebuilt(tmp_path: Path, damage: str) -> None:
-    """What can be derived from the log may be damaged: the records are there all the same."""
-    one = Victim(tmp_path)
+    """Damaged files that can be rebuilt from the log do not cause a loss of records."""
+    one = Target(tmp_path)
     try:
         one.start()
         one.node.stop()
@@ -182,8 +182,8 @@ def test_damaged_derived_files_are_rebuilt(tmp_path: Path, damage: str) -> None:
 
 
 def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
-    """Half a batch at the end of the log, as a crash leaves it."""
-    one = Victim(tmp_path)
+    """Recovery removes an incomplete batch at the end of the log."""
+    one = Target(tmp_path)
     try:
         one.start()
         one.node.kill()

@@ -18,8 +18,8 @@ from tests.crash.kill_loop import PARTITIONS, PATIENCE_SECONDS, TOPIC, KillLoop,
 
 KEYS = 100
 TOMBSTONES = 0.2
-"""The part of the records that deletes their key."""
-HALF_MADE = (".cleaned", ".swap")
+"""The fraction of the records that are tombstones."""
+INCOMPLETE = (".cleaned", ".swap")
 NODE_SETTINGS = {
     "odradek.log.level": "info",
     "log.cleaner.backoff.ms": "10",
@@ -35,7 +35,7 @@ TOPIC_SETTINGS = {
 
 
 class CleaningLoop(KillLoop):
-    """See the module."""
+    """Compacts the topic while the node is killed. See the module."""
 
     node_settings = NODE_SETTINGS
     topic_settings = TOPIC_SETTINGS
@@ -44,14 +44,14 @@ class CleaningLoop(KillLoop):
     def __init__(self, directory: Path, seed: int) -> None:
         super().__init__(directory, seed)
         self.written: list[list[tuple[bytes, bytes | None]]] = [[] for _ in range(PARTITIONS)]
-        """Per partition: key and value of each number."""
+        """For each partition: key and value of each number."""
         self.left_behind: Counter[str] = Counter()
-        """Kills after which half-made segments lay there, by what they were called."""
+        """Number of kills that left incomplete segments, by suffix."""
         self._contents = random.Random(seed + 1)
 
     @property
     def rounds(self) -> int:
-        """Logs that were cleaned, as the node told it."""
+        """The number of cleaned logs according to the node's log."""
         return self.node.log.read_text(encoding="utf-8").count(" is compacted up to offset ")
 
     def _record(self, partition: int, number: int) -> dict[str, bytes | None]:
@@ -61,52 +61,52 @@ class CleaningLoop(KillLoop):
         self.written[partition].append((key, value))
         return {"key": key, "value": value}
 
-    def _half_made(self) -> set[str]:
+    def _incomplete(self) -> set[str]:
         found = self.node.data.glob(f"{TOPIC}-*/*")
-        return {path.suffix for path in found} & set(HALF_MADE)
+        return {path.suffix for path in found} & set(INCOMPLETE)
 
-    def _wait_for_the_moment(self) -> None:
+    def _wait_before_kill(self) -> None:
         time.sleep(self._random.uniform(0.0, 1.0))
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._half_made():
+        while not self._incomplete():
             assert time.monotonic() < deadline, f"nothing is cleaned: {self.node.last_words()}"
             time.sleep(0.001)
         time.sleep(self._random.uniform(0.0, 0.1))
 
     def _on_killed(self) -> None:
-        self.left_behind.update(self._half_made() or {"nothing"})
+        self.left_behind.update(self._incomplete() or {"nothing"})
 
     def _on_started(self) -> None:
-        self._rests.clear()
+        self._is_paused.clear()
         self._may_produce.clear()
-        assert self._rests.wait(PATIENCE_SECONDS), f"not acknowledged: {self.node.last_words()}"
+        assert self._is_paused.wait(PATIENCE_SECONDS), f"not acknowledged: {self.node.last_words()}"
         self._compare()
         self._may_produce.set()
 
     def _note(self, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
-        self.books.seen[partition][offset] = offset
+        self.report.seen[partition][offset] = offset
         self._check(message)
 
     def _check(self, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         if (message.key(), message.value()) != self.written[partition][offset]:
             where = f"{TOPIC}-{partition} at {offset}"
-            self.books.complaints.append(f"{where} is what was not written there")
+            self.report.errors.append(f"{where} is what was not written there")
 
     def _unseen_count(self) -> int:
-        seen = self.books.seen
+        seen = self.report.seen
         return sum(
             sent - 1 - max(seen[partition], default=-1)
-            for partition, sent in enumerate(self.books.sent)
+            for partition, sent in enumerate(self.report.sent)
         )
 
     def _compare(self) -> None:
         for partition, written in enumerate(self.written):
-            told = f"{TOPIC}-{partition}"
-            for number, offset in self.books.acknowledged[partition].items():
+            text = f"{TOPIC}-{partition}"
+            for number, offset in self.report.acknowledged[partition].items():
                 if number != offset:
-                    self.books.complaints.append(f"{told}: {number} was acknowledged at {offset}")
+                    self.report.errors.append(f"{text}: {number} was acknowledged at {offset}")
                     return
             expected = {key: value for key, value in dict(written).items() if value is not None}
             found = self._state(partition)
@@ -114,12 +114,12 @@ class CleaningLoop(KillLoop):
                 found = self._state(partition)
             for key in expected.keys() | found.keys():
                 if found.get(key) != expected.get(key):
-                    self.books.complaints.append(
-                        f"{told}: {key!r} is {found.get(key)!r}, not {expected.get(key)!r}"
+                    self.report.errors.append(
+                        f"{text}: {key!r} is {found.get(key)!r}, not {expected.get(key)!r}"
                     )
 
     def _state(self, partition: int) -> dict[bytes, bytes]:
-        """The last value of each key that was not deleted."""
+        """Return the last value of each key that is not deleted."""
         state: dict[bytes, bytes] = {}
         for message in read_all(self.node, partition):
             self._check(message)

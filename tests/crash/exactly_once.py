@@ -1,9 +1,9 @@
-"""Kills a job that copies numbers in transactions, and the node, and checks the output.
+"""Kills a job that copies numbers in transactions, or the node, and checks the output.
 
-The source gets consecutive numbers in each partition. The job reads them in a group and writes
-them to the same partition of the target, with its offsets in the same transaction. It is killed
-with SIGKILL, or the node is, again and again. In the end a consumer of committed records must see
-in each partition of the target every number once, in order.
+Consecutive numbers are written to each partition of the source. The job reads them in a group and
+writes them to the same partition of the target, with its offsets in the same transaction. The job or
+the node is killed with SIGKILL repeatedly. At the end a read_committed consumer must read every
+number once and in order from each partition of the target.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tests.support import progress
 SOURCE, TARGET, NAME = "source", "target", "job"
 PARTITIONS = 2
 AHEAD = 600
-"""Numbers that the source has more than the target, in each partition."""
+"""How many more numbers each partition of the source has than the target."""
 COPIED_BETWEEN_KILLS = 200
 PATIENCE_SECONDS = 60.0
 
 
 class ExactlyOnce:
-    """The node, the job, and what is known of source and target."""
+    """The node, the job, and the contents of source and target."""
 
     def __init__(self, directory: Path, command: Sequence[str], seed: int) -> None:
         self.node = OdradekNode(
             directory=directory, settings={"group.initial.rebalance.delay.ms": "0"}
         )
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         self.written = [0] * PARTITIONS
         self.copied: list[list[int]] = [[] for _ in range(PARTITIONS)]
         self.job_kills = self.node_kills = self.job_starts = 0
@@ -44,7 +44,7 @@ class ExactlyOnce:
         self._job: subprocess.Popen[bytes] | None = None
 
     def run(self, kills: int) -> None:
-        """Kill so many times, then let the job finish."""
+        """Kill the job or the node `kills` times, then let the job finish."""
         try:
             self.node.start()
             admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
@@ -68,7 +68,7 @@ class ExactlyOnce:
                 self._progress_for(self._random.uniform(0.0, 0.5))
                 self._kill()
             self._progress(sum(self.written), feeding=False)
-            self._progress_for(0.5)  # nothing may follow
+            self._progress_for(0.5)  # no further record may arrive
             self._consumer.close()
         finally:
             self._end_job()
@@ -103,7 +103,7 @@ class ExactlyOnce:
             self._job = None
 
     def _keep_job(self) -> None:
-        """Start the job if it is not there: it was killed, or could not go on."""
+        """Start the job if it is not running, because it was killed or has ended with an error."""
         if self._job is not None and self._job.poll() is None:
             return
         self.job_starts += 1
@@ -146,7 +146,7 @@ class ExactlyOnce:
             if numbers != wanted:
                 missing = sorted(set(wanted) - set(numbers))
                 doubled = sorted({each for each in numbers if numbers.count(each) > 1})
-                self.complaints.append(
+                self.errors.append(
                     f"partition {partition}: missing {missing[:10]}, doubled {doubled[:10]}, "
                     f"{len(numbers)} numbers for {len(wanted)}"
                 )

@@ -1,9 +1,9 @@
 """Kills a node repeatedly under load, and checks that no acknowledged record is lost.
 
-One idempotent producer writes consecutive numbers to each partition and remembers what was
-acknowledged; one group consumer reads them. The node is killed with SIGKILL and started again on
-the same data and port. At the end every number must be in its partition once, in order, at its
-acknowledged offset. The consumer must have read all of them, and must never have restarted before
+An idempotent producer writes consecutive numbers to each partition and records the acknowledged
+offsets. A consumer in a group reads the numbers. The node is killed with SIGKILL and started again
+with the same data and port. At the end every number must be in its partition once, in order, at its
+acknowledged offset. The consumer must have read all numbers, and must never have restarted before
 its committed offset.
 """
 
@@ -25,23 +25,23 @@ from tests.support import progress
 TOPIC = "promised"
 PARTITIONS = 3
 IN_FLIGHT_MAX = 3000
-"""Records sent and not acknowledged: the producer waits for room."""
+"""Maximum number of unacknowledged records. The producer waits if this number is reached."""
 ACKNOWLEDGED_BETWEEN_KILLS = 300
 PATIENCE_SECONDS = 60.0
 
 
 @dataclass
-class Books:
-    """The acknowledged records, and the records that the consumer read."""
+class Report:
+    """The sent and acknowledged records, the records that the consumer read, and all errors."""
 
     sent: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     acknowledged: list[dict[int, int]] = field(
         default_factory=lambda: [{} for _ in range(PARTITIONS)]
     )
-    """Per partition: number to offset."""
+    """For each partition: number to offset."""
     seen: list[dict[int, int]] = field(default_factory=lambda: [{} for _ in range(PARTITIONS)])
-    """Per partition: offset to number, as the consumer read it."""
-    complaints: list[str] = field(default_factory=list)
+    """For each partition: offset to number, as read by the consumer."""
+    errors: list[str] = field(default_factory=list)
 
     def acknowledged_count(self) -> int:
         return sum(map(len, self.acknowledged))
@@ -51,25 +51,25 @@ class Books:
 
 
 class KillLoop:
-    """The node, its clients, and the books."""
+    """The node, its clients, and the report."""
 
     node_settings: Mapping[str, str] = MappingProxyType({})
     topic_settings: Mapping[str, str] = MappingProxyType({})
     pause_seconds = 0.0
-    """So long does the producer wait after a record for each partition."""
+    """Pause of the producer after it has sent a record to each partition."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.node = OdradekNode(directory=directory, settings=self.node_settings)
-        self.books = Books()
+        self.report = Report()
         self._random = random.Random(seed)
         self._may_produce = threading.Event()
         self._may_produce.set()
-        self._rests = threading.Event()
+        self._is_paused = threading.Event()
         self._stop_producing = threading.Event()
         self._stop_consuming = threading.Event()
 
-    def run(self, kills: int) -> Books:
-        """Kill the node so many times; the books, with everything in them that is wrong."""
+    def run(self, kills: int) -> Report:
+        """Kill the node `kills` times. Return the report with all errors."""
         threads = [
             threading.Thread(target=self._produce, name="producer"),
             threading.Thread(target=self._consume, name="consumer"),
@@ -82,7 +82,7 @@ class KillLoop:
             for done in range(kills):
                 progress.report(done, kills, "kills")
                 self._wait_for_progress()
-                self._wait_for_the_moment()
+                self._wait_before_kill()
                 self.node.kill()
                 self._on_killed()
                 self.node.start()
@@ -100,48 +100,48 @@ class KillLoop:
                     thread.join()
             self._compare()
             self.node.close()
-        return self.books
+        return self.report
 
     def _create_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
         topic = NewTopic(TOPIC, PARTITIONS, 1, config=dict(self.topic_settings))
         admin.create_topics([topic])[TOPIC].result(30)
 
-    # -- what another loop may do otherwise ---------------------------------------------------
+    # -- methods that a subclass may override -------------------------------------------------
 
-    def _wait_for_the_moment(self) -> None:
-        """There was progress since the last kill: when is the next one?"""
+    def _wait_before_kill(self) -> None:
+        """Wait until the next kill. There has been progress since the last kill."""
         time.sleep(self._random.uniform(0.0, 0.4))
 
     def _on_killed(self) -> None:
-        """The node is dead; its files lie there."""
+        """Called after each kill, before the node is started again."""
 
     def _on_started(self) -> None:
-        """It serves again; the producer goes on."""
+        """Called after each start. The node serves requests and the producer continues."""
 
     def _unseen_count(self) -> int:
-        """So many records must the consumer still see, all being written."""
-        return sum(self.books.sent) - self.books.seen_count()
+        """Return the number of records that the consumer has not read yet."""
+        return sum(self.report.sent) - self.report.seen_count()
 
     def _record(self, partition: int, number: int) -> dict[str, bytes | None]:
-        """Key and value of a partition's record; asked once for each number, in order."""
+        """Return key and value of a record. Called once for each number, in order."""
         return {"value": str(number).encode()}
 
     # -- the clients --------------------------------------------------------------------------
 
     def _wait_for_progress(self) -> None:
-        wanted = self.books.acknowledged_count() + ACKNOWLEDGED_BETWEEN_KILLS
+        wanted = self.report.acknowledged_count() + ACKNOWLEDGED_BETWEEN_KILLS
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.books.acknowledged_count() < wanted:
+        while self.report.acknowledged_count() < wanted:
             assert time.monotonic() < deadline, f"no progress: {self.node.last_words()}"
-            assert not self.books.complaints, self.books.complaints
+            assert not self.report.errors, self.report.errors
             time.sleep(0.01)
 
     def _wait_for_consumer(self) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while missing := self._unseen_count():
             if time.monotonic() > deadline:
-                self.books.complaints.append(f"the consumer did not see {missing} records")
+                self.report.errors.append(f"the consumer did not see {missing} records")
                 return
             time.sleep(0.05)
 
@@ -156,25 +156,25 @@ class KillLoop:
                 "reconnect.backoff.max.ms": 100,
             }
         )
-        books = self.books
+        report = self.report
 
         def delivered(number: int, error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                books.complaints.append(f"{number} was not delivered: {error}")
+                report.errors.append(f"{number} was not delivered: {error}")
             else:
-                books.acknowledged[message.partition()][number] = message.offset()
+                report.acknowledged[message.partition()][number] = message.offset()
 
         while not self._stop_producing.is_set():
             if not self._may_produce.is_set():
                 producer.flush(PATIENCE_SECONDS)
-                self._rests.set()
+                self._is_paused.set()
                 self._may_produce.wait()
-            if sum(books.sent) - books.acknowledged_count() >= IN_FLIGHT_MAX:
+            if sum(report.sent) - report.acknowledged_count() >= IN_FLIGHT_MAX:
                 producer.poll(0.01)
                 continue
             for partition in range(PARTITIONS):
-                number = books.sent[partition]
-                books.sent[partition] += 1
+                number = report.sent[partition]
+                report.sent[partition] += 1
                 producer.produce(
                     TOPIC,
                     partition=partition,
@@ -185,7 +185,7 @@ class KillLoop:
             time.sleep(self.pause_seconds)
         left = producer.flush(PATIENCE_SECONDS)
         if left:
-            books.complaints.append(f"{left} records were never acknowledged")
+            report.errors.append(f"{left} records were never acknowledged")
 
     def _consume(self) -> None:
         consumer = new_consumer(self.node.bootstrap, "goes-on")
@@ -206,37 +206,37 @@ class KillLoop:
 
     def _note(self, message: Message) -> None:
         partition, offset, number = message.partition(), message.offset(), int(message.value())
-        seen = self.books.seen[partition]
+        seen = self.report.seen[partition]
         before = seen.get(offset)
         if before is not None and before != number:
             where = f"{TOPIC}-{partition} at {offset}"
-            self.books.complaints.append(f"{where}: read {before} before, {number} now")
+            self.report.errors.append(f"{where}: read {before} before, {number} now")
         if offset > 0 and before is None and offset - 1 not in seen:
-            self.books.complaints.append(f"{TOPIC}-{partition}: {offset} was read before the last")
+            self.report.errors.append(f"{TOPIC}-{partition}: {offset} was read before the last")
         seen[offset] = number
 
     def _compare(self) -> None:
-        """Read everything once more, and hold it against the books."""
+        """Read all records, and compare them with the sent and acknowledged records."""
         for partition in range(PARTITIONS):
             stored = self._stored(partition)
-            expected = {number: number for number in range(self.books.sent[partition])}
+            expected = {number: number for number in range(self.report.sent[partition])}
             if stored != expected:
                 wrong = sorted(set(stored.items()) ^ set(expected.items()))[:10]
-                told = f"{len(stored)} records stored, {len(expected)} sent, first wrong: {wrong}"
-                self.books.complaints.append(f"{TOPIC}-{partition}: {told}")
-            for number, offset in self.books.acknowledged[partition].items():
+                text = f"{len(stored)} records stored, {len(expected)} sent, first wrong: {wrong}"
+                self.report.errors.append(f"{TOPIC}-{partition}: {text}")
+            for number, offset in self.report.acknowledged[partition].items():
                 if stored.get(offset) != number:
-                    told = f"{number} was acknowledged at {offset}, where {stored.get(offset)} is"
-                    self.books.complaints.append(f"{TOPIC}-{partition}: {told}")
+                    text = f"{number} was acknowledged at {offset}, where {stored.get(offset)} is"
+                    self.report.errors.append(f"{TOPIC}-{partition}: {text}")
                     break
 
     def _stored(self, partition: int) -> dict[int, int]:
-        """Offset to number of everything in a partition."""
+        """Return all records of a partition: offset to number."""
         return {each.offset(): int(each.value()) for each in read_all(self.node, partition)}
 
 
 def read_all(node: OdradekNode, partition: int) -> list[Message]:
-    """What is in a partition, up to its end as it is now."""
+    """Return all records of a partition up to its current end."""
     consumer = new_consumer(node.bootstrap, "looks-once")
     try:
         place = TopicPartition(TOPIC, partition, 0)

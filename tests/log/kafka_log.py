@@ -22,7 +22,7 @@ SOURCES = Path(__file__).parent / "java"
 
 @contextmanager
 def kafka_log(log_file: Path) -> Iterator[KafkaLog]:
-    """A running Java program; skips the test where there can be none."""
+    """Yield a running Java program. Skip the test if Java is not installed."""
     try:
         jars = kafka_jars()
         classes = compiled(jars, SOURCES)
@@ -36,7 +36,7 @@ def kafka_log(log_file: Path) -> Iterator[KafkaLog]:
 
 
 class KafkaLog:
-    """One log of Apache Kafka at a time."""
+    """Apache Kafka's `UnifiedLog`, with one open log."""
 
     def __init__(self, dialogue: Dialogue) -> None:
         self.ask = dialogue.ask
@@ -52,7 +52,7 @@ class KafkaLog:
         log_start_offset: int = 0,
         verify: bool = False,
     ) -> dict:
-        """Open the log of a partition's directory; what `describe` says."""
+        """Open the log in a directory. Return the same as `describe`."""
         return self.ask(
             "open",
             path=path,
@@ -93,7 +93,7 @@ class KafkaLog:
 
 
 def kafka_settings(settings: dict[str, object]) -> dict[str, str]:
-    """`segment_bytes=1000` as Kafka takes it."""
+    """Convert settings such as `segment_bytes=1000` to Kafka's names."""
     named = {name.replace("_", "."): str(value) for name, value in settings.items()}
     if "segment.bytes" in named:
         named["internal.segment.bytes"] = named.pop("segment.bytes")
@@ -101,7 +101,7 @@ def kafka_settings(settings: dict[str, object]) -> dict[str, str]:
 
 
 def describe(log: PartitionLog) -> dict:
-    """What `KafkaLog.describe` says, of ours."""
+    """Return the same as `KafkaLog.describe` for an Odradek log."""
     return {
         "log_start_offset": log.log_start_offset,
         "log_end_offset": log.log_end_offset,
@@ -118,10 +118,10 @@ def describe(log: PartitionLog) -> dict:
 
 
 def assert_same(ours: dict, kafkas: dict, *, without: tuple[str, ...] = ()) -> None:
-    """Two descriptions say the same."""
+    """Check that two descriptions are equal."""
     for each in (ours, kafkas):
         each["producers"] = sorted(each["producers"])
-        # Kafka's may fall to the base offset of the batch that holds the log start offset.
+        # In Kafka it may be the base offset of the batch that contains the log start offset.
         each["last_stable_offset"] = max(each["last_stable_offset"], each["log_start_offset"])
         for name in without:
             each.pop(name)

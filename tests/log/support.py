@@ -1,4 +1,5 @@
-"""Logs for tests: a manual clock, settings by keyword, and short ways to build batches."""
+"""Support for tests of logs: a manual clock, settings by keyword, and functions to build
+batches."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ TOPIC_ID = bytes(range(16))
 
 
 class StillClock:
-    """A clock that a test moves."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.ms = NOW_MS
@@ -41,7 +42,7 @@ class StillClock:
 
 
 class LaterExecutor(InlineExecutor):
-    """An executor whose works a test performs."""
+    """An executor that passes work to a function of the test."""
 
     def __init__(self, submit: Callable[[Work, Done], None]) -> None:
         self._submit = submit
@@ -54,7 +55,7 @@ BROKER_CONFIG, _ = load(None, {}, data_directory="/nowhere")
 
 
 def topic_config(**settings: object) -> TopicConfig:
-    """`segment_bytes=1000` is the setting `segment.bytes`."""
+    """Return topic settings. The argument `segment_bytes=1000` sets `segment.bytes`."""
     overrides = {name.replace("_", "."): str(value) for name, value in settings.items()}
     if "segment.bytes" in overrides:
         overrides["internal.segment.bytes"] = overrides.pop("segment.bytes")
@@ -78,7 +79,7 @@ class LogWorkspace:
         return Storage(self.file_system, self.clock, randomness, **arguments)
 
     def open(self, partition: TopicPartition = PARTITION, **settings: object) -> PartitionLog:
-        """Open after a crash, from recovery point 0, or make a new log."""
+        """Open a log as after a crash, with recovery point 0, or create it."""
         return self.reopen(partition, {}, **settings)
 
     def reopen(
@@ -87,7 +88,7 @@ class LogWorkspace:
         arguments: dict | None = None,
         **settings: object,
     ) -> PartitionLog:
-        """Open with given arguments of `open_log`."""
+        """Open a log with these arguments of `open_log`."""
         log = open_log(
             self.storage,
             self.directory,
@@ -123,7 +124,7 @@ def batch(
     codec: Codec = Codec.NONE,
     **fields: object,
 ) -> bytearray:
-    """One batch; a value alone has no key."""
+    """Build a batch. A value without a tuple has no key."""
     builder = RecordBatchBuilder(codec=codec, **fields)
     for value in values or (b"value",):
         key, content = value if isinstance(value, tuple) else (None, value)
@@ -132,7 +133,7 @@ def batch(
 
 
 def append(log: PartitionLog, *values: bytes, epoch: int = 0, **fields: object):
-    """Append one batch as a client, replicated at once."""
+    """Append a batch as a client, and set the high watermark."""
     info = log.append_as_leader(batch(*values, **fields), epoch)
     log.high_watermark = log.log_end_offset
     return info
@@ -146,7 +147,7 @@ def end_transaction(
     coordinator_epoch: int = 0,
     replicated: bool = True,
 ):
-    """Append a marker as the transaction coordinator does."""
+    """Append a transaction marker."""
     batch = end_of_transaction_batch(
         committed,
         producer_id=producer_id,
@@ -162,7 +163,7 @@ def end_transaction(
 
 
 def read_bytes(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, **arguments) -> bytes:
-    """What a read gives, as bytes."""
+    """Read, and return the bytes."""
     arguments.setdefault("limit", log.log_end_offset)
     data = log.read(offset, max_bytes, **arguments)
     if data is None:
@@ -172,7 +173,7 @@ def read_bytes(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, **argum
 
 
 def read_batches(log: PartitionLog, offset: int = 0, **arguments) -> list[RecordBatch]:
-    """All batches from an offset on, over as many reads as it takes."""
+    """Return all batches from an offset on."""
     batches: list[RecordBatch] = []
     while data := read_bytes(log, offset, **arguments):
         found = list(iterate_batches(data))
@@ -184,7 +185,7 @@ def read_batches(log: PartitionLog, offset: int = 0, **arguments) -> list[Record
 
 
 def read_records(log: PartitionLog, offset: int = 0, **arguments) -> list[Record]:
-    """All records from an offset on."""
+    """Return all records from an offset on."""
     return [
         record
         for each in read_batches(log, offset, **arguments)
@@ -194,5 +195,5 @@ def read_records(log: PartitionLog, offset: int = 0, **arguments) -> list[Record
 
 
 def values(log: PartitionLog, offset: int = 0) -> list[bytes | None]:
-    """The values of all records from an offset on."""
+    """Return the values of all records from an offset on."""
     return [record.value for record in read_records(log, offset)]

@@ -57,7 +57,7 @@ def kafka(tmp_path_factory):
 
 
 class Pair:
-    """Our log and Kafka's, in two directories, with one history."""
+    """Odradek's log and Kafka's log in two directories, with the same operations."""
 
     def __init__(self, tmp_path, kafka: KafkaLog, seed: int, settings: dict) -> None:
         self.draw = random.Random(seed)
@@ -81,7 +81,7 @@ class Pair:
     # -- what happens to both -----------------------------------------------------------------
 
     def append(self, payload: bytes, origin=AppendOrigin.CLIENT, transaction_version=0) -> bool:
-        """Append to both; whether they took it."""
+        """Append to both logs. Return whether the batch was accepted."""
         theirs = self.kafka.append(
             payload,
             self.workspace.clock,
@@ -230,7 +230,7 @@ class Pair:
             found = read_bytes(self.log, offset, max_bytes, limit=limit)
             assert found.hex() == theirs["records"]
             if committed and data is not None:
-                # Beyond what the data holds Kafka names more or less, as its index happens to be.
+                # Beyond the data, Kafka's result depends on the entries of its index.
                 last = max((each.last_offset for each in iterate_batches(found)), default=offset)
                 ours = [list(each[:2]) for each in data.aborted_transactions]
                 assert [each for each in ours if each[1] <= last] == [
@@ -238,7 +238,7 @@ class Pair:
                 ]
 
     def compare_files(self) -> None:
-        """After both were closed."""
+        """Compare the files after both logs were closed."""
         ours, theirs = self.workspace.files(), self.other_workspace.files()
         only_one = {"partition.metadata"}
         assert set(ours) - only_one == set(theirs) - only_one
@@ -248,7 +248,7 @@ class Pair:
             if name.endswith(".snapshot"):
                 assert snapshot_rows(mine) == snapshot_rows(others), name
             elif name == names.LEADER_EPOCH_CHECKPOINT:
-                # Kafka also writes an epoch that has no record, and drops it on loading.
+                # Kafka also writes an epoch without a record, and removes it when it loads the log.
                 entries = self.kafkas_epochs()
                 end = self.log.log_end_offset
                 assert mine == leader_epochs_text([each for each in entries if each[1] < end])
@@ -256,13 +256,13 @@ class Pair:
                 assert mine == others, name
 
     def kafkas_epochs(self) -> list[tuple[int, int]]:
-        """The entries of its checkpoint file."""
+        """Return the entries of the checkpoint file."""
         path = f"{self.other_path}/{names.LEADER_EPOCH_CHECKPOINT}"
         return read_leader_epochs(self.workspace.file_system, path)
 
 
 def snapshot_rows(content: bytes) -> list:
-    """What is in a snapshot; its order is that of a hash map."""
+    """Return the content of a snapshot, sorted, because the file has the order of a hash map."""
     return sorted(
         (
             entry.producer_id,
@@ -290,7 +290,7 @@ def test_the_same_history_gives_the_same_log(tmp_path, kafka, number, seed):
     start = pair.log.log_start_offset
     before = describe(pair.log)
     before.pop("recovery_point")
-    # An epoch without a record is forgotten when a log is loaded.
+    # An epoch without a record is removed when a log is loaded.
     before["epochs"] = [entry for entry in before["epochs"] if entry[1] < end]
     kafka.close()
     pair.log.close()
@@ -299,7 +299,7 @@ def test_the_same_history_gives_the_same_log(tmp_path, kafka, number, seed):
 
 
 def compare_reopened(pair: Pair, before: dict, start: int, end: int) -> None:
-    """Each opens the directory of the other, as after a clean shutdown and as after a crash."""
+    """Each log opens the other's directory, as after a clean shutdown and as after a crash."""
     for was_clean in (True, False):
         arguments = {"was_clean": was_clean, "recovery_point": end if was_clean else 0}
         theirs = pair.kafka.open(
@@ -319,7 +319,7 @@ def compare_reopened(pair: Pair, before: dict, start: int, end: int) -> None:
             assert_same(ours, theirs, without=("recovery_point",))
             assert_same(before, theirs)
         else:
-            # Kafka drops the snapshots below the log start offset, and what only they know.
+            # Kafka deletes the snapshots below the log start offset, and loses the state in them.
             known = {producer[0]: producer for producer in ours["producers"]}
             for producer_id, epoch, _, timestamp, *_ in theirs["producers"]:
                 assert known[producer_id][1] == epoch
@@ -329,7 +329,7 @@ def compare_reopened(pair: Pair, before: dict, start: int, end: int) -> None:
 
 
 def test_an_epoch_without_a_record_is_dropped_when_the_log_is_loaded(tmp_path, kafka):
-    """Kafka writes it to its checkpoint file and we do not; no log keeps it after a restart."""
+    """Kafka writes such an epoch to its checkpoint file, Odradek does not. A restart removes it."""
     pair = Pair(tmp_path, kafka, 1, SETTINGS[0])
     for _ in range(2):
         pair.next_epoch()
@@ -358,9 +358,9 @@ def test_an_epoch_without_a_record_is_dropped_when_the_log_is_loaded(tmp_path, k
 def test_of_a_producers_last_batches_the_newest_is_known_after_a_restart(
     tmp_path, kafka, was_clean
 ):
-    """A snapshot keeps one batch of a producer. Kafka takes one after recovery, too, and loads it.
+    """A snapshot has one batch per producer. After recovery Kafka takes a snapshot and loads it.
 
-    We keep the batches that recovery has read, so older duplicates are still known after a crash.
+    Odradek keeps the batches that recovery has read, so it detects older duplicates after a crash.
     """
     pair = Pair(tmp_path, kafka, 1, SETTINGS[0])
 
@@ -397,7 +397,7 @@ def test_of_a_producers_last_batches_the_newest_is_known_after_a_restart(
 
 def test_truncation_is_the_same(tmp_path, kafka):
     pair = Pair(tmp_path, kafka, 77, SETTINGS[0])
-    pair.deletes = False  # else Kafka forgets more of the producers than we do
+    pair.deletes = False  # otherwise Kafka loses the state of more producers than Odradek
     for _ in range(6):
         for _ in range(30):
             pair.step()
@@ -424,7 +424,7 @@ def test_offsets_that_are_not_there_are_refused_by_both(tmp_path, kafka):
 
 
 def test_dump_log_segments_reads_every_file(tmp_path, kafka):
-    """`--deep-iteration`, `--index-sanity-check` and `--verify-index-only` find nothing wrong."""
+    """`--deep-iteration`, `--index-sanity-check` and `--verify-index-only` report no errors."""
     workspace = LogWorkspace(tmp_path)
     workspace.storage = workspace.new_storage(verify_transactions=False)
     log = workspace.open(segment_bytes=3000, index_interval_bytes=100)
@@ -476,18 +476,18 @@ def test_dump_log_segments_reads_what_the_cleaner_wrote(tmp_path):
     indexes = [name for name in files if name.endswith((".index", ".timeindex"))]
     said = dump(log.path, indexes, "--index-sanity-check")
     assert said.count("passed sanity") + said.count(" is empty.") == len(indexes)
-    assert said.count(" is empty.") == 1  # that of the active segment
+    assert said.count(" is empty.") == 1  # the index of the active segment
 
 
 def dump(path: str, files: list[str], *options: str, has_gaps: bool = False) -> str:
-    """What `DumpLogSegments` prints; it must not complain."""
+    """Return the output of `DumpLogSegments`, which must not report an error."""
     jars = kafka_jars()
     names = ",".join(f"{path}/{name}" for name in files)
     words = command("org.apache.kafka.tools.DumpLogSegments", jars, options=OPTIONS)
     finished = subprocess.run(
         [*words, "--files", names, *options], capture_output=True, text=True, check=True
     )
-    # It calls every file that does not begin at offset 0 non-consecutive.
+    # It reports every file that does not begin at offset 0 as non-consecutive.
     gaps = [line for line in finished.stderr.splitlines() if " is followed by " in line]
     assert has_gaps or all(line.strip().startswith("-1 is ") for line in gaps), gaps
     for complaint in COMPLAINTS:

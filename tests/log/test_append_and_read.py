@@ -87,7 +87,9 @@ def test_the_first_batch_is_whole_if_that_is_asked_for(workspace):
     assert len(read_bytes(log, 0, 10)) == size
     assert log.read(0, 10, 2, whole_first=False) is None
     assert len(read_bytes(log, 0, size, whole_first=False)) == size
-    assert len(read_bytes(log, 0, size + 10, whole_first=False)) == size + 10  # cut, as in Kafka
+    assert (
+        len(read_bytes(log, 0, size + 10, whole_first=False)) == size + 10
+    )  # truncated, as in Kafka
     assert len(read_bytes(log, 0, 0)) == size
 
 

@@ -32,7 +32,7 @@ Files = dict[str, bytes]
 
 
 def start(files: Files) -> tuple[LogWorkspace, LogManager]:
-    """A manager over these files."""
+    """Return a manager for these files."""
     root = Directory()
     for path, content in files.items():
         directory = root
@@ -57,7 +57,7 @@ def files_in(directory: Directory, path: str = "") -> Files:
 
 
 def fill(log: PartitionLog) -> None:
-    """Batches of plain records and of transactions, some of them aborted, in three epochs."""
+    """Return plain and transactional batches in three epochs. Some transactions are aborted."""
     for number in range(BATCHES // 4):
         append(log, b"plain %d" % number, b"x" * 20, epoch=number // 2)
         data = batch(
@@ -75,7 +75,7 @@ def fill(log: PartitionLog) -> None:
 
 @pytest.fixture(scope="module")
 def written() -> tuple[Files, Files, list[bytes]]:
-    """The files after a clean stop and after a crash, and all batches by their order."""
+    """The files after a clean stop and after a crash, and all batches in order."""
     workspace, manager = start({})
     manager.storage.verify_transactions = False
     for partition in (DAMAGED, SOUND):
@@ -91,7 +91,7 @@ def written() -> tuple[Files, Files, list[bytes]]:
 
 
 def served(log: PartitionLog) -> tuple[list[RecordBatch], Exception | None]:
-    """What a consumer gets who reads from the start on, and what ends it early."""
+    """Read as a consumer from the start. Return the batches, and the error if there is one."""
     log.high_watermark = log.log_end_offset
     offset, found = log.log_start_offset, []
     try:
@@ -112,7 +112,7 @@ def served(log: PartitionLog) -> tuple[list[RecordBatch], Exception | None]:
 
 
 def damages(files: Files, draw: random.Random) -> Iterator[tuple[str, str, bytes]]:
-    """(what, path, content) of files that are damaged each in one way."""
+    """Yield damaged files: description, path and content."""
     for path, content in files.items():
         if not path.startswith("/logs/damaged-0/") and path.count("/") > 2:
             continue
@@ -133,7 +133,7 @@ def damages(files: Files, draw: random.Random) -> Iterator[tuple[str, str, bytes
 
 
 def by_checksum(batches: list[bytes]) -> set[bytes]:
-    """What the checksum covers, and the checksum."""
+    """Return the bytes that the checksum covers, and the checksum."""
     return {each[ATTRIBUTES_POSITION - 4 :] for each in batches}
 
 
@@ -158,7 +158,7 @@ def test_damaged_files(written, was_clean, caplog):
                 assert not each.is_valid or bytes(each.data)[ATTRIBUTES_POSITION - 4 :] in good, (
                     case
                 )
-            if not was_clean:  # everything was gone through
+            if not was_clean:  # all files were damaged
                 assert all(each.is_valid for each in found), case
             before = log.log_end_offset
             try:

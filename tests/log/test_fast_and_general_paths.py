@@ -45,7 +45,7 @@ COMPRESSION = st.sampled_from(("producer", "uncompressed", "gzip"))
 
 
 def next_sequence(log, step):
-    """The producer's next sequence number, plus the difference that the step gives."""
+    """Return the producer's next sequence number plus the difference in the step."""
     entry = log.producers.entries.get(step["producer_id"])
     known = 0 if entry is None or entry.epoch != step["producer_epoch"] else entry.next_sequence
     return max(-1, known + step["base_sequence"]) if step["base_sequence"] > 1 else max(known, 0)
@@ -78,7 +78,7 @@ def write(log, step):
 
 
 def take(log, step):
-    """Perform a step; return its result or error."""
+    """Perform a step, and return its result or error."""
     try:
         if "values" in step:
             return write(log, step)
@@ -91,7 +91,7 @@ def take(log, step):
 
 
 def seen(log):
-    """All state that an append may change."""
+    """Return all state that an append may change."""
     state = log.producers
     return (
         {

@@ -321,7 +321,7 @@ def test_the_pool_keeps_what_was_used(tmp_path):
     kept = holders[2].file
     pool.open(holders[4], f"{tmp_path}/4")
     assert [holder.file is not None for holder in holders] == [False, True, False, True, True]
-    assert FILES.size(kept.descriptor) == 0  # still open, for somebody holds it
+    assert FILES.size(kept.descriptor) == 0  # still open, because it is in use
     descriptor = kept.descriptor
     del kept
     with pytest.raises(OSError, match="Bad file descriptor"):

@@ -24,13 +24,13 @@ from odradek.sim.lossy_file_system import Directory, LossyFileSystem
 TOPIC_ID = b"topic id 16 byte"
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 100, "flush_messages": 7}
 REFUSALS = 3
-"""So often is a step tried while the disk is full."""
+"""Number of attempts of each step while the disk is full."""
 
 
 class FullDisk(LossyFileSystem):
-    """Has no room from the `fits`-th write or new name on, until `has_room` says so.
+    """A disk that is full from the `fits`-th write or new name on, until `has_room` is set.
 
-    What does not fit is written by half.
+    Half of the bytes of the first failing write are written.
     """
 
     def __init__(self, fits: int | None = None, root: Directory | None = None) -> None:
@@ -62,7 +62,8 @@ class FullDisk(LossyFileSystem):
 
 
 def contents(directory: Directory, path: str = "") -> dict[str, bytes]:
-    """All files but the sparse indexes, where a roll that failed may leave one entry more."""
+    """Return all files except the sparse indexes, which may have one more entry after a failed
+    roll."""
     found: dict[str, bytes] = {}
     for name, node in directory.now.items():
         if isinstance(node, Directory):
@@ -73,7 +74,7 @@ def contents(directory: Directory, path: str = "") -> dict[str, bytes]:
 
 
 def state(log) -> list[object]:
-    """All that a client can learn of the log."""
+    """Return everything that a client can see of the log."""
     return [
         [bytes(each.data) for each in read_batches(log)],
         log.last_stable_offset,
@@ -85,7 +86,7 @@ def state(log) -> list[object]:
 
 
 def steps():
-    """What is done to a log, in functions of it; transactions end in all ways."""
+    """Yield operations on a log. Transactions are committed, aborted or left open."""
     for number in range(12):
         producer = 1 + number % 2
         for sequence in range(2):
@@ -109,7 +110,7 @@ def steps():
 
 
 def perform(workspace: LogWorkspace, step, log) -> int:
-    """Do one step, when there is room if need be; how often it was refused."""
+    """Perform a step. If it fails repeatedly, free space first. Return the number of failures."""
     for attempt in range(REFUSALS):
         before = (
             log.log_end_offset,
@@ -143,7 +144,7 @@ def run(fits: int | None) -> tuple[LogWorkspace, PartitionLog, int]:
 
 @pytest.fixture(scope="module")
 def plenty():
-    """The log after the same steps where there is always room, and how many changes they are."""
+    """The state and files after the same steps without a full disk, and the number of changes."""
     workspace, log, refused = run(None)
     assert not refused
     assert len(log.segments) > 5

@@ -1,4 +1,4 @@
-"""Several batches in one write, reads below the log's end, and truncations that are synced later."""
+"""Several batches in one write, reads below the log end, and truncations that are flushed later."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""The power is lost at a random write, and the log is opened again.
+"""Power is lost at a random disk write, and the log is opened again.
 
 A seed determines what happens to a node with two partitions: appends (plain, idempotent,
 transactional), flushes, rolls, deletions of records and of whole logs, truncations, periodic tasks
-(retention, checkpoints), clean restarts, and how long work in the background takes. The power goes
-at one of the changes that this makes to the disk, and sometimes again while the log recovers;
-`LossyFileSystem` decides what survives. Then:
+(retention, checkpoints), clean restarts, and when background work runs. Power is lost at a random
+disk write, and sometimes again while the log recovers. `LossyFileSystem` selects the writes that
+survive. Then:
 
 - All records before the last recovery point are present, and all present records are those that
-  were appended, in order. A closed segment that was not flushed may have lost its last batches
-  while later segments are there: as in Apache Kafka their offsets are missing then.
+  were appended, in order. A rolled segment that was not flushed may have lost its last batches
+  while later segments survive. The offsets of these batches are then missing, as in Apache Kafka.
 - The log start offset is not above the requested one.
 - Index entries point to batches; every offset and timestamp is found.
 - Producers, last stable offset, aborted transactions and leader epochs are those of the batches.
 - The log accepts appends.
 
-`ODRADEK_POWER_LOSSES` sets the number of seeds; `--log-cli-level=INFO` tells in the midst of what
-the power was cut how often. Cleaning has a table of its own (`cleaner/test_power_loss.py`).
+`ODRADEK_POWER_LOSSES` sets the number of seeds. `--log-cli-level=INFO` logs, for each operation, how
+many power losses occurred during it. Compaction is tested in `cleaner/test_power_loss.py`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from odradek.sim.lossy_file_system import LossyFileSystem, PowerLoss
 
 SEEDS = int(os.environ.get("ODRADEK_POWER_LOSSES", "300"))
 SHARDS = 10
-RECOVERY_CUTS = 0.3
-"""The part of recoveries in which the power is to be cut again."""
+RECOVERY_LOSSES = 0.3
+"""Fraction of recoveries with another power loss."""
 PARTITIONS = [TopicPartition("topic", 0), TopicPartition("topic", 1)]
 SETTINGS = {
     "segment_bytes": 1200,
@@ -63,21 +63,21 @@ class Model:
     def __init__(self, topic_id: bytes = TOPIC_ID) -> None:
         self.topic_id = topic_id
         self.batches: list[bytes] = []
-        """All batches of the log as it should be, oldest first, those deleted included."""
-        self.promised = 0
+        """All batches that the log should have, oldest first, and deleted batches."""
+        self.flushed_offset = 0
         """Records below this offset were flushed."""
         self.start_asked = 0
         self.sequences: dict[int, int] = {}
         self.open: set[int] = set()
         self.first_id = 0
-        """After a truncation others produce: of some whose records had been deleted before, the
-        log may have lost the state, and they would not go on as if nothing had been."""
+        """The first producer id in use. After a truncation there are new ids, because the log may have
+        lost the state of producers whose records were deleted before."""
         self.undone: list[list[bytes]] = []
-        """What truncations took away that do not survive a crash yet."""
+        """The batches before each truncation that does not survive a crash yet."""
 
 
 class Simulation:
-    """A node, what happens to it, and what has to hold after the power was lost."""
+    """A node, random operations on it, and the checks after a power loss."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -85,11 +85,11 @@ class Simulation:
         self.files.draw = random.Random(seed + 1)
         self.models = {partition: Model() for partition in PARTITIONS}
         self.epoch = 0
-        self.cuts: Counter[str] = Counter()
-        """How often the power was cut, by what was going on."""
+        self.losses: Counter[str] = Counter()
+        """Number of power losses during each operation."""
         self.now = "start"
         self.background: list[tuple[Work, Done]] = []
-        """What a thread was asked to do and has not done yet."""
+        """Background work that has not run yet."""
         self.manager = self.start()
 
     def start(self) -> LogManager:
@@ -113,18 +113,18 @@ class Simulation:
             while True:
                 self.step()
         except PowerLoss:
-            self.cuts[self.now] += 1
+            self.losses[self.now] += 1
             self.background.clear()
 
     def later(self, work: Work, done: Done) -> None:
-        """Work in the background, which may take its time."""
+        """Run background work now or later."""
         if self.draw.random() < 0.5:
             InlineExecutor().submit(work, done)
         else:
             self.background.append((work, done))
 
     def catch_up(self) -> None:
-        """What was to be done in the background is done."""
+        """Run all background work."""
         while self.background:
             InlineExecutor().submit(*self.background.pop(0))
 
@@ -136,7 +136,7 @@ class Simulation:
             self.now = "create"
             log = self.manager.get_or_create(partition, model.topic_id, is_new=True)
             log.on_leader_epoch(self.epoch)
-        happening = self.draw.choices(
+        operation = self.draw.choices(
             (
                 self.append,
                 self.append_idempotent,
@@ -153,15 +153,15 @@ class Simulation:
             ),
             (30, 20, 10, 8, 8, 3, 3, 2, 3, 3, 4, 1),
         )[0]
-        self.now = happening.__name__
-        happening(log, model)
-        model.promised = max(model.promised, log.recovery_point)
+        self.now = operation.__name__
+        operation(log, model)
+        model.flushed_offset = max(model.flushed_offset, log.recovery_point)
 
     def send(
         self, log: PartitionLog, model: Model, payload: bytearray, origin=AppendOrigin.CLIENT
     ) -> None:
         offset = log.log_end_offset
-        # The model takes it first: the power may go while it is written.
+        # Add it to the model first, because power may be lost during the write.
         stored = bytearray(payload)
         stored[0:8] = offset.to_bytes(8, "big")
         stored[12:16] = self.epoch.to_bytes(4, "big")
@@ -216,7 +216,7 @@ class Simulation:
     def flush(self, log: PartitionLog, model: Model) -> None:
         end = log.log_end_offset
         log.flush()
-        model.promised = max(model.promised, end)
+        model.flushed_offset = max(model.flushed_offset, end)
 
     def roll(self, log: PartitionLog, model: Model) -> None:
         log.roll()
@@ -233,7 +233,7 @@ class Simulation:
         end = RecordBatch(kept[-1]).next_offset if kept else log.log_start_offset
         dropped = model.batches
         model.undone.append(dropped)
-        model.promised = min(model.promised, end)
+        model.flushed_offset = min(model.flushed_offset, end)
         model.batches = kept
 
         def truncated(refusal):
@@ -266,36 +266,36 @@ class Simulation:
         self.catch_up()
         self.manager.shutdown()
         for partition, end in ends.items():
-            self.models[partition].promised = end
+            self.models[partition].flushed_offset = end
         self.manager = self.start()
 
     # -- what has to hold ---------------------------------------------------------------------
 
     def lose_power_and_check(self) -> None:
         self.files = self.files.crash(self.draw)
-        while self.draw.random() < RECOVERY_CUTS:
+        while self.draw.random() < RECOVERY_LOSSES:
             self.files.stop_after = self.draw.randrange(50)
             try:
                 self.start()
             except PowerLoss:
-                self.cuts["recover"] += 1
+                self.losses["recover"] += 1
             self.background.clear()
             self.files = self.files.crash(self.draw)
         self.manager = self.start()
         for partition, model in self.models.items():
             log = self.manager.get(partition)
             if log is not None and log.topic_id != model.topic_id:
-                self.manager.delete(partition)  # as the cluster says
+                self.manager.delete(partition)  # the metadata has another topic id
                 log = None
             if log is None:
-                assert model.promised == 0, "a flushed partition is gone"
+                assert model.flushed_offset == 0, "a flushed partition is gone"
                 self.models[partition] = Model(model.topic_id)
                 continue
             log.high_watermark = log.log_end_offset
             check(log, model)
 
     def adopt(self) -> None:
-        """Go on from what was found."""
+        """Update the models with the batches that were found."""
         for partition, model in self.models.items():
             log = self.manager.get(partition)
             if log is None:
@@ -305,7 +305,7 @@ class Simulation:
             below = [data for data in model.batches if RecordBatch(data).last_offset < start]
             model.batches = below + found
             model.undone = []
-            model.promised = 0
+            model.flushed_offset = 0
             model.start_asked = max(model.start_asked, log.log_start_offset)
             model.sequences = {p.producer_id: p.last_sequence + 1 for p in log.active_producers()}
             model.open = {
@@ -315,7 +315,7 @@ class Simulation:
 
 
 def stored_batches(log: PartitionLog) -> list[RecordBatch]:
-    """All batches in the files of a log."""
+    """Return all batches in the files of a log."""
     found = []
     for segment in log.segments:
         for place in segment.batches(0):
@@ -325,11 +325,11 @@ def stored_batches(log: PartitionLog) -> list[RecordBatch]:
 
 
 def check(log: PartitionLog, model: Model) -> None:
-    """The log holds what it may and must."""
+    """Check that the log has all flushed records and no unknown ones."""
     batches = stored_batches(log)
     lasts = [RecordBatch(data).last_offset for data in model.batches]
-    promised = [last for last in lasts if last < model.promised]
-    assert log.log_end_offset > max(promised, default=-1), "flushed records are gone"
+    flushed = [last for last in lasts if last < model.flushed_offset]
+    assert log.log_end_offset > max(flushed, default=-1), "flushed records are gone"
     assert log.log_start_offset <= max(model.start_asked, log.segments.bases[0])
     assert log.segments.bases[0] <= model.start_asked
     check_content(log, model, batches)
@@ -339,12 +339,14 @@ def check(log: PartitionLog, model: Model) -> None:
 
 
 def check_content(log: PartitionLog, model: Model, batches: list[RecordBatch]) -> None:
-    """What is there is the beginning of what was appended, now or before a truncation.
+    """Check that the batches are a prefix of the appended batches, now or before a truncation.
 
-    Behind what was promised there may be gaps before the beginning of a segment.
+    After the flushed records there may be gaps before the beginning of a segment.
     """
     found = [bytes(batch.data) for batch in batches]
-    promised = [data for data in model.batches if RecordBatch(data).last_offset < model.promised]
+    flushed = [
+        data for data in model.batches if RecordBatch(data).last_offset < model.flushed_offset
+    ]
     first = log.segments.bases[0]
     candidates = [model.batches, *model.undone]
     histories = [
@@ -353,14 +355,15 @@ def check_content(log: PartitionLog, model: Model, batches: list[RecordBatch]) -
     ]
     bases = set(log.segments.bases)
     assert any(follows(found, history, bases) for history in histories), "records nobody appended"
-    wanted = [data for data in promised if RecordBatch(data).base_offset >= first]
+    wanted = [data for data in flushed if RecordBatch(data).base_offset >= first]
     assert found[: len(wanted)] == wanted, "flushed records are not what they were"
     end = batches[-1].next_offset if batches else log.log_start_offset
     assert log.log_end_offset in (end, log.log_start_offset, log.segments.bases[-1])
 
 
 def follows(found: list[bytes], history: list[bytes], bases: set[int]) -> bool:
-    """Whether it is the beginning of the history, but for gaps before some offsets."""
+    """Return whether `found` is a prefix of the history, except for gaps before the offsets in
+    `bases`."""
     rest = iter(history)
     for data in found:
         expected = next(rest, None)
@@ -373,7 +376,7 @@ def follows(found: list[bytes], history: list[bytes], bases: set[int]) -> bool:
 
 
 def check_places(log: PartitionLog, batches: list[RecordBatch]) -> None:
-    """Indexes and searches agree with the batches."""
+    """Check that indexes and searches agree with the batches."""
     files = log.storage.file_system
     for segment in log.segments:
         places = {place.position: place for place in segment.batches(0)}
@@ -396,7 +399,7 @@ def check_places(log: PartitionLog, batches: list[RecordBatch]) -> None:
 
 
 def check_producers(log: PartitionLog, model: Model, batches: list[RecordBatch]) -> None:
-    """Producers and transactions are those of the batches."""
+    """Check that the state of producers and transactions agrees with the batches."""
     state = ProducerState()
     aborted = []
     for batch in batches:
@@ -406,7 +409,7 @@ def check_producers(log: PartitionLog, model: Model, batches: list[RecordBatch])
                 aborted.append((ended[0].producer_id, ended[0].first_offset))
     known = log.producers.entries
     for producer_id, entry in state.entries.items():
-        # What was deleted may be forgotten: such a producer may go on with any sequence.
+        # The state of a producer with deleted batches may be lost: it may use any sequence number.
         if entry.batches and entry.batches[-1].last_offset >= model.start_asked:
             assert known[producer_id].next_sequence == entry.next_sequence
     histories = (data for history in (model.batches, *model.undone) for data in history)
@@ -420,7 +423,7 @@ def check_producers(log: PartitionLog, model: Model, batches: list[RecordBatch])
 
 
 def check_epochs(log: PartitionLog, model: Model, batches: list[RecordBatch]) -> None:
-    """Every offset that was not asked to go is of the epoch that its batch has."""
+    """Check that every offset that was not deleted has the leader epoch of its batch."""
     for batch in batches:
         if batch.last_offset >= model.start_asked:
             offset = max(batch.base_offset, model.start_asked)
@@ -430,17 +433,17 @@ def check_epochs(log: PartitionLog, model: Model, batches: list[RecordBatch]) ->
 @pytest.mark.timeout(300 + SEEDS // SHARDS)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_power_loss(shard):
-    cuts: Counter[str] = Counter()
+    losses: Counter[str] = Counter()
     numbers = seeds(SEEDS)[shard::SHARDS]
     for done, seed in enumerate(numbers):
         progress.report(done, len(numbers), f"simulations of part {shard + 1} of {SHARDS}")
-        cuts += play(seed)
-    logger.info("shard %d: %d cuts: %s", shard, cuts.total(), dict(cuts))
+        losses += play(seed)
+    logger.info("shard %d: %d losses: %s", shard, losses.total(), dict(losses))
 
 
 @pytest.mark.parametrize("seed", [4122008941, 4122008456, 4122007409])
 def test_a_log_that_was_emptied_keeps_its_start(seed):
-    """All segments ended before the log start offset; then the power failed again."""
+    """All segments ended before the log start offset, and power was lost again."""
     play(seed)
 
 
@@ -456,4 +459,4 @@ def play(seed: int) -> Counter[str]:
     except BaseException as error:
         error.add_note(f"seed {seed}")
         raise
-    return simulation.cuts
+    return simulation.losses

@@ -211,7 +211,7 @@ def test_markers_of_version_2_raise_the_epoch(log):
     begin(log, producer_epoch=0)
     refused(ErrorCode.INVALID_PRODUCER_EPOCH, end, 0)
     end(1)
-    end(1)  # sent again: written again, for nothing is open
+    end(1)  # sent again: written again, because no transaction is open
     begin(log, 0, producer_epoch=1)
     refused(ErrorCode.INVALID_PRODUCER_EPOCH, end, 1)
     end(2)

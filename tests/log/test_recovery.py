@@ -1,4 +1,4 @@
-"""Recovery after a crash: torn ends, damage, lost indexes, interrupted replacements."""
+"""Recovery after a crash: incomplete batches, damage, lost indexes, interrupted replacements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.records.builder import RecordBatchBuilder
 
 
 def filled(workspace, count=30, **settings):
-    """A log of several segments, abandoned as a crash leaves it."""
+    """A log of several segments that was not closed, as after a crash."""
     log = workspace.open(**({"segment_bytes": 500, "index_interval_bytes": 100} | settings))
     for number in range(count):
         append(log, b"value %d" % number, epoch=number // 10)
@@ -171,7 +171,7 @@ def test_an_empty_directory_becomes_a_log(workspace):
 
 
 def compacted(workspace, log, numbers, suffix):
-    """Write what is left of the first segments after compaction, under a suffix."""
+    """Write the compacted first segments into files with a suffix."""
     segments = [log.segments[number] for number in numbers]
     base = segments[0].base_offset
     last = log.segments[numbers[-1] + 1].base_offset - 1
@@ -205,7 +205,9 @@ def test_a_finished_replacement_takes_over(workspace):
     assert [segment.base_offset for segment in log.segments][:2] == [0, last + 1]
     assert values(log) == [b"compacted", *expected(30)[last + 1 :]]
     assert not [name for name in workspace.files() if name.endswith(names.SWAP)]
-    assert values(log, last) == expected(30)[last + 1 :]  # the batch holds it, no record does
+    assert (
+        values(log, last) == expected(30)[last + 1 :]
+    )  # the offset is in the batch, but no record has it
 
 
 def test_a_replacement_that_was_half_renamed(workspace):
@@ -219,7 +221,8 @@ def test_a_replacement_that_was_half_renamed(workspace):
 
 
 def test_a_replacement_begun_twice(workspace):
-    """A later `.cleaned` says that `.swap` files from there on belong to an unfinished split."""
+    """A later `.cleaned` file means that `.swap` files from its offset on are from an unfinished
+    split."""
     log = filled(workspace)
     log.close()
     compacted(workspace, log, [1], names.SWAP)

@@ -91,7 +91,7 @@ def test_a_full_index_rolls(workspace):
     log = workspace.open(segment_index_bytes=5 * 12, index_interval_bytes=0)
     for number in range(20):
         append(log, timestamp=NOW_MS + number)
-    # The first batch has no entry; the fourth of the time index is the last but one.
+    # The first batch has no entry. The fourth entry of the time index is the last but one.
     assert bases(log) == [0, 5, 10, 15]
 
 
@@ -168,7 +168,9 @@ def test_preallocation(workspace):
     append(log, bytes(9900))
     assert workspace.file_system.status(path).size == len(batch(b"value"))
     assert values(log) == [b"value", bytes(9900)]
-    log = workspace.open(segment_bytes=10_000, preallocate=True)  # after a crash: zeros are cut off
+    log = workspace.open(
+        segment_bytes=10_000, preallocate=True
+    )  # after a crash trailing zeros are removed
     assert values(log) == [b"value", bytes(9900)]
     log.close()
     assert workspace.file_system.status(log.active_segment.path(".log")).size == len(
@@ -180,7 +182,7 @@ def test_preallocation(workspace):
 
 
 def three_segments(workspace, **settings):
-    """Segments at 0, 10 and 20, a day between them, the newest of today."""
+    """Segments at 0, 10 and 20, with a day between them. The newest is of today."""
     log = workspace.open(**settings)
     for day in range(3):
         for _ in range(10):
@@ -266,7 +268,7 @@ def test_deleted_files_wait(workspace):
     log.delete_old_segments()
     assert {delay for _, delay in waiting} == {777}
     names = [name for name in workspace.files() if name.endswith(".deleted")]
-    assert len(names) == 3 * 3 + 2  # log and two indexes of each, snapshots of two
+    assert len(names) == 3 * 3 + 2  # .log and two indexes of each segment, snapshots of two
     for paths, _ in waiting:
         workspace.storage.remove_now(paths, 0)
     assert not [name for name in workspace.files() if name.endswith(".deleted")]

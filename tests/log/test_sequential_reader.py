@@ -19,7 +19,7 @@ CONTENT = random.Random(4).randbytes(50_001)
 
 
 class Cold(OsFileSystem):
-    """No file is in the page cache. `direct_reads` counts the reads past it."""
+    """A file system without page cache. `direct_reads` counts the reads with direct I/O."""
 
     def __init__(self, failure: int = 0) -> None:
         self.failure = failure
@@ -36,7 +36,7 @@ class Cold(OsFileSystem):
 
 
 class Incapable(Cold):
-    """Nor can any be read without it."""
+    """A file system without direct I/O."""
 
     def open_direct(self, path: str, flags: int = os.O_RDONLY) -> int | None:
         return None
@@ -44,7 +44,7 @@ class Incapable(Cold):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file is worth it, and has many pieces."""
+    """Use direct I/O for files of any size, in many pieces."""
     monkeypatch.setattr(sequential_reader, "WORTHWHILE_BYTES", 0)
     monkeypatch.setattr(recovery, "_PIECE", 4096)
 

@@ -21,7 +21,7 @@ PIECE = 8192
 
 
 class Watched(OsFileSystem):
-    """Counts the writes past the page cache, of which each may fail or take only a part."""
+    """Counts the writes with direct I/O. Each may fail or write only a part."""
 
     def __init__(self, failure: int = 0, takes: int = PIECE) -> None:
         self.failure = failure
@@ -44,7 +44,7 @@ class Watched(OsFileSystem):
 
 
 class Incapable(Watched):
-    """Has no such writes."""
+    """A file system without direct I/O."""
 
     def open_direct(self, path: str, flags: int = READ_ONLY) -> int | None:
         return None
@@ -52,7 +52,7 @@ class Incapable(Watched):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file has many pieces."""
+    """Write each file in many pieces."""
     monkeypatch.setattr(sequential_writer, "PIECE_BYTES", PIECE)
 
 
@@ -65,17 +65,17 @@ def pieces(content: bytes) -> Iterator[bytes]:
 
 
 def write(file_system: OsFileSystem, path: Path, content: bytes) -> int:
-    """The bytes that were told to have been written."""
+    """Write the content in pieces. Return the number of bytes reported as written."""
     descriptor = file_system.open(str(path), CREATE_EMPTY)
     with closing(SequentialWriter(file_system, str(path), descriptor)) as writer:
-        told = added = 0
+        written = added = 0
         for piece in pieces(content):
-            told += writer.add(piece)
+            written += writer.add(piece)
             added += len(piece)
             assert writer.size == added
-        told += writer.finish()
+        written += writer.finish()
     os.close(descriptor)
-    return told
+    return written
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ DELTA_POSITION = 23
 
 
 def refused(log, payload, code, origin=AppendOrigin.CLIENT):
-    """The append is refused, and the log is as it was."""
+    """Check that the append is refused and the log is unchanged."""
     before = (log.log_end_offset, log.active_segment.size, log.leader_epoch)
     with pytest.raises(RecordsRefused) as caught:
         log.append_as_leader(payload, 0, origin)
@@ -38,7 +38,7 @@ def refused(log, payload, code, origin=AppendOrigin.CLIENT):
 
 
 def changed(payload, position, struct, value):
-    """A batch with another field and the checksum that goes with it."""
+    """Return a batch with a changed field and a valid checksum."""
     payload = bytearray(payload)
     struct.pack_into(payload, position, value)
     seal(payload)
@@ -88,7 +88,7 @@ def test_one_batch_to_a_payload(log):
     assert "more than one" in refused(log, batch() + batch(), ErrorCode.INVALID_RECORD).message
     refused(log, batch() + bytes(100), ErrorCode.CORRUPT_MESSAGE)
     payload = batch()
-    log.append_as_leader(payload + payload[:40], 0)  # the rest is left out, as in Kafka
+    log.append_as_leader(payload + payload[:40], 0)  # further errors are omitted, as in Kafka
     assert log.active_segment.size == len(batch(b"what is there")) + len(payload)
 
 
@@ -250,7 +250,7 @@ def test_a_walked_batch_gets_the_max_timestamp_that_its_records_have(workspace, 
 @pytest.mark.parametrize("target", list(Codec))
 @pytest.mark.parametrize("codec", list(Codec))
 def test_records_get_offsets_without_gaps_where_they_are_read_anyway(workspace, codec, target):
-    """As in Apache Kafka, which has no values at hand where records stay compressed."""
+    """As in Apache Kafka, which does not decode the values of compressed records here."""
     name = "uncompressed" if target is Codec.NONE else target.name.lower()
     log = workspace.open(cleanup_policy="compact", compression_type=name)
     builder = RecordBatchBuilder(codec=codec, producer_id=9, producer_epoch=0, base_sequence=0)

@@ -1,4 +1,4 @@
-"""One JVM for all tests of this directory; without Java or Maven they are skipped."""
+"""Starts one JVM for all tests of this directory. Without Java or Maven the tests are skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's codecs as a process: one JVM for all tests, bytes over a pipe."""
+"""Runs Apache Kafka's codecs in a JVM. One process, connected by pipes, serves all tests."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from compat.lab.maven import jars, kafka_jars
 from compat.lab.toolchain import require
 
 CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
-"""The clients' messages come from here, because the newest versions are declared; the records of
-logs and files come from the jars of the server, 4.3.0."""
+"""The messages of clients are from this jar, which has the newest versions. The records in logs and
+files are from the jars of the server (4.3.0)."""
 
 
 class Refused(Exception):
-    """Java raised something; the text says what."""
+    """Java threw an exception. The message has its text."""
 
 
 def message_classes(paths: list[Path]) -> dict[str, str]:
-    """The generated classes of the jars by the name of their message."""
+    """Return the generated classes in the jars by the name of the message."""
     found: dict[str, str] = {}
     for path in paths:
         if not path.name.startswith("kafka"):
@@ -35,10 +35,10 @@ def message_classes(paths: list[Path]) -> dict[str, str]:
 
 
 def definitions() -> list[list[str]]:
-    """The definitions of all settings, as rows (see Definitions.java).
+    """Return the definitions of all settings as rows (see Definitions.java).
 
     Raises:
-        Missing: there is no Java or no Maven here.
+        Missing: Java or Maven is not installed.
     """
     command = _command("Definitions.java", [kafka_jars()[0].parent / "*"])
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
@@ -46,10 +46,10 @@ def definitions() -> list[list[str]]:
 
 
 def valid(rows: list[tuple[str, str, str]]) -> list[bool]:
-    """Whether Apache Kafka takes each value, given as kind of setting, name and value.
+    """Return whether Apache Kafka accepts each value. A row has the kind of setting, name and value.
 
     Raises:
-        Missing: there is no Java or no Maven here.
+        Missing: Java or Maven is not installed.
     """
     command = _command("Definitions.java", [kafka_jars()[0].parent / "*"])
     text = "".join("\t".join(row) + "\n" for row in rows)
@@ -60,17 +60,17 @@ def valid(rows: list[tuple[str, str, str]]) -> list[bool]:
 
 
 def _command(program: str, class_path: list[Path]) -> list[str | Path]:
-    """Compiles and runs one of the programs beside this file."""
+    """Return the command that compiles and runs a program in this directory."""
     require("javac")
     options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(map(str, class_path))]
     return [require("java"), *options, Path(__file__).with_name(program)]
 
 
 class Oracle:
-    """The running program; `close` ends it.
+    """The running program. Call `close` at the end.
 
     Raises:
-        Missing: there is no Java or no Maven here.
+        Missing: Java or Maven is not installed.
     """
 
     def __init__(self) -> None:
@@ -85,23 +85,23 @@ class Oracle:
         )
 
     def java_class(self, message: str) -> str:
-        """The generated class of a message."""
+        """Return the name of the generated class of a message."""
         data = self._classes.get(message + "Data")
         return data if data is not None else self._classes[message]
 
     def recode(self, message: str, version: int, encoded: bytes) -> bytes:
-        """What Java writes after reading `encoded`.
+        """Let Java decode a message and encode it again. Return the bytes.
 
         Raises:
-            Refused: Java did not understand it.
+            Refused: Java cannot decode the bytes.
         """
         return self._ask("R", self.java_class(message), version, encoded)
 
     def generate(self, message: str, version: int, seed: int) -> bytes:
-        """The encoding of an instance that Java made up.
+        """Let Java generate a random message, and return its encoding.
 
         Raises:
-            Refused: Java could not write what it made.
+            Refused: Java cannot encode the message.
         """
         name = self.java_class(message)
         return self._ask("G", name, version, struct.pack(">q", seed))

@@ -1,4 +1,4 @@
-"""Our codecs and Apache Kafka's write the same bytes, in every version, in both directions."""
+"""Odradek's and Apache Kafka's codecs write the same bytes, for every message and version."""
 
 from __future__ import annotations
 

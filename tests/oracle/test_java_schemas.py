@@ -1,6 +1,6 @@
-"""The declarations are those of Apache Kafka's schemas, field by field.
+"""The message declarations are equal to Apache Kafka's schemas, field by field.
 
-The schemas are the JSON files in its jars: the clients' of 4.4.0, the others' of 4.3.0.
+The schemas are JSON files in Apache Kafka's jars: clients 4.4.0, other messages 4.3.0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
 
 @pytest.fixture(scope="module")
 def schemas() -> Mapping[str, Schema]:
-    """Every schema that has a version, by name; those of the newest clients go before."""
+    """Return all schemas with a valid version, by name. Schemas of the newest clients replace
+    others."""
     try:
         newest = jars("kafka-clients-4.4.0", (CLIENTS,))
         paths = [*kafka_jars(), *newest]
@@ -74,7 +75,7 @@ def test_listeners_of_the_apis(schemas: Mapping[str, Schema]) -> None:
 
 
 def parse(text: str, inside: Versions) -> Versions:
-    """A range of the schemas, cut to the versions `inside`."""
+    """Return a version range of a schema, limited to the versions in `inside`."""
     versions = Versions.parse(text)
     return intersection(versions, inside)
 
@@ -117,7 +118,7 @@ def compare(
 
 
 def compare_default(our: Field, their: Schema, where: str) -> None:
-    """A schema's default is text or a number; a missing one is zero, empty, or false."""
+    """Return the default of a field. A missing default is zero, empty or false."""
     text = their.get("default")
     if text == "null":
         assert our.has_default, where

@@ -1,4 +1,4 @@
-"""The definitions of settings are those of Apache Kafka 4.3.0: every fact of each."""
+"""The definitions of settings are equal to those of Apache Kafka 4.3.0."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_names_types_defaults_importance(kind: str, rows: list[list[str]]) -> No
 
 
 def normalised(valid: str) -> str:
-    """Kafka's description of valid values in ours."""
+    """Convert Kafka's description of valid values to Odradek's."""
     valid = SAME_IN_OTHER_WORDS.get(valid, valid)
     return valid.replace("(case insensitive) ", "any case: ").lower()
 
@@ -132,7 +132,7 @@ STRICTER = {
     ("broker", "controller.quorum.bootstrap.servers", ":1"),
     ("broker", "controller.quorum.bootstrap.servers", "PLAINTEXT://:9092"),
 }
-"""A controller without a host cannot be reached; Kafka takes it and fails later."""
+"""Odradek refuses a controller without a host. Kafka accepts it and fails later."""
 
 
 def test_the_same_values_are_valid() -> None:

@@ -1,6 +1,6 @@
-"""`python -m tests.sim [COUNT] [FIRST]`: runs COUNT seeds, each twice; exits with 1 if one fails.
+"""`python -m tests.sim [COUNT] [FIRST]`: runs COUNT seeds, each twice. The exit code is 1 on failure.
 
-The first seed is that of the argument, or else that of the run (`tests.support.run_seed`).
+The default of FIRST is computed from the seed of the run (`tests.support.run_seed`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ def twice(seed: int) -> tuple[int, list[str], Counter[str]]:
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     first = int(sys.argv[2]) if len(sys.argv) > 2 else seeds(count).start
-    print(f"{count} seeds from {first} on; again with: make sim ARGS='{count} {first}'", flush=True)
+    print(
+        f"{count} seeds from {first} on; to repeat them: make sim ARGS='{count} {first}'",
+        flush=True,
+    )
     started = time.monotonic()
     failed = 0
     counts: Counter[str] = Counter()

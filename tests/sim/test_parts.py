@@ -1,4 +1,4 @@
-"""Time, loops, networks and executors of a simulation, one by one."""
+"""The parts of a simulation: time, event loop, network, executor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PORT = 9092
 
 
 def run(simulation: Simulation, loop: SimLoop, coroutine) -> object:
-    """The result of a coroutine of a process."""
+    """Run a coroutine on the loop, and return its result."""
     tasks: list[asyncio.Task] = []
     loop.call_soon(lambda: tasks.append(loop.create_task(coroutine)))
     simulation.run_until(lambda: bool(tasks) and tasks[0].done())
@@ -85,7 +85,7 @@ def test_an_exception_that_nobody_handles_is_a_failure_of_the_run() -> None:
 
 
 class Ends:
-    """Two processes on two machines, the second of which listens."""
+    """Two processes on two machines. The second process listens."""
 
     def __init__(self, seed: int = 1) -> None:
         self.simulation = Simulation(seed)
@@ -108,7 +108,7 @@ class Ends:
 
 
 async def received(transport, count: int) -> bytes:
-    """So many bytes, or fewer if the stream ends."""
+    """Read `count` bytes, or fewer if the stream ends."""
     data, buffer = bytearray(), bytearray(10_000)
     while len(data) < count:
         try:
@@ -156,7 +156,7 @@ def test_readiness_is_a_state() -> None:
         assert calls == []
         ours.send(b"x")
         await asyncio.sleep(0.01)
-        assert len(calls) > 2, "on every turn, as long as nobody reads"
+        assert len(calls) > 2, "in every iteration, as long as nothing reads"
         assert await received(theirs, 1) == b"x"
         calls.clear()
         await asyncio.sleep(1)
@@ -170,7 +170,7 @@ def test_nobody_listens() -> None:
     ends = Ends()
     with pytest.raises(ConnectionRefusedError):
         ends.run(ends.client.connect("server", 1, 1000))
-    ends.server.stop(tell=False)
+    ends.server.stop(notify=False)
     with pytest.raises(TimeoutError):
         ends.run(ends.client.connect("server", PORT, 1000))
 
@@ -180,7 +180,7 @@ def test_the_connections_of_a_process_that_ended_are_reset() -> None:
 
     async def scenario() -> None:
         ours = await ends.connect()
-        ends.server.stop(tell=True)
+        ends.server.stop(notify=True)
         await asyncio.sleep(0.1)
         with pytest.raises(ConnectionResetError):
             ours.recv_into(bytearray(1))
@@ -193,7 +193,7 @@ def test_a_machine_without_power_is_silent_until_its_next_process_resets_the_con
 
     async def scenario() -> None:
         ours = await ends.connect()
-        ends.server.stop(tell=False)
+        ends.server.stop(notify=False)
         ours.send(b"lost")
         await asyncio.sleep(1)
         with pytest.raises(BlockingIOError):

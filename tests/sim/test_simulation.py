@@ -1,4 +1,4 @@
-"""A whole node in simulation: the same seed gives the same history, and no guarantee is
+"""Simulations of a whole node: the same seed gives the same history, and no guarantee is
 violated."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from odradek.records.compiled import COMPILED
 from odradek.sim.scenario import Outcome, simulate
 
 SEEDS = range(1, 7)
-"""Looked at in every run; ODRADEK_SIMULATIONS says how many others are looked at too."""
+"""Seeds that are always tested. ODRADEK_SIMULATIONS sets the number of other seeds."""
 PLANTED_SEEDS_MAX = 40
-"""A planted bug is found within so many seeds."""
+"""Maximum number of seeds until an inserted bug must be found."""
 
 
 @functools.cache
@@ -43,7 +43,7 @@ def test_a_seed_twice_gives_equal_histories_without_violations(seed: int) -> Non
 
 
 def test_the_clients_of_some_runs_do_and_meet_everything() -> None:
-    """Otherwise the runs would prove nothing."""
+    """The runs must contain faults and acknowledged records."""
     counts: Counter[str] = Counter()
     for seed in SEEDS:
         counts.update(once(seed).counts)
@@ -71,7 +71,7 @@ def test_the_history_does_not_depend_on_the_order_of_hashes() -> None:
 
 
 def violations_found() -> list[str]:
-    """Those of the first seed that has any."""
+    """Return the violations of the first seed that has any."""
     for seed in range(1, PLANTED_SEEDS_MAX + 1):
         outcome: Outcome = simulate(seed)
         if outcome.violations:

@@ -101,7 +101,7 @@ class Machine:
             self.simulation.after(0, end)
 
         def end() -> None:
-            self._end(tell=True)
+            self._end(notify=True)
             then()
 
         task.add_done_callback(stopped)
@@ -109,12 +109,12 @@ class Machine:
     def kill(self) -> None:
         """Kill the process. The data that it has written survives."""
         self.simulation.note(self.name, "killed")
-        self._end(tell=True)
+        self._end(notify=True)
 
     def lose_power(self) -> None:
         """Lose power. The process ends, and data without fsync may be lost or torn."""
         self.simulation.note(self.name, "lost power")
-        self._end(tell=False)
+        self._end(notify=False)
         self.disk = self.disk.crash(self._random)
 
     def lose_power_after(self, changes: int) -> None:
@@ -126,17 +126,17 @@ class Machine:
         assert self._loop is not None
         assert self._host is not None
         self._loop.stop()
-        self._host.stop(tell=False)
+        self._host.stop(notify=False)
         self.simulation.after(0, self.lose_power)
 
-    def _end(self, tell: bool) -> None:
+    def _end(self, notify: bool) -> None:
         loop, host = self._loop, self._host
         assert loop is not None
         assert host is not None
         root = self.disk.root
         self.disk.switch_off()
         loop.stop()
-        host.stop(tell)
+        host.stop(notify)
         loop.close()
         self._loop = self._host = self.node = None
         self.is_serving = False

@@ -119,16 +119,16 @@ class SimHost:
         else:
             answer.set_result(outcome)
 
-    def stop(self, tell: bool) -> None:
+    def stop(self, notify: bool) -> None:
         """End the process.
 
-        With `tell`, the other ends of its connections are notified, as by the kernel of a running
+        With `notify`, the other ends of its connections are notified, as by the kernel of a running
         machine. After a power loss the other ends are not notified.
         """
         self.is_up = False
         self.listeners.clear()
         for transport in list(self.transports):
-            transport.abort(tell)
+            transport.abort(notify)
 
 
 class Readiness:
@@ -354,10 +354,10 @@ class SimTransport:
         self._host.transports.pop(self, None)
         self.other._arrive_later(self.other._end)
 
-    def abort(self, tell: bool) -> None:
-        """Close this end, because its process has ended. With `tell`, notify the other end."""
+    def abort(self, notify: bool) -> None:
+        """Close this end, because its process has ended. With `notify`, notify the other end."""
         self._is_closed = True
         self.unwatch_readable()
         self.unwatch_writable()
-        if tell:
+        if notify:
             self.other._arrive_later(self.other._reset)

@@ -1,6 +1,6 @@
-"""Requests from plain dicts, and those dicts with one field replaced by an extreme value.
+"""Builds requests from dicts, and dicts with one field replaced by an extreme value.
 
-The types of the fields come from the declarations of the messages, so new fields need no change here.
+The types of the fields come from the declarations of the messages. New fields need no change here.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from odradek.wire.primitives import Message
 DECLARED = {message.name: message for message in read_all(MESSAGES)[0]}
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 LONG_STRING = 32_000
-"""Nearly the longest that the older versions can carry."""
+"""Nearly the maximum length in versions with 16-bit lengths."""
 MANY_BYTES = 10 << 20
 MANY_ELEMENTS = 500
 NOBODY_UUID = bytes(range(16))
 PATTERNS = ("(", "a{1000}", "(a*)*" * 50, "((a{100}){100}){100}", "(x+x+)+y", "\\p{Greek}", "a++")
-"""Invalid regular expressions, and some that need very much memory or time."""
+"""Invalid regular expressions, and expressions that need very much memory or time."""
 
 Values = dict[str, Any]
 Path = tuple[str | int, ...]
 
 
 class Change(NamedTuple):
-    """One field, replaced."""
+    """A field and its new value."""
 
     path: Path
     label: str
     value: Any
 
     def apply(self, values: Values) -> Values:
-        """A copy with the field replaced."""
+        """Return a copy of the values with the field replaced."""
         changed = copy.deepcopy(values)
         place: Any = changed
         for step in self.path[:-1]:
@@ -50,7 +50,7 @@ class Change(NamedTuple):
 
 
 def build(name: str, version: int, values: Values) -> Message:
-    """The request `name`; values of fields that the version does not have are left out."""
+    """Build the message `name`. Fields that the version does not have are omitted."""
     made = message_class(name)
     return made(
         **_arguments(DECLARED[name].fields, version, values, vars(sys.modules[made.__module__]))
@@ -77,7 +77,10 @@ def _arguments(
 
 
 def changes(name: str, version: int, values: Values, unknown: str) -> Iterator[Change]:
-    """Each field of the request with each extreme value; `unknown` is a name that does not exist."""
+    """Yield each change of one field to an extreme value.
+
+    `unknown` is a name that does not exist.
+    """
     yield from _changes(DECLARED[name].fields, version, values, unknown, ())
 
 

@@ -1,4 +1,4 @@
-"""The responses of Apache Kafka's coordinators, stored once each, and the comparison of ours."""
+"""Compares responses with recorded responses of Apache Kafka. Equal responses are stored once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.bad_input.coordinators.asking import Outcome, codes_of
+from tests.bad_input.coordinators.requests import Outcome, codes_of
 from tests.bad_input.recorded import AGAINST_APACHE, compare, load, store
 
 ANSWERS = "the responses"
-"""The key under which each response is stored; the cases have its number."""
+"""The key of the list of responses. Each case has the number of its response."""
 
 
 def check_answers(name: str, outcomes: Sequence[Outcome]) -> None:
-    """Store the responses, or compare ours with them: the whole, without ids, times and messages.
+    """Store the responses, or compare them: all fields except ids, times and messages.
 
-    A deviation names the error codes of both.
+    A deviation has the error codes of both responses.
     """
     ours = [(each.what, _text(each.answer)) for each in outcomes]
     if AGAINST_APACHE:
@@ -57,7 +57,7 @@ def _text(answer: Any) -> str:
 
 
 def _codes(answer: str) -> str:
-    """The error codes of a response, each once."""
+    """Return the distinct error codes of a response."""
     if not answer.startswith("{"):
         return answer
     return ", ".join(sorted(set(codes_of(json.loads(answer)))))

@@ -1,7 +1,7 @@
-"""Sends the requests to one broker; each is about a group or a transaction of its own.
+"""Sends the requests to a broker. Each request uses a separate group or transaction.
 
-The state of the group or transaction is described before and after. Responses and states are
-compared without generated ids, times and messages.
+The group or transaction is described before and after the request. Generated ids, times and messages
+are not compared.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from odradek.wire.generated.create_topics_request import CreatableTopic, CreateT
 TOPIC = "target"
 PARTITIONS = 2
 WAITS_SECONDS = 15.0
-"""After which a JoinGroup or SyncGroup is not answered at all."""
+"""If JoinGroup or SyncGroup have no response after this time, the outcome is `WAITS`."""
 ANSWER_SECONDS = 20.0
 TIMEOUT_MS = 20_000
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|^[A-Za-z0-9_-]{22}$")
-UNTOLD = {"throttle_time_ms", "error_message", "message", "transaction_start_time_ms", "port",
-          "client_host", "host"}  # fmt: skip
-PASSING = {"CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR",
-           "COORDINATOR_NOT_AVAILABLE"}  # fmt: skip
+OMITTED_FIELDS = {
+    *("throttle_time_ms", "error_message", "message", "transaction_start_time_ms"),
+    *("port", "client_host", "host"),
+}
+RETRIABLE = {
+    *("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS"),
+    *("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"),
+}
 CODES = {"error_code", "partition_error_code"}
 METADATA = b"\0\1\0\0\0\1\0\6target\xff\xff\xff\xff\0\0\0\0"
 
@@ -39,7 +43,7 @@ class Outcome(NamedTuple):
     """The outcome of one request."""
 
     request: str
-    """API, version, and the state of the group or transaction before."""
+    """API, version, and how the group or transaction was prepared."""
     change: str
     answer: Any
     before: Any
@@ -47,18 +51,18 @@ class Outcome(NamedTuple):
 
     @property
     def what(self) -> str:
-        """The request with its change."""
+        """The request and the changed field."""
         return f"{self.request}: {self.change}"
 
     @property
     def is_refused(self) -> bool:
-        """Whether the broker says that it did nothing at all."""
+        """Whether the response says that the broker changed nothing."""
         codes = list(codes_of(self.answer))
         return bool(codes) and (codes[0] != "NONE" if len(codes) == 1 else "NONE" not in codes[1:])
 
 
 class Actor:
-    """What one request is about: names of its own, and what the broker made of them."""
+    """The group or transaction of one request: its name, and ids from the broker."""
 
     def __init__(self, ask: Callable[..., Any], name: str, topic_id: bytes) -> None:
         self.ask = ask
@@ -74,7 +78,7 @@ class Actor:
         return f"{self.name}-instance"
 
     def join_classic(self) -> None:
-        """A stable group of one static member."""
+        """Create a stable classic group with one static member."""
         request = self.values("JoinGroup")
         answer = self.ask("JoinGroup", 9, {**request, "member_id": ""})
         self.member_id, self.epoch = answer.member_id, answer.generation_id
@@ -82,7 +86,7 @@ class Actor:
         self.ask("OffsetCommit", 9, self.values("OffsetCommit"))
 
     def join_consumer(self) -> None:
-        """A group of one static member that has what it should have."""
+        """Create a consumer group with one static member that has its target assignment."""
         self.member_id, self.epoch = f"{self.name}-member", 0
         request = {**self.values("ConsumerGroupHeartbeat"), "topic_partitions": []}
         self.epoch = self.ask("ConsumerGroupHeartbeat", 1, request).member_epoch
@@ -90,23 +94,23 @@ class Actor:
         self.ask("OffsetCommit", 9, self.values("OffsetCommit"))
 
     def initialize(self) -> None:
-        """A producer with an empty transaction, and the group whose offsets it may send."""
+        """Create a producer without an open transaction, and a group for its offsets."""
         self.join_classic()
         answer = self.ask("InitProducerId", 4, self.values("InitProducerId"))
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
 
     def begin(self) -> None:
-        """A transaction with one partition and a group."""
+        """Begin a transaction with one partition and a group."""
         self.initialize()
         self.ask("AddPartitionsToTxn", 3, self.values("AddPartitionsToTxn"))
         self.ask("AddOffsetsToTxn", 3, self.values("AddOffsetsToTxn"))
 
     def values(self, api: str) -> Values:
-        """A request in which everything is right."""
+        """Return the fields of a valid request."""
         return REQUESTS[api](self)
 
     def state(self) -> Any:
-        """The group, its offsets and its transaction, as the broker describes them."""
+        """Return the broker's descriptions of the group, its offsets and its transaction."""
         offsets = {"groups": [{"group_id": self.name, "topics": None}], "require_stable": False}
         asked: list[tuple[str, int, Values]] = [
             ("DescribeGroups", 6, {"groups": [self.name]}),
@@ -116,12 +120,12 @@ class Actor:
         ]
         deadline = time.monotonic() + ANSWER_SECONDS
         while True:
-            told = [self.told(self.ask(*each)) for each in asked]
-            if "'Prepare" not in repr(told) or time.monotonic() > deadline:
-                return told
+            comparable = [self.comparable(self.ask(*each)) for each in asked]
+            if "'Prepare" not in repr(comparable) or time.monotonic() > deadline:
+                return comparable
 
-    def told(self, value: Any, name: str = "") -> Any:
-        """A message as something that can be compared."""
+    def comparable(self, value: Any, name: str = "") -> Any:
+        """Convert a message to a comparable form."""
         if isinstance(value, int) and name in CODES:
             return ErrorCode(value).name  # type: ignore[call-arg]
         if isinstance(value, int) and name == "producer_id":
@@ -133,19 +137,19 @@ class Actor:
         if isinstance(value, (bytes, str, memoryview)):
             return len(value), bytes(value[:20]) if not isinstance(value, str) else value[:20]
         if isinstance(value, (list, tuple)):
-            told = [self.told(each) for each in self._mine(value)]
+            comparable = [self.comparable(each) for each in self._mine(value)]
             return (
-                sorted(told, key=repr)
-                if len(told) < 4
-                else (len(told), *sorted(map(repr, told))[:3])
+                sorted(comparable, key=repr)
+                if len(comparable) < 4
+                else (len(comparable), *sorted(map(repr, comparable))[:3])
             )
         if hasattr(value, "__slots__"):
-            names = [each for each in value.__slots__ if each not in UNTOLD]
-            return {each: self.told(getattr(value, each), each) for each in names}
+            names = [each for each in value.__slots__ if each not in OMITTED_FIELDS]
+            return {each: self.comparable(getattr(value, each), each) for each in names}
         return value
 
     def _mine(self, values: Any) -> list[Any]:
-        """Of all groups and transactions in a list those that are this actor's."""
+        """Return the groups and transactions of this actor in a list."""
         listed = ("group_type", "transaction_state")
         return [
             each
@@ -155,14 +159,14 @@ class Actor:
         ]
 
 
-def codes_of(told: Any) -> Iterator[str]:
-    """All error codes of a response, the outermost first."""
-    if isinstance(told, dict):
-        yield from (told[name] for name in CODES if name in told)
-        for value in told.values():
+def codes_of(comparable: Any) -> Iterator[str]:
+    """Yield all error codes of a response, the outermost first."""
+    if isinstance(comparable, dict):
+        yield from (comparable[name] for name in CODES if name in comparable)
+        for value in comparable.values():
             yield from codes_of(value)
-    elif isinstance(told, (list, tuple)):
-        for value in told:
+    elif isinstance(comparable, (list, tuple)):
+        for value in comparable:
             yield from codes_of(value)
 
 
@@ -269,11 +273,11 @@ REQUESTS: dict[str, Callable[[Actor], Values]] = {
         "group_ids": [actor.name], "include_authorized_operations": True,
     },
 }  # fmt: skip
-"""By API: a request in which everything is right, with the fields of all its versions."""
+"""The fields of a valid request for each API, for all its versions."""
 
 
 class Broker:
-    """One broker, asked over one connection that is made again when the broker closes it."""
+    """A broker, with one connection. If the broker closes the connection, a new one is opened."""
 
     def __init__(self, port: int, topic_id: bytes) -> None:
         self._port = port
@@ -286,11 +290,12 @@ class Broker:
             self._client = None
 
     def ask(self, api: str, version: int, values: Values) -> Any:
-        """The answer; asked again while it is one that passes."""
+        """Send a request, and return the response. Repeat the request while its error is
+        retriable."""
         for _ in range(400):
             answer = self._send(api, version, values, ANSWER_SECONDS)
             code = getattr(answer, "error_code", 0)
-            if ErrorCode(code).name not in PASSING:  # type: ignore[call-arg]
+            if ErrorCode(code).name not in RETRIABLE:  # type: ignore[call-arg]
                 return answer
             time.sleep(0.01)
         return answer
@@ -305,7 +310,8 @@ class Broker:
         return decode_response(api, version, frame, BY_NAME[api].response_class())
 
     def play(self, number: int, api: str, version: int, begin: str) -> Iterator[Outcome]:
-        """All changes of one API in one version, on actors that are brought so far by `begin`."""
+        """Send all changed requests of an API and version. The method `begin` prepares each
+        actor."""
         count = 1
         index = 0
         while index < count:
@@ -324,7 +330,7 @@ class Broker:
     def _try(self, actor: Actor, api: str, version: int, values: Values) -> Any:
         waits = WAITS_SECONDS if api in {"JoinGroup", "SyncGroup"} else ANSWER_SECONDS
         try:
-            return actor.told(self._send(api, version, values, waits))
+            return actor.comparable(self._send(api, version, values, waits))
         except TimeoutError:
             self.close()
             return WAITS
@@ -334,7 +340,7 @@ class Broker:
 
 
 def create_topic(port: int) -> bytes:
-    """The topic of all requests; its id."""
+    """Create the topic of all requests, and return its id."""
     topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
     with WireClient(port) as client:
@@ -344,7 +350,7 @@ def create_topic(port: int) -> bytes:
 
 
 def wait_for_coordinators(port: int) -> None:
-    """The first question after each kind of coordinator has its topic made."""
+    """Wait until both kinds of coordinators are ready. The first request creates their topics."""
     broker = Broker(port, bytes(16))
     deadline = time.monotonic() + 3 * ANSWER_SECONDS
     keys = [str(number) for number in range(50)]
@@ -354,7 +360,9 @@ def wait_for_coordinators(port: int) -> None:
         loaded = [broker.ask("DescribeGroups", 5, {"groups": keys}),
                   broker.ask("DescribeTransactions", 0, {"transactional_ids": keys})]  # fmt: skip
         codes = {
-            code for answer in found for code in codes_of(Actor(broker.ask, "", b"").told(answer))
+            code
+            for answer in found
+            for code in codes_of(Actor(broker.ask, "", b"").comparable(answer))
         }
         known = {each.error_code for each in (*loaded[0].groups, *loaded[1].transaction_states)}
         if codes == {"NONE"} and known <= {0, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}:

@@ -1,6 +1,7 @@
-"""Requests to the coordinators in which one field is wrong.
+"""Requests to the coordinators with one invalid field.
 
-They are answered as by Apache Kafka, with bounded memory, and those that are refused change nothing.
+The responses are the same as Apache Kafka's, the memory is bounded, and refused requests change
+nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import pytest
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker as Process
 from compat.lab.odradek_node import OdradekNode
-from tests.bad_input.coordinators.asking import (
+from tests.bad_input.coordinators.recorded_answers import check_answers
+from tests.bad_input.coordinators.requests import (
     Broker,
     Outcome,
     create_topic,
     wait_for_coordinators,
 )
-from tests.bad_input.coordinators.recorded_answers import check_answers
 from tests.bad_input.recorded import AGAINST_APACHE
 
 SETTINGS = {
@@ -59,16 +60,16 @@ REQUESTS = (
     ("DescribeTransactions", 0, "begin"),
     ("ListTransactions", 2, "begin"),
 )
-"""API, version, and how the group or the transaction is prepared."""
+"""API, version, and the method of `Actor` that prepares the group or transaction."""
 ADDS_BEFORE_IT_VALIDATES = "TxnOffsetCommit 5 "
-"""The group's partition is added to the transaction first, also by Apache Kafka (KIP-890)."""
+"""First adds the group's partition to the transaction, as in Apache Kafka (KIP-890)."""
 AT_ONCE = 6
 GROWTH_MAX = 200 << 20
-"""For 10 MB that several groups keep until the sessions of their members end."""
+"""Maximum growth of memory. Several groups store 10 MB until the sessions of their members end."""
 
 
 def play(process: Process) -> list[list[Outcome]]:
-    """All outcomes, by request."""
+    """Return the outcomes of each request."""
     topic_id = create_topic(process.port)
     wait_for_coordinators(process.port)
 

@@ -1,4 +1,4 @@
-"""A consume-transform-produce job on aiokafka. It ends when it cannot go on; begin it again.
+"""A consume-transform-produce job with aiokafka. It exits if it cannot continue; then start it again.
 
 python aiokafka_job.py BOOTSTRAP SOURCE TARGET NAME
 """
@@ -16,7 +16,7 @@ RECORDS_MAX = 20
 
 
 async def main(bootstrap: str, source: str, target: str, name: str) -> None:
-    """Copy the source to the target, a transaction for every few records."""
+    """Copy the source to the target, in transactions of a few records."""
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap, transactional_id=name, transaction_timeout_ms=10_000
     )
@@ -48,4 +48,4 @@ if __name__ == "__main__":
         asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), None))
     except Exception:  # noqa: BLE001  whatever it is, the job begins anew
         traceback.print_exc()
-        os._exit(1)  # its threads and tasks may still wait for a broker that is gone
+        os._exit(1)  # threads and tasks of the client may still wait for the broker

@@ -1,4 +1,4 @@
-"""A consume-transform-produce job on librdkafka. It ends when it cannot go on; begin it again.
+"""A consume-transform-produce job with librdkafka. It exits if it cannot continue; then start it again.
 
 python confluent_job.py BOOTSTRAP SOURCE TARGET NAME
 """
@@ -13,14 +13,14 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 RECORDS_MAX = 20
 SECONDS = 30
-"""For one call."""
+"""Timeout of one call."""
 STUCK_SECONDS = 5
-"""librdkafka 2.16 may wait for ever in `send_offsets_to_transaction` when its broker was gone for
-a moment. An alarm ends the job then."""
+"""librdkafka 2.16 may wait forever in `send_offsets_to_transaction` if the broker was away for a
+moment. An alarm then ends the job."""
 
 
 def main(bootstrap: str, source: str, target: str, name: str) -> None:
-    """Copy the source to the target, a transaction for every few records."""
+    """Copy the source to the target, in transactions of a few records."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -65,4 +65,4 @@ if __name__ == "__main__":
         main(*sys.argv[1:])
     except KafkaException as error:
         sys.stderr.write(f"{error}\n")
-        os._exit(1)  # a producer that is closed would wait for its broker
+        os._exit(1)  # closing the producer would wait for the broker

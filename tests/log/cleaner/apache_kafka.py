@@ -1,4 +1,4 @@
-"""Apache Kafka's own cleaner, as a process that cleans the directories it is told."""
+"""Runs Apache Kafka's cleaner in a process, which cleans the given directories."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from compat.lab.toolchain import Missing, require
 
 PROGRAM = Path(__file__).parent / "java" / "Clean.java"
 BYTES_A_KEY = 24
-"""In Apache Kafka's map."""
+"""Size of an entry in Apache Kafka's map."""
 
 
 class Cleaned(NamedTuple):
-    """What it says of the round."""
+    """The result of a round."""
 
     next_offset: int
     end_offset: int
@@ -32,7 +32,7 @@ class Kafka:
     """A running process."""
 
     def __init__(self) -> None:
-        """Start it; skips the test where it cannot be."""
+        """Start the process. Skip the test if Java is not installed."""
         try:
             java, paths = require("java"), kafka_jars()
         except Missing as reason:
@@ -55,7 +55,7 @@ class Kafka:
         )
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.stdin.close()
         self._process.wait(30)
         self._process.stdout.close()
@@ -69,15 +69,15 @@ class Kafka:
         entries: int,
         settings: Mapping[str, object],
     ) -> Cleaned:
-        """One round."""
-        question = [directory, now_ms, first_dirty_offset, uncleanable_offset]
-        question += [entries * BYTES_A_KEY, 1.0]
-        question += [f"{name}={value}" for name, value in settings.items()]
-        self._process.stdin.write("\t".join(map(str, question)) + "\n")
+        """Run one round."""
+        item = [directory, now_ms, first_dirty_offset, uncleanable_offset]
+        item += [entries * BYTES_A_KEY, 1.0]
+        item += [f"{name}={value}" for name, value in settings.items()]
+        self._process.stdin.write("\t".join(map(str, item)) + "\n")
         self._process.stdin.flush()
         fields: list[str] = []
-        while len(fields) != len(Cleaned._fields):  # anything else is its log
+        while len(fields) != len(Cleaned._fields):  # other lines are its log
             line = self._process.stdout.readline()
-            assert line, "it has died"
+            assert line, "the process has ended"
             fields = line.split()
         return Cleaned(*map(int, fields[:2]), float(fields[2]), *map(int, fields[3:]))

@@ -1,4 +1,4 @@
-"""Cleaning for tests: a worker in the same process, and rounds over logs as they are."""
+"""Cleaning in tests: a worker in the same process, and single rounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPACTED = {
 
 
 class InlineChild:
-    """A worker that does its work when it is asked what it has to say."""
+    """A worker that cleans when its messages are received."""
 
     def __init__(self, file_system) -> None:
         self.file_system = file_system
@@ -75,7 +75,7 @@ def clean(
     entries_max: int | None = None,
     round_type: type[Round] = Round,
 ) -> int:
-    """One round, at once; the offset up to which the log is clean."""
+    """Run one round. Return the offset up to which the log is clean."""
     from tests.log.support import BROKER_CONFIG
 
     cleanable = find_cleanable(facts_of(log), workspace.clock.now_ms())
@@ -88,7 +88,7 @@ def clean(
 
 
 def clean_wholly(log: PartitionLog, workspace: LogWorkspace, entries_max: int | None = None) -> int:
-    """As many rounds as it takes."""
+    """Run rounds until the log is clean. Return the first dirty offset."""
     while True:
         cleanable = find_cleanable(facts_of(log), workspace.clock.now_ms())
         if cleanable.dirty_bytes == 0:

@@ -1,4 +1,4 @@
-"""Each round of cleaning has the same result as Apache Kafka's cleaner on the same files."""
+"""A round of cleaning has the same result as Apache Kafka's cleaner on the same files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KAFKA_SETTINGS = {
 
 
 class Writer:
-    """Draws what producers may do: plain, idempotent and in transactions, in every codec."""
+    """Generates random batches: plain, idempotent and transactional, in every codec."""
 
     def __init__(self, log: PartitionLog, seed: int) -> None:
         self.log = log
@@ -107,7 +107,7 @@ class Writer:
 
 
 class KafkasRound(Round):
-    """A round that takes aborted transactions as Kafka does; see `Round.aborted_from`."""
+    """A round that treats aborted transactions as Kafka does. See `Round.aborted_from`."""
 
     def aborted_from(self, offset: int) -> list[AbortedTransaction]:
         bases = [base for base, _ in self.item.segments]
@@ -142,7 +142,7 @@ def kafka():
 def _kafka_round(
     kafka, log: PartitionLog, workspace: LogWorkspace, other: LogWorkspace, entries: int
 ):
-    """The log's directory as Apache Kafka's cleaner leaves it; the log is closed."""
+    """Clean the closed log's directory with Apache Kafka's cleaner."""
     cleanable = find_cleanable(facts_of(log), workspace.clock.now_ms())
     uncleanable = min(log.last_stable_offset, log.active_segment.base_offset)
     log.close()
@@ -173,14 +173,14 @@ def test_the_same_records_stay(kafka, tmp_path, monkeypatch, seed, new_map):
     for number in range(4):
         for _ in range(50):
             writer.step()
-        if number != 2:  # once, the log ends in the midst of a segment
+        if number != 2:  # in one round the log ends inside a segment
             for producer in sorted(writer.open):
                 writer.end(producer)
             log.roll()
         workspace.clock.ms += 700
         log.cleaning.cleaned_to(cleaned_to)
         if not find_cleanable(facts_of(log), workspace.clock.now_ms()).dirty_bytes:
-            continue  # an open transaction begins where the last round has ended
+            continue  # an open transaction begins where the last round ended
         other = LogWorkspace(tmp_path / f"theirs-{number}")
         other.clock.ms = workspace.clock.ms
         said = _kafka_round(kafka, log, workspace, other, entries)
@@ -202,7 +202,7 @@ def test_the_same_records_stay(kafka, tmp_path, monkeypatch, seed, new_map):
 
 
 class OneLog:
-    """A log in a directory of its own that is cleaned round by round, by us or by Kafka."""
+    """A log in a separate directory. Odradek or Kafka cleans it, one round at a time."""
 
     def __init__(self, path: Path, kafka: apache_kafka.Kafka | None) -> None:
         self.workspace = LogWorkspace(path)
@@ -239,10 +239,10 @@ class OneLog:
 
 
 def test_a_deleted_key_stays_deleted(kafka, tmp_path):
-    """Kafka takes a committed tombstone for aborted, removes it, and keeps the old value.
+    """Kafka removes a committed tombstone as if it were aborted, and keeps the old value.
 
-    It does so where a full map has ended a round inside of a segment, after an aborted transaction
-    of the same producer. This is the one rule of its cleaner that ours does not follow.
+    This happens if a full map has ended a round inside a segment, after an aborted transaction of
+    the same producer. It is the only rule of Kafka's cleaner that Odradek does not follow.
     """
     logs = OneLog(tmp_path / "ours", None), OneLog(tmp_path / "kafkas", kafka)
     for each in logs:

@@ -1,4 +1,4 @@
-"""When which log is cleaned, and work items that become invalid."""
+"""When each log is cleaned, and work items that become invalid."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Node:
             self.manager.tick()
 
     def wait(self) -> None:
-        """Until the next look."""
+        """Wait for the next check of the cleaner."""
         self.workspace.clock.ms += 15_000
         self.tick()
 

@@ -1,4 +1,4 @@
-"""The power is lost at every write of the cleaner, and at random writes of a node that cleans.
+"""Power is lost at every disk write of the cleaner, and at random disk writes of a node that cleans.
 
 `ODRADEK_POWER_LOSSES` sets the number of seeds of the second test, as in
 `tests/log/test_power_loss.py`.
@@ -49,7 +49,8 @@ def _room(files: LossyFileSystem) -> LogWorkspace:
 
 
 def _filled(files: LossyFileSystem) -> tuple[LogWorkspace, PartitionLog]:
-    """Six segments of which two are clean, with transactions and tombstones, all flushed."""
+    """Return a flushed log with six segments, two of them clean, with transactions and
+    tombstones."""
     workspace = _room(files)
     log = workspace.open(**COMPACTED)
     draw = random.Random(5)
@@ -96,7 +97,7 @@ def _markers(log: PartitionLog) -> dict[int, int]:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A cleaned segment is written in several pieces."""
+    """Let the cleaner write each segment in several pieces."""
     monkeypatch.setattr(sequential_writer, "PIECE_BYTES", 256)
 
 
@@ -157,7 +158,7 @@ def _check(files, cut, cleaned_to, before, after, end, aborted_before) -> None:
 
 
 class Simulation:
-    """A node that compacts one log, and what that log has to hold after the power was lost."""
+    """A node that compacts one log, and the expected contents after a power loss."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -165,11 +166,11 @@ class Simulation:
         self.files.draw = random.Random(seed + 1)
         self.ms = NOW_MS
         self.history: dict[int, tuple[bytes, bytes | None]] = {}
-        """Offset to key and value of all that was appended."""
-        self.promised = 0
-        """All below survives."""
+        """All appended records: offset to key and value."""
+        self.flushed_offset = 0
+        """Records below this offset were flushed."""
         self.now = "start"
-        self.cuts: Counter[str] = Counter()
+        self.losses: Counter[str] = Counter()
         self.rounds = 0
         self.background: list[tuple[Work, Done]] = []
         self.manager = self.start()
@@ -208,15 +209,15 @@ class Simulation:
             while True:
                 self.now = "create"
                 log = self.manager.get_or_create(PARTITION, TOPIC_ID, is_new=True)
-                happening = self.draw.choices(
+                operation = self.draw.choices(
                     (self.append, self.flush, self.roll, self.tick, self.catch_up, self.restart),
                     (30, 2, 3, 8, 2, 0.3),
                 )[0]
-                self.now = happening.__name__
-                happening(log)
-                self.promised = max(self.promised, log.recovery_point)
+                self.now = operation.__name__
+                operation(log)
+                self.flushed_offset = max(self.flushed_offset, log.recovery_point)
         except PowerLoss:
-            self.cuts[self.now] += 1
+            self.losses[self.now] += 1
             self.background.clear()
 
     def append(self, log: PartitionLog) -> None:
@@ -248,7 +249,7 @@ class Simulation:
     def restart(self, log: PartitionLog) -> None:
         self.catch_up()
         self.manager.shutdown()
-        self.promised = log.log_end_offset
+        self.flushed_offset = log.log_end_offset
         self.manager = self.start()
 
     # -- what has to hold ---------------------------------------------------------------------
@@ -258,22 +259,22 @@ class Simulation:
         self.manager = self.start()
         log = self.manager.get(PARTITION)
         if log is None:
-            assert self.promised == 0, "a flushed log is gone"
+            assert self.flushed_offset == 0, "a flushed log is gone"
             self.history.clear()
             return
         log.high_watermark = log.log_end_offset
-        assert log.log_end_offset >= self.promised, "flushed records are gone"
+        assert log.log_end_offset >= self.flushed_offset, "flushed records are gone"
         found = {offset: (each.key, each.value) for offset, each in _data(log).items()}
         assert found.items() <= self.history.items(), "records nobody appended"
-        promised = {at: each for at, each in self.history.items() if at < self.promised}
-        assert _state(found) == _state(promised | found)
+        flushed = {at: each for at, each in self.history.items() if at < self.flushed_offset}
+        assert _state(found) == _state(flushed | found)
         assert not [name for name in self.workspace.files() if name.endswith((".cleaned", ".swap"))]
-        self.history = promised | found
-        self.promised = log.log_end_offset
+        self.history = flushed | found
+        self.flushed_offset = log.log_end_offset
 
 
 def _state(records: dict[int, tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
-    """The last value of each key that was not deleted."""
+    """Return the last value of each key that is not deleted."""
     last = dict(records[offset] for offset in sorted(records))
     return {key: value for key, value in last.items() if value is not None}
 
@@ -281,7 +282,7 @@ def _state(records: dict[int, tuple[bytes, bytes | None]]) -> dict[bytes, bytes]
 @pytest.mark.timeout(300 + SEEDS // SHARDS)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_the_last_value_of_each_key_survives(shard):
-    cuts: Counter[str] = Counter()
+    losses: Counter[str] = Counter()
     rounds = 0
     numbers = seeds(SEEDS)[shard::SHARDS]
     for done, seed in enumerate(numbers):
@@ -294,8 +295,8 @@ def test_the_last_value_of_each_key_survives(shard):
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
-        cuts += simulation.cuts
+        losses += simulation.losses
         rounds += simulation.rounds
     assert rounds >= len(numbers) - 1
-    told = f"{cuts.total()} cuts: {dict(cuts)}"
-    logger.info("shard %d: %d rounds of cleaning, %s", shard, rounds, told)
+    text = f"{losses.total()} losses: {dict(losses)}"
+    logger.info("shard %d: %d rounds of cleaning, %s", shard, rounds, text)

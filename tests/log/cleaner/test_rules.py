@@ -33,12 +33,12 @@ KEYS = [b"a", b"b", b"c", b"d" * 40, b""]
 
 @pytest.fixture(params=MAPS, autouse=True)
 def _map_of_rounds(request, monkeypatch):
-    """Every test with both maps."""
+    """Run every test with both maps."""
     monkeypatch.setattr(Round, "new_map", request.param)
 
 
 def put(log: PartitionLog, *records: tuple[bytes | None, bytes | None], **fields) -> int:
-    """Append a batch; its first offset."""
+    """Append a batch, and return its first offset."""
     info = log.append_as_leader(batch(*records, **fields), 0)
     log.high_watermark = log.log_end_offset
     return info.base_offset
@@ -93,7 +93,7 @@ def test_untouched_batches_are_copied_byte_by_byte(workspace):
 
 
 def test_records_without_a_key_go(workspace):
-    log = workspace.open()  # not compacted yet: the topic was altered later
+    log = workspace.open()  # not compacted yet: the setting was changed later
     log.append_as_leader(batch((None, b"x"), (b"a", b"1")), 0)
     log.high_watermark = log.log_end_offset
     log.roll()
@@ -154,7 +154,7 @@ def test_aborted_records_go_at_once_and_their_marker_later(workspace):
     ]
     assert [each.first_offset for each in log.aborted_transactions(0, 100)] == [1]
 
-    # The marker has no batches any more: it gets a horizon now, and goes when that has passed.
+    # The marker has no batches left. It gets a delete horizon now, and is removed afterwards.
     put(log, (b"y", b"5"))
     log.roll()
     clean(log, workspace)
@@ -359,7 +359,7 @@ steps = st.lists(
 
 
 class Model:
-    """All records ever appended, and who of them must, may or must not be there."""
+    """All appended records, and which of them must, may or must not be in the log."""
 
     def __init__(self) -> None:
         self.records: dict[int, Record] = {}
@@ -377,7 +377,7 @@ class Model:
                 last[record.key] = offset
         for offset, record in self.records.items():
             if offset in self.aborted:
-                # A round that ends inside a segment may take what was aborted behind its end.
+                # A round that ends inside a segment may remove aborted records after its end.
                 assert offset >= clean_to or offset not in found
             elif offset >= clean_to:
                 assert found[offset][1:5] == record[1:5], "what is not clean is untouched"

@@ -1,4 +1,4 @@
-"""Finding keys in bytes: the same as reading every record."""
+"""Finding keys in bytes gives the same result as decoding every record."""
 
 from __future__ import annotations
 

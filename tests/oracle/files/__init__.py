@@ -1,1 +1,1 @@
-"""One data directory, served by Apache Kafka and by us in turn: what was stored is all there."""
+"""Apache Kafka and Odradek alternately serve one data directory. Nothing stored may be lost."""

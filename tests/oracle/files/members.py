@@ -1,4 +1,4 @@
-"""A member of a classic and one of a consumer group, which stay members while brokers change."""
+"""Members of classic and consumer groups that keep their membership when the broker changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ PARTITIONS = [0, 1, 2]
 def commit(
     client: Client, group: str, topic: str, offset: int, member_id: str = "", epoch: int = -1
 ) -> None:
-    """Commit the offset for all of `PARTITIONS`, one higher in each."""
+    """Commit an offset for each of `PARTITIONS`. Each offset is one higher than the previous
+    one."""
     partitions = [
         OffsetCommitRequestPartition(
             partition_index=index,
@@ -52,7 +53,7 @@ class ClassicMember:
         self.generation = -1
 
     def join(self, client: Client) -> None:
-        """Join and assign all partitions to itself."""
+        """Join the group, and assign all partitions to this member."""
         metadata = b"\x00\x01" + ConsumerProtocolSubscription(topics=[self.topic]).encode(1)
         request = JoinGroupRequest(
             group_id=self.group,
@@ -80,7 +81,7 @@ class ClassicMember:
         client.ask(sync, 5)
 
     def work(self, client: Client, offset: int) -> None:
-        """A heartbeat and a commit in the generation that it has."""
+        """Send a heartbeat and a commit with the known generation."""
         beat = HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,
@@ -100,7 +101,7 @@ class ConsumerMember:
         self.epoch = 0
 
     def join(self, client: Client) -> None:
-        """Join; the assignment comes at once."""
+        """Join the group. The first response has the assignment."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -116,7 +117,7 @@ class ConsumerMember:
         self.epoch = answer.member_epoch
 
     def work(self, client: Client, offset: int) -> None:
-        """A heartbeat and a commit in the epoch that it has."""
+        """Send a heartbeat and a commit with the known epoch."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group, member_id=self.member_id, member_epoch=self.epoch
         )

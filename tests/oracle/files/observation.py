@@ -1,4 +1,4 @@
-"""Everything of a node that clients see and a restart must not change."""
+"""Reads everything that clients can see of a node and that a restart must not change."""
 
 from __future__ import annotations
 
@@ -43,31 +43,32 @@ CONSUMER_PROTOCOL = "consumer"
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 """Types of resources that have settings."""
 SET_SOURCES = {1, 2, 3, 7, 8}
-"""Settings of topics, brokers, all brokers, client metrics and groups: not defaults."""
+"""The sources of settings that are not defaults: topics, brokers, all brokers, client metrics,
+groups."""
 
 Seen = dict[str, Any]
 
 
 class Contents(NamedTuple):
-    """A partition as one isolation level shows it."""
+    """The contents of a partition for one isolation level."""
 
     records: bytes
     aborted: list[tuple[int, int]]
-    """(first offset, producer id) of aborted transactions."""
+    """First offset and producer id of each aborted transaction."""
     limits: tuple[int, int, int]
     """Log start offset, last stable offset, high watermark."""
 
 
 class Observer:
-    """Asks one broker about everything that `expected` names."""
+    """Reads the state of one broker."""
 
     def __init__(self, client: Client, timestamps: list[int]) -> None:
         self._ask = client.ask
         self._timestamps = timestamps
-        """Those for which offsets are asked."""
+        """Offsets are requested for these timestamps."""
 
     def see(self, transactional_ids: list[str], resources: list[tuple[int, str]]) -> Seen:
-        """By the name of what it is."""
+        """Return the state by name."""
         seen: Seen = {}
         metadata = self._ask(MetadataRequest(topics=None), 12)
         seen["cluster"] = metadata.cluster_id
@@ -87,7 +88,8 @@ class Observer:
         return seen
 
     def contents(self, topic: str, index: int, isolation: int = READ_UNCOMMITTED) -> Contents:
-        """All of a partition; an answer has at most what is in one segment."""
+        """Return the contents of a partition. A Fetch response has records of one segment at
+        most."""
         offset = self._offset(topic, index, EARLIEST, isolation)[1]
         records, aborted = b"", set()
         while True:
@@ -123,7 +125,7 @@ class Observer:
             yield f"{place} {level} aborted", contents.aborted
             for timestamp in (EARLIEST, LATEST, MAX_TIMESTAMP, *self._timestamps):
                 found = self._offset(topic, index, timestamp, isolation)
-                # The leader's epoch where there is no record to take it from grows at each start.
+                # Without a record, the leader epoch is the current one, which grows at each start.
                 shown = found if timestamp >= 0 else found[:2]
                 yield f"{place} {level} at {timestamp}", shown
             epochs.update(each.leader_epoch for each in iterate_batches(contents.records))
@@ -196,7 +198,7 @@ class Observer:
 
 
 def shown_records(contents: Contents) -> list[tuple[int, bytes | None, bytes | None]]:
-    """(offset, key, value) of what a consumer shows of a partition, in offset order."""
+    """Return offset, key and value of the records that a consumer returns, in offset order."""
     aborted = contents.aborted[::-1]
     dropped: set[int] = set()
     shown = []
@@ -211,7 +213,7 @@ def shown_records(contents: Contents) -> list[tuple[int, bytes | None, bytes | N
 
 
 def plain(value: Any) -> Any:
-    """Messages as dictionaries, which say where two of them differ."""
+    """Convert messages to dictionaries, so that differences can be shown."""
     if isinstance(value, Struct):
         fields = {name: plain(getattr(value, name)) for name in type(value).__slots__}
         return dict(sorted(fields.items()))
@@ -221,7 +223,8 @@ def plain(value: Any) -> Any:
 
 
 def differences(before: Seen, after: Seen) -> list[str]:
-    """What changed, one line each; the bytes of a partition by their first difference."""
+    """Return a line for each difference. For the bytes of a partition, show the first
+    difference."""
     lines = []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)

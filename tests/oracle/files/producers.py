@@ -1,4 +1,4 @@
-"""A producer that says itself which sequence comes next, so that it can go on with another broker."""
+"""A producer that stores its sequence numbers, so that it can continue with another broker."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from odradek.wire.generated.txn_offset_commit_request import (
 
 TIMEOUT_MS = 20_000
 TRANSACTION_TIMEOUT_MS = 800_000
-"""No transaction ends by itself during a test."""
+"""Transactions do not time out during a test."""
 Record = tuple[int, bytes | None, bytes | None]
-"""(timestamp, key, value)."""
+"""Timestamp, key and value."""
 
 
 def write(
@@ -38,7 +38,7 @@ def write(
     *expected: ErrorCode,
     transactional_id: str | None = None,
 ) -> int:
-    """Write one batch; the offset of its first record."""
+    """Write a batch, and return the offset of its first record."""
     for number, (timestamp, key, value) in enumerate(records):
         headers = [("number", b"%d" % number)] if number % 3 == 0 else ()
         builder.append(timestamp, key, value, headers)
@@ -55,17 +55,17 @@ def write(
 
 
 class StoredProducer:
-    """Id, epoch and sequences of an idempotent or transactional producer."""
+    """An idempotent or transactional producer: its id, epoch and sequence numbers."""
 
     def __init__(self, transactional_id: str | None = None) -> None:
         self.transactional_id = transactional_id
         self.producer_id = -1
         self.epoch = -1
         self.sequences: dict[tuple[str, int], int] = {}
-        """The next one of each partition."""
+        """The next sequence number of each partition."""
 
     def initialize(self, client: Client) -> None:
-        """A new id, or a new epoch of the transactional id; its open transaction is aborted."""
+        """Get a new id, or a new epoch for the transactional id. An open transaction is aborted."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
@@ -82,7 +82,7 @@ class StoredProducer:
         codec: Codec = Codec.NONE,
         is_repeated: bool = False,
     ) -> int:
-        """Write the next batch, or the last one again; the offset of its first record."""
+        """Write the next batch, or the last batch again. Return the offset of its first record."""
         place = topic, index
         sequence = self.sequences.get(place, 0) - (len(records) if is_repeated else 0)
         builder = RecordBatchBuilder(
@@ -101,7 +101,7 @@ class StoredProducer:
         return offset
 
     def commit_offset(self, client: Client, group: str, topic: str, offset: int) -> None:
-        """An offset for partition 0 as part of the transaction."""
+        """Commit an offset for partition 0 in the transaction."""
         partition = TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata="in a transaction"
         )
@@ -115,7 +115,7 @@ class StoredProducer:
         client.ask(request, 5)
 
     def end(self, client: Client, is_commit: bool) -> None:
-        """Commit or abort; the answer has the next epoch."""
+        """Commit or abort the transaction. The response has the next epoch."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,

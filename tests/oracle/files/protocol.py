@@ -1,4 +1,4 @@
-"""Requests to a broker, repeated while it is still loading."""
+"""Sends requests to a broker, and repeats them while the broker is loading."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.wire.api import BY_KEY
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.primitives import Message, Struct
 
-PASSING = {
+RETRIABLE = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -24,14 +24,14 @@ PASSING = {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
-"""Answers of a broker that has just started, or has just created a topic."""
+"""Errors of a broker that has just started, or has just created a topic."""
 SOFTWARE = {"client_software_name": "odradek-test", "client_software_version": "1"}
 PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 0.02
 
 
 class Client:
-    """One connection. An error that is not expected fails the test."""
+    """A connection. An unexpected error fails the test."""
 
     def __init__(self, port: int) -> None:
         self._wire = WireClient(port, timeout=60.0)
@@ -41,7 +41,7 @@ class Client:
         self.features = {each.name for each in answer.finalized_features if each.max_version_level}
 
     def serves(self, request: type[Message]) -> bool:
-        """Whether the broker has the API of a request."""
+        """Return whether the broker serves the API of a request."""
         return request.API_KEY in self._served
 
     def close(self) -> None:
@@ -54,9 +54,12 @@ class Client:
         *expected: ErrorCode,
         allowed: Iterable[ErrorCode] = (),
     ) -> Any:
-        """The response. Its errors must be `expected`, each at least once; others may be `allowed`."""
+        """Send a request, and return the response.
+
+        Each of the errors in `expected` must be in the response, and no other ones except `allowed`.
+        """
         api = BY_KEY[request.API_KEY]
-        waits_for = PASSING.difference(expected, allowed)
+        waits_for = RETRIABLE.difference(expected, allowed)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             self._wire.send(self._wire.frame(api.name, version, request))
@@ -71,7 +74,7 @@ class Client:
 
 
 def error_codes(message: Any) -> Iterator[ErrorCode]:
-    """All errors in a response."""
+    """Yield all errors in a response."""
     for name in type(message).__slots__:
         value = getattr(message, name)
         if name.endswith("error_code"):

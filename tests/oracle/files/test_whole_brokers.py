@@ -1,10 +1,11 @@
-"""Apache Kafka and we take turns on one data directory; each finds all that the other has stored.
+"""Apache Kafka and Odradek alternately start on one data directory, without loss of data.
 
-In each turn clients go on where they were: producers with their sequences, open transactions, members
-of groups. What a client can see before the stop has to be the same after the start of the other. The
-first two turns end with a clean shutdown, the next two with `kill -9`; after the last turn the next broker
-only looks. ODRADEK_FILE_TURNS says how many turns there are. Nothing that a restart may change is looked
-at: leader epochs grow at each start, and requests about quotas and share groups are Apache Kafka's alone.
+After each start the clients continue: producers with their sequence numbers, open transactions,
+members of groups. What clients can see must be the same before a stop and after the start of the
+other broker. Two starts end with a clean shutdown, the next two with `kill -9`. ODRADEK_FILE_TURNS
+sets the number of starts; one more start only compares. The comparison omits what a restart may
+change: leader epochs grow at each start, and only Apache Kafka serves requests about quotas and share
+groups.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ from tests.support.run_seed import run_seed
 
 from odradek.client.offsets import READ_COMMITTED
 
-TURNS = int(os.environ.get("ODRADEK_FILE_TURNS", "4"))
-ORDERS = [True, False] if TURNS > 4 else [run_seed() % 2 == 0]
-"""Whether our broker is first. A short run tries one order, which depends on its seed."""
+STARTS = int(os.environ.get("ODRADEK_FILE_TURNS", "4"))
+ORDERS = [True, False] if STARTS > 4 else [run_seed() % 2 == 0]
+"""Whether Odradek starts first. A short run tests one order, which depends on the seed."""
 WAIT_SECONDS = 60.0
 PAUSE_SECONDS = 0.05
 SETTINGS = {
@@ -59,15 +60,15 @@ SETTINGS = {
     "transaction.partition.verification.enable": "true",
 }
 CLEAN_STOPS = 2
-"""Of four; the others are `kill -9`."""
+"""Number of clean stops in each four stops. The others are `kill -9`."""
 CLEAN_EXITS = (0, 143)
 SUFFIX = re.compile(r"-\d+(\.[0-9a-f]{32}-delete)?$")
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(120 + 60 * TURNS)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(120 + 60 * STARTS)]
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    """Wait for what a broker does in its own time."""
+    """Wait until `is_so` returns True."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not is_so():
         assert time.monotonic() < deadline, what
@@ -75,19 +76,19 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 
 
 class Directory:
-    """A data directory, and the clients that work on it."""
+    """A data directory and the clients that use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.work = Work()
 
     def broker(self, is_ours: bool) -> Broker:
-        """The broker of the next turn, not started."""
+        """Return a broker that is not started."""
         kind = OdradekNode if is_ours else BriefApacheKafka
         return kind(settings=SETTINGS, directory=self._path)
 
     def settle(self, client: Client) -> None:
-        """Wait until nothing happens in the background that a stop would leave unfinished."""
+        """Wait until all background work is done, so that a stop does not interrupt it."""
         checkpoint = self._path / "data" / "log-start-offset-checkpoint"
         line = f"{TRIMMED} 0 {self.work.log_start_offset}"
         wait_until(
@@ -103,22 +104,22 @@ class Directory:
         return [name for name in names if SUFFIX.sub("", name) in self.work.deleted]
 
     def _base_offsets(self, topic: str) -> list[int]:
-        """Of the segments of partition 0."""
+        """Return the base offsets of the segments of partition 0."""
         return sorted(int(e.stem) for e in (self._path / "data" / f"{topic}-0").glob("*.log"))
 
     def _is_trimmed(self) -> bool:
-        """Whether only the first segment has records before the log start offset."""
+        """Return whether only the first segment has records before the log start offset."""
         return all(e > self.work.log_start_offset for e in self._base_offsets(TRIMMED)[1:])
 
     def _is_compacted(self, client: Client) -> bool:
-        """Whether each key is there once before the active segment."""
+        """Return whether each key is in the inactive segments at most once."""
         records = shown_records(Observer(client, []).contents(COMPACTED, 0))
         active = self._base_offsets(COMPACTED)[-1]
         keys = [key for offset, key, _ in records if offset < active]
         return len(keys) == len(set(keys))
 
     def check(self, client: Client) -> None:
-        """What the clients know that they have written is there."""
+        """Check that all acknowledged records are present."""
         observer = Observer(client, [])
         partitions = [observer.contents(PLAIN, index) for index in range(PLAIN_PARTITIONS)]
         assert sum(len(shown_records(each)) for each in partitions) == self.work.produced
@@ -138,11 +139,11 @@ class Directory:
 @pytest.mark.parametrize(
     "ours_first", ORDERS, ids=lambda ours: "ours-first" if ours else "apache-kafka-first"
 )
-def test_whole_brokers_take_turns(tmp_path: Path, ours_first: bool) -> None:
+def test_brokers_start_alternately(tmp_path: Path, ours_first: bool) -> None:
     directory = Directory(tmp_path)
     before = None
-    for turn in range(TURNS + 1):
-        is_ours = ours_first == (turn % 2 == 0)
+    for start in range(STARTS + 1):
+        is_ours = ours_first == (start % 2 == 0)
         try:
             broker = directory.broker(is_ours)
         except Missing as reason:
@@ -150,14 +151,14 @@ def test_whole_brokers_take_turns(tmp_path: Path, ours_first: bool) -> None:
         with broker, closing(Client(broker.port)) as client:
             if before is not None:
                 changed = differences(before, directory.work.see(client))
-                assert not changed, f"{broker.name}, turn {turn}:\n" + "\n".join(changed)
-            if turn == TURNS:
+                assert not changed, f"{broker.name}, start {start}:\n" + "\n".join(changed)
+            if start == STARTS:
                 break
-            directory.work.turn(client)
+            directory.work.run(client)
             directory.settle(client)
             directory.check(client)
             before = directory.work.see(client)
-            if turn % 4 < CLEAN_STOPS:
+            if start % 4 < CLEAN_STOPS:
                 assert broker.stop() in CLEAN_EXITS
             else:
                 broker.kill()

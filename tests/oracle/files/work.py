@@ -1,4 +1,4 @@
-"""What clients do in one turn of a broker, so that they go on where they were with the other one."""
+"""The work of the clients between two stops. The clients continue with the next broker."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     ),
 }
 COMMITS, ABORTS, RESUMED, FENCED = "commits", "aborts", "resumed", "fenced"
-"""Transactional ids. The transactions of the last two are open when the brokers change: one goes on,
-one is aborted by a new epoch."""
+"""Transactional ids. The transactions of the last two are open when the broker changes: one is
+continued, and one is aborted by a new epoch."""
 SHARE, SHARE_MEMBER = "share", "AAAAAAAAAAAAAAAAAAAAAQ"
 STABLE, PENDING = "offsets-of-transactions", "offsets-of-open-transactions"
 RESOURCES = [(BROKER, ""), (BROKER, "1"), (CLIENT_METRICS, "metrics"), (GROUP, "consumer")]
@@ -81,12 +81,12 @@ class Work:
     """The clients of one data directory."""
 
     def __init__(self) -> None:
-        self.turns = 0
+        self.starts = 0
         now = time.time_ns() // 1_000_000
         self._old_ms = now - 900 * HOUR_MS
-        """Timestamps of records; a batch is half an hour later than the one before it."""
+        """Timestamp of the next batch. Each batch is half an hour later than the one before it."""
         self._new_ms = now - 10 * HOUR_MS
-        """Those of producers with an id, which are forgotten after a day."""
+        """The same for producers with an id, because brokers remove their state after a day."""
         self.timestamps = [self._old_ms + step * HOUR_MS for step in range(0, 60, 5)]
         self._idempotent = StoredProducer()
         self._last: list[Record] = []
@@ -100,23 +100,23 @@ class Work:
             ConsumerMember("consumer", PLAIN),
         ]
         self.latest: dict[bytes, bytes | None] = {}
-        """The value of each key of the compacted topic."""
+        """The last value of each key in the compacted topic."""
         self.committed: list[bytes] = []
-        """Values of the records of committed transactions."""
+        """The values of the records in committed transactions."""
         self._open: list[Record] = []
-        """Records of the open transaction that will be committed."""
+        """The records of the open transaction that will be committed."""
         self.produced = 0
-        """Records in the plain topic."""
+        """The number of records in the plain topic."""
         self._shares = False
         """Whether the share group has its member."""
         self._unserved: Seen = {"quotas": []}
-        """What we keep, but serve no requests about, as it was last seen."""
+        """State that Odradek stores but does not serve, as last read from Apache Kafka."""
         self.deleted: list[str] = []
         self.log_start_offset = 0
-        """Of the trimmed topic: inside of a batch."""
+        """The log start offset of the trimmed topic. It is inside a batch."""
 
     def see(self, client: Client) -> Seen:
-        """All that has to be the same with the next broker."""
+        """Return everything that must be the same with the next broker."""
         seen = Observer(client, self.timestamps).see(sorted(self._transactional), RESOURCES)
         if client.serves(DescribeClientQuotasRequest):
             self._unserved["quotas"] = plain(client.ask(DescribeClientQuotasRequest(), 1).entries)
@@ -127,11 +127,11 @@ class Work:
         seen.update(self._unserved)
         return seen
 
-    def turn(self, client: Client) -> None:
-        """Go on where the last turn ended."""
-        if not self.turns:
+    def run(self, client: Client) -> None:
+        """Continue the work after a start."""
+        if not self.starts:
             self._create(client, TOPICS)
-            for key_type in (GROUP_KEY, TRANSACTION_KEY):  # this creates the coordinator's topic
+            for key_type in (GROUP_KEY, TRANSACTION_KEY):  # creates the coordinator's topic
                 request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
                 client.ask(request, 4)
         self._configure(client)
@@ -144,7 +144,7 @@ class Work:
         self._commit_offsets(client)
         self._delete_records(client)
         self._open_transactions(client)
-        self.turns += 1
+        self.starts += 1
 
     # -- topics and settings ------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Work:
         client.ask(CreateTopicsRequest(topics=created, timeout_ms=TIMEOUT_MS), 7)
 
     def _create_and_delete(self, client: Client) -> None:
-        kept, deleted = f"created-{self.turns}", f"deleted-{self.turns}"
+        kept, deleted = f"created-{self.starts}", f"deleted-{self.starts}"
         self._create(client, {name: (2, {"retention.ms": "-1"}) for name in (kept, deleted)})
         for name in (kept, deleted):
             write(client, name, 1, RecordBatchBuilder(), [(self._old_ms, None, name.encode())])
@@ -172,8 +172,8 @@ class Work:
         self.deleted.append(deleted)
 
     def _configure(self, client: Client) -> None:
-        """Settings of all kinds, and a quota."""
-        number = self.turns
+        """Change settings of all kinds, and a quota."""
+        number = self.starts
         settings = [
             (TOPIC, PLAIN, "max.message.bytes", str(900_000 + number)),
             (BROKER, "", "message.max.bytes", str(1_000_000 + number)),
@@ -197,7 +197,7 @@ class Work:
     # -- records ----------------------------------------------------------------------------------
 
     def _records(self, count: int, text: str, *, is_new: bool = False) -> list[Record]:
-        """Of one batch; every fourth without a key, every fifth without a value."""
+        """Return the records of a batch. Each fourth has no key, each fifth has no value."""
         start = self._new_ms if is_new else self._old_ms
         if is_new:
             self._new_ms += 25_000
@@ -207,7 +207,7 @@ class Work:
             (
                 start + number,
                 b"key %d" % number if number % 4 else None,
-                f"{text} {self.turns} {number}".encode() * 3 if number % 5 else None,
+                f"{text} {self.starts} {number}".encode() * 3 if number % 5 else None,
             )
             for number in range(1, count + 1)
         ]
@@ -221,9 +221,9 @@ class Work:
                 self.produced += len(records)
 
     def _write_sequenced(self, client: Client) -> None:
-        """An idempotent producer goes on; a new one gets an id that nobody had."""
+        """Continue an idempotent producer. A new producer gets an unused id."""
         producer = self._idempotent
-        if self.turns:
+        if self.starts:
             repeated = producer.produce(client, SEQUENCED, 1, self._last, is_repeated=True)
             assert repeated == self._last_offset, "a duplicate was appended"
             skipped = self._records(2, "skipped", is_new=True)
@@ -249,7 +249,7 @@ class Work:
             start = self._old_ms
             self._old_ms += HOUR_MS // 2
             records = [
-                (start, b"key %d" % key, f"{self.turns} {number}".encode() if key != 5 else None)
+                (start, b"key %d" % key, f"{self.starts} {number}".encode() if key != 5 else None)
                 for key in range(number % 3, KEYS, 2)
             ]
             write(client, COMPACTED, 0, RecordBatchBuilder(codec=Codec(number % 5)), records)
@@ -258,7 +258,7 @@ class Work:
     def _delete_records(self, client: Client) -> None:
         for codec in Codec:
             write(client, TRIMMED, 0, RecordBatchBuilder(codec=codec), self._records(10, "trimmed"))
-        self.log_start_offset = 50 * self.turns + 27
+        self.log_start_offset = 50 * self.starts + 27
         partition = DeleteRecordsPartition(partition_index=0, offset=self.log_start_offset)
         topic = DeleteRecordsTopic(name=TRIMMED, partitions=[partition])
         client.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=TIMEOUT_MS), 2)
@@ -266,7 +266,7 @@ class Work:
     # -- transactions -----------------------------------------------------------------------------
 
     def _transact(self, client: Client) -> None:
-        """Two transactions in turn, one committed and one aborted."""
+        """Write two transactions one after the other. Commit one and abort one."""
         for name in (COMMITS, ABORTS):
             producer = self._transactional[name]
             if producer.producer_id < 0:
@@ -276,7 +276,7 @@ class Work:
                 producer.produce(client, SEQUENCED, index, records, codec=Codec(index + 3))
                 if name == COMMITS:
                     self._has_committed(records)
-            producer.commit_offset(client, STABLE, PLAIN, 1000 * self.turns + len(name))
+            producer.commit_offset(client, STABLE, PLAIN, 1000 * self.starts + len(name))
             producer.end(client, is_commit=name == COMMITS)
 
     def _open_transactions(self, client: Client) -> None:
@@ -286,12 +286,12 @@ class Work:
                 producer.initialize(client)
             records = self._records(3, name, is_new=True)
             producer.produce(client, SEQUENCED, 0, records)
-            producer.commit_offset(client, f"{PENDING}-{name}", PLAIN, 2000 * self.turns + 7)
+            producer.commit_offset(client, f"{PENDING}-{name}", PLAIN, 2000 * self.starts + 7)
             if name == RESUMED:
                 self._open = records
 
     def _go_on_with_open_transactions(self, client: Client) -> None:
-        if not self.turns:
+        if not self.starts:
             return
         resumed, fenced = self._transactional[RESUMED], self._transactional[FENCED]
         records = self._records(3, RESUMED, is_new=True)
@@ -309,18 +309,19 @@ class Work:
         self.committed += [value for _, _, value in records if value is not None]
 
     def _may_share(self, client: Client) -> bool:
-        """A directory that we have formatted is without the feature of share groups."""
+        """Return whether share groups can be used. A directory that Odradek formatted lacks the
+        feature."""
         return client.serves(ShareGroupHeartbeatRequest) and "share.version" in client.features
 
     # -- groups -----------------------------------------------------------------------------------
 
     def _commit_offsets(self, client: Client) -> None:
-        commit(client, "without-members", PLAIN, 10 * self.turns)
-        commit(client, "without-members", SEQUENCED, 10 * self.turns + 5)
+        commit(client, "without-members", PLAIN, 10 * self.starts)
+        commit(client, "without-members", SEQUENCED, 10 * self.starts + 5)
         for member in self._members:
-            if not self.turns:
+            if not self.starts:
                 member.join(client)
-            member.work(client, 100 * self.turns)
+            member.work(client, 100 * self.starts)
         if self._may_share(client) and not self._shares:
             request = ShareGroupHeartbeatRequest(
                 group_id=SHARE,

@@ -13,7 +13,7 @@ from tests.oracle.group_histories.player import Step
 from tests.oracle.group_histories.requests import COLLIDING, TOPICS, USUAL
 
 COLLIDING_SHARE = 0.25
-"""Of the histories: in these the ids of all topics share a bucket of Java's hash tables."""
+"""The fraction of histories in which all topic ids are in one bucket of Java's hash tables."""
 STATES = ("Stable", "empty", "Reconciling", "Assigning", "PreparingRebalance", "Dead")
 BAD: tuple[dict[str, Any], ...] = (
     {"member_id": ""},
@@ -34,7 +34,7 @@ BAD: tuple[dict[str, Any], ...] = (
 
 
 def history(number: int) -> list[Step]:
-    """The steps of one history."""
+    """Return the steps of a history."""
     random = Random(number)
     kind = random.choice((_Classic, _Consumer, _Consumer, _Mixed, _Upgrade))
     family = COLLIDING if random.random() < COLLIDING_SHARE else USUAL
@@ -44,7 +44,7 @@ def history(number: int) -> list[Step]:
 
 
 class _Writer:
-    """Writes one history down."""
+    """Generates one history."""
 
     def __init__(self, random: Random, number: int, family: str) -> None:
         self.random = random
@@ -58,40 +58,40 @@ class _Writer:
         raise NotImplementedError
 
     def topic(self, count: int) -> str:
-        """The topic of the family with so many partitions."""
+        """Return the topic of the family with `count` partitions."""
         return f"{self.family}{count}"
 
     def some_topics(self) -> list[str]:
-        """One, three or all topics of the family."""
+        """Return one, three or all topics of the family."""
         counts = self.random.choice(((7,), (2, 4, 7), (2, 4, 7), (1, 2, 4, 7, 12)))
         return [self.topic(each) for each in counts]
 
     def ask_offsets(self, name: str | None, **options: Any) -> None:
-        self.say("offsets", name=name, topics=[self.topic(2), self.topic(4)], **options)
+        self.add("offsets", name=name, topics=[self.topic(2), self.topic(4)], **options)
 
-    def say(self, verb: str, **options: Any) -> None:
+    def add(self, verb: str, **options: Any) -> None:
         self.steps.append((verb, options))
 
     def one(self) -> str:
         return self.random.choice(self.alive)
 
     def look(self) -> None:
-        """Something that changes nothing."""
+        """Add a request that changes nothing."""
         which = self.random.randrange(4)
         if which == 0:
             states = self.random.sample(STATES, self.random.randint(0, 3))
             types = self.random.sample(
                 ("classic", "Consumer", "share", "x"), self.random.randint(0, 2)
             )
-            self.say("list", states=states, types=types)
+            self.add("list", states=states, types=types)
         elif which == 1:
             self.ask_offsets(None, version=self.random.choice((8, 9, 10)))
         else:
-            self.say("describe")
+            self.add("describe")
 
     def commit(self, name: str | None, **options: Any) -> None:
         topic = self.topic(self.random.choice((2, 4)))
-        self.say(
+        self.add(
             "commit",
             name=name,
             version=self.random.choice((7, 8, 9, 10)),
@@ -106,14 +106,14 @@ class _Writer:
         return f"m{self.count}"
 
     def end(self) -> None:
-        self.say("describe")
+        self.add("describe")
         self.ask_offsets(None, version=9)
-        self.say("delete")
-        self.say("delete_offsets", topic=self.topic(4), partition=0)
+        self.add("delete")
+        self.add("delete_offsets", topic=self.topic(4), partition=0)
 
 
 class _Consumer(_Writer):
-    """The consumer protocol alone."""
+    """A history with the consumer protocol only."""
 
     def write(self) -> None:
         self.assignors = self.random.choice((("uniform",), ("range",), ("uniform", "range"), ()))
@@ -125,13 +125,13 @@ class _Consumer(_Writer):
         self.away: list[str] = []
         is_timed = self.random.random() < 0.08
         if is_timed:
-            self.say("session_timeout", ms=1_500)
+            self.add("session_timeout", ms=1_500)
         for _ in range(self.random.randint(8, 30)):
             self.step()
         if is_timed and self.alive:
             self.lapse()
         if self.alive:
-            self.say("settle", names=list(self.alive))
+            self.add("settle", names=list(self.alive))
         self.end()
 
     def step(self) -> None:
@@ -140,7 +140,7 @@ class _Consumer(_Writer):
             self.join()
         elif random < 0.55:
             name = self.one()
-            self.say("beat", name=name, lags=self.random.random() < 0.2)
+            self.add("beat", name=name, lags=self.random.random() < 0.2)
         else:
             self.rare(self.one())
 
@@ -157,13 +157,13 @@ class _Consumer(_Writer):
         if self.assignors and self.random.random() < 0.8:
             options["server_assignor"] = self.random.choice(self.assignors)
         member_id = f"h{self.number}-{name}"
-        self.say("join", name=name, member_id=member_id, topics=self.wished(), **options)
+        self.add("join", name=name, member_id=member_id, topics=self.wished(), **options)
         self.alive.append(name)
         if instance_id is not None:
             self.instances[name] = instance_id
 
     def wished(self) -> list[str]:
-        """What a member reads: all the same, or everyone something else."""
+        """Return the subscription of a member: the same for all members, or a random one."""
         if self.is_varied:
             return self.random.sample(self.topics, self.random.randint(1, len(self.topics)))
         return self.topics
@@ -172,27 +172,27 @@ class _Consumer(_Writer):
         which = self.random.randrange(14)
         if which == 0:
             self.alive.remove(name)
-            self.say("leave", name=name)
+            self.add("leave", name=name)
         elif which == 1 and name in self.instances:
             self.alive.remove(name)
             self.away.append(self.instances.pop(name))
-            self.say("leave", name=name, epoch=-2)
+            self.add("leave", name=name, epoch=-2)
         elif which == 2 and self.away:
             self.join(self.away.pop())
         elif which == 3:
-            self.say("wrong_epoch", name=name, step=self.random.choice((-2, -1, 1)))
+            self.add("wrong_epoch", name=name, step=self.random.choice((-2, -1, 1)))
         elif which == 4:
             self.wish(name)
         elif which == 5:
             fields = self.random.choice(BAD)
             version = self.random.choice((0, 1))
             if "subscribed_topic_regex" in fields or "member_id" in fields:
-                version = 1  # in version 0 there are no patterns, and the broker makes the id
-            self.say("bad", version=version, fields=fields)
+                version = 1  # version 0 has no patterns, and the broker generates the member id
+            self.add("bad", version=version, fields=fields)
         elif which == 6:
-            self.say("beat", name=name, is_short=True)
+            self.add("beat", name=name, is_short=True)
         elif which == 7:
-            self.say(
+            self.add(
                 "join",
                 name=name,
                 member_id=f"h{self.number}-{name}",
@@ -201,7 +201,7 @@ class _Consumer(_Writer):
             )
         elif which == 8 and self.instances:
             taken = self.random.choice(list(self.instances.values()))
-            self.say(
+            self.add(
                 "join",
                 name="thief",
                 member_id=f"h{self.number}-thief",
@@ -219,24 +219,24 @@ class _Consumer(_Writer):
             self.look()
 
     def wish(self, name: str) -> None:
-        """A member wants other topics, or another assignor."""
+        """Change the topics or the assignor of a member."""
         if self.assignors and self.random.random() < 0.4:
-            self.say("wish", name=name, server_assignor=self.random.choice(self.assignors))
+            self.add("change", name=name, server_assignor=self.random.choice(self.assignors))
         else:
-            self.say("wish", name=name, subscribed_topic_names=self.wished())
+            self.add("change", name=name, subscribed_topic_names=self.wished())
 
     def lapse(self) -> None:
-        """Some members are silent until they are lost."""
-        self.say("settle", names=list(self.alive))
+        """Let some members send nothing until their sessions expire."""
+        self.add("settle", names=list(self.alive))
         survivors = self.random.sample(self.alive, len(self.alive) // 2)
-        self.say("silence", names=survivors, seconds=3.2)
+        self.add("silence", names=survivors, seconds=3.2)
         for name in self.alive:
-            self.say("beat", name=name)
+            self.add("beat", name=name)
         self.alive = survivors
 
 
 class _Classic(_Writer):
-    """The classic protocol alone."""
+    """A history with the classic protocol only."""
 
     def write(self) -> None:
         self.instances: dict[str, str] = {}
@@ -247,16 +247,16 @@ class _Classic(_Writer):
         for _ in range(self.random.randint(3, 10)):
             self.change()
             if self.alive:
-                self.say("round", names=list(self.alive), protocols=self.protocols)
+                self.add("round", names=list(self.alive), protocols=self.protocols)
             for _ in range(self.random.randint(0, 5)):
                 if self.alive:
                     self.between(self.one())
         for _ in range(self.random.randint(0, len(self.alive))):
             self.leave()
             if self.alive and self.random.random() < 0.5:
-                self.say("round", names=list(self.alive), protocols=self.protocols)
+                self.add("round", names=list(self.alive), protocols=self.protocols)
         if self.alive and self.steps[-1][0] == "classic_leave":
-            self.say("round", names=list(self.alive), protocols=self.protocols)
+            self.add("round", names=list(self.alive), protocols=self.protocols)
         self.end()
 
     def change(self) -> None:
@@ -266,7 +266,7 @@ class _Classic(_Writer):
             if self.random.random() < 0.3:
                 options["instance_id"] = self.instances[name] = f"i{self.count}"
             version = self.random.choice((5, 6, 8, 9))
-            self.say(
+            self.add(
                 "classic_join",
                 name=name,
                 topics=self.topics,
@@ -282,24 +282,24 @@ class _Classic(_Writer):
         name = self.one()
         self.alive.remove(name)
         by_instance = name in self.instances and self.random.random() < 0.5
-        self.say("classic_leave", name=name, by_instance=by_instance)
+        self.add("classic_leave", name=name, by_instance=by_instance)
 
     def between(self, name: str) -> None:
         which = self.random.randrange(11)
         if which == 0:
-            self.say("classic_heartbeat", name=name, step=self.random.choice((-1, 1)))
+            self.add("classic_heartbeat", name=name, step=self.random.choice((-1, 1)))
         elif which in (1, 2):
-            self.say("classic_heartbeat", name=name)
+            self.add("classic_heartbeat", name=name)
         elif which in (3, 4):
             self.commit(name, is_classic=True, step=self.random.choice((0, 0, 1, -1)))
         elif which == 5:
-            self.say("classic_sync", name=name, step=self.random.choice((0, 1)))
+            self.add("classic_sync", name=name, step=self.random.choice((0, 1)))
         elif which == 6:
-            self.say("classic_join", name="odd", topics=self.topics, protocols=("other",))
+            self.add("classic_join", name="odd", topics=self.topics, protocols=("other",))
         elif which == 7:
-            self.say("classic_join", name="odd", topics=self.topics, protocol_type="connect")
+            self.add("classic_join", name="odd", topics=self.topics, protocol_type="connect")
         elif which == 8:
-            self.say("classic_leave", name="odd")
+            self.add("classic_leave", name="odd")
         elif which == 9:
             self.commit(None)
         else:
@@ -307,7 +307,7 @@ class _Classic(_Writer):
 
 
 class _Mixed(_Consumer):
-    """Members of both protocols in a consumer group; those of the classic one bring their ids."""
+    """A consumer group with members of both protocols. Classic members have fixed ids."""
 
     def write(self) -> None:
         self.assignors = ()
@@ -326,11 +326,11 @@ class _Mixed(_Consumer):
             if anchor not in self.alive:
                 break
         if self.alive:
-            self.say("settle", names=list(self.alive))
+            self.add("settle", names=list(self.alive))
         for name in self.classic:
-            self.say("classic_heartbeat", name=name)
-            self.say("classic_join", name=name)
-            self.say("classic_sync", name=name)
+            self.add("classic_heartbeat", name=name)
+            self.add("classic_join", name=name)
+            self.add("classic_sync", name=name)
         self.end()
 
     def classic_step(self) -> None:
@@ -338,30 +338,30 @@ class _Mixed(_Consumer):
             name = self.new_name()
             self.classic.append(name)
             member_id = f"h{self.number}-{name}"
-            self.say("classic_join", name=name, topics=self.topics, member_id=member_id)
-            self.say("classic_sync", name=name)
+            self.add("classic_join", name=name, topics=self.topics, member_id=member_id)
+            self.add("classic_sync", name=name)
             return
         if not self.classic:
             return
         name = self.random.choice(self.classic)
         which = self.random.randrange(8)
         if which in (0, 1):
-            self.say("classic_heartbeat", name=name, step=self.random.choice((0, 0, 0, 1)))
+            self.add("classic_heartbeat", name=name, step=self.random.choice((0, 0, 0, 1)))
         elif which in (2, 3):
-            self.say("classic_join", name=name)
-            self.say("classic_sync", name=name)
+            self.add("classic_join", name=name)
+            self.add("classic_sync", name=name)
         elif which == 4:
-            self.say("classic_sync", name=name, step=self.random.choice((0, -1)))
+            self.add("classic_sync", name=name, step=self.random.choice((0, -1)))
         elif which == 5:
             self.commit(name, is_classic=True, step=self.random.choice((0, 0, -1)))
         elif which == 6:
-            self.say("classic_join", name="odd", topics=self.topics, protocols=("other",))
+            self.add("classic_join", name="odd", topics=self.topics, protocols=("other",))
         else:
             self.classic.remove(name)
-            self.say("classic_leave", name=name)
+            self.add("classic_leave", name=name)
 
     def rare(self, name: str) -> None:
-        """Nobody of the consumer protocol leaves: what follows then is for `_Upgrade`."""
+        """No member of the consumer protocol leaves. `_Upgrade` tests this case."""
         before = list(self.alive)
         super().rare(name)
         if not self.alive:
@@ -370,39 +370,40 @@ class _Mixed(_Consumer):
 
 
 class _Upgrade(_Writer):
-    """A classic group of one becomes a consumer group, and perhaps classic again."""
+    """A classic group with one member becomes a consumer group, and in some histories classic
+    again."""
 
     def write(self) -> None:
         instance_id = self.random.choice((None, "i1"))
-        # Twelve partitions: two or three members share them evenly. Otherwise the id of the old one
-        # would decide who gets more, and each broker makes another id.
+        # Twelve partitions can be assigned evenly to two or three members. Otherwise the assignment
+        # would depend on the generated member id, which differs between the brokers.
         counts = self.random.choice(((12,), (1, 4, 7)))
         self.topics = [self.topic(each) for each in counts]
-        self.say("classic_join", name="old", topics=self.topics, instance_id=instance_id)
-        self.say("round", names=["old"])
+        self.add("classic_join", name="old", topics=self.topics, instance_id=instance_id)
+        self.add("round", names=["old"])
         for _ in range(self.random.randint(1, 3)):
             self.meet()
             if self.random.random() < 0.4:
                 break
-        self.say("describe")
-        self.say("classic_heartbeat", name="old")
+        self.add("describe")
+        self.add("classic_heartbeat", name="old")
         self.commit("old", is_classic=True)
-        self.say("classic_leave", name="old")
+        self.add("classic_leave", name="old")
         self.end()
 
     def meet(self) -> None:
-        """Newcomers join, everyone follows, newcomers leave."""
+        """New members join, all members apply their assignments, and the new members leave."""
         names = [self.new_name() for _ in range(self.random.randint(1, 2))]
         for name in names:
-            self.say("join", name=name, member_id=f"h{self.number}-{name}", topics=self.topics)
-            self.say("describe")
+            self.add("join", name=name, member_id=f"h{self.number}-{name}", topics=self.topics)
+            self.add("describe")
         for _ in range(2):
-            self.say("classic_heartbeat", name="old")
-            self.say("classic_join", name="old")
-            self.say("classic_sync", name="old")
-            self.say("settle", names=names)
+            self.add("classic_heartbeat", name="old")
+            self.add("classic_join", name="old")
+            self.add("classic_sync", name="old")
+            self.add("settle", names=names)
         self.look()
         for name in names:
-            self.say("leave", name=name)
-        self.say("describe")
-        self.say("round", names=["old"])
+            self.add("leave", name=name)
+        self.add("describe")
+        self.add("round", names=["old"])

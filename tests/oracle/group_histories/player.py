@@ -19,19 +19,19 @@ Step = tuple[str, dict[str, Any]]
 Partitions = set[tuple[str, int]]
 REBALANCE_ROUNDS = 8
 MAY_WAIT = ("JoinGroup", "SyncGroup")
-"""What may be answered only when others have said something."""
+"""The response to these requests may wait for requests of other members."""
 
 
 @dataclass
 class Member:
-    """What a client remembers of its membership."""
+    """The state of a member's client."""
 
     name: str
     line: Line
     member_id: str = ""
     instance_id: str | None = None
     epoch: int = 0
-    told: Partitions = field(default_factory=set)
+    assigned: Partitions = field(default_factory=set)
     owned: Partitions = field(default_factory=set)
     topics: list[str] = field(default_factory=list)
     generation: int = -1
@@ -56,7 +56,7 @@ class Player:
         self.transcript: list[str] = []
 
     def play(self, steps: list[Step]) -> list[str]:
-        """The transcript, a line for each answer."""
+        """Send the requests of a history. Return a transcript with a line for each response."""
         try:
             for verb, options in steps:
                 getattr(self, f"do_{verb}")(**options)
@@ -75,11 +75,11 @@ class Player:
         self.transcript.append(f"{who} {what}: {answer}")
 
     def name_of(self, member_id: str) -> str:
-        """A member's name in the history; ids that were never seen stay out of it."""
+        """Return the name of a member in the history; `?` if the id is unknown."""
         return self._names.get(member_id, "" if not member_id else "?")
 
     def know(self, member_ids: dict[str, str]) -> None:
-        """Members that joined elsewhere: their ids by name."""
+        """Add members that joined with another player: ids by name."""
         self._names.update((member_id, name) for name, member_id in member_ids.items())
 
     def member(self, name: str) -> Member:
@@ -88,8 +88,11 @@ class Player:
             found = self._members[name] = Member(name, Line(self._port))
         return found
 
-    def _ask(self, member: Member, what: str, version: int, request: Message) -> Any:
-        """The response, or None if it waits for others; what was said before is settled first."""
+    def _request(self, member: Member, what: str, version: int, request: Message) -> Any:
+        """Send a request, and return the response; None if there is no response yet.
+
+        If an earlier request has no response yet, wait for it first.
+        """
         if member.line.is_waiting and not self._take_late(member, self._patience_seconds):
             self._note(member.name, what, "busy")
             return None
@@ -115,21 +118,21 @@ class Player:
         member.member_id = member_id
         self._names[member_id] = name
         member.instance_id = options.get("instance_id")
-        member.told, member.owned, member.epoch = set(), set(), 0
+        member.assigned, member.owned, member.epoch = set(), set(), 0
         self._beat(member, "joins", requests.consumer_join(self, member, **options))
 
     def do_beat(self, name: str, lags: bool = False, is_short: bool = False) -> None:
         member = self.member(name)
-        member.owned = member.owned | member.told if lags else set(member.told)
+        member.owned = member.owned | member.assigned if lags else set(member.assigned)
         request = requests.beat(self, member)
         if is_short:
             request.topic_partitions = None
         self._beat(member, "beats", request)
 
-    def do_wish(self, name: str, **fields: Any) -> None:
-        """A heartbeat that changes what the member said when it joined."""
+    def do_change(self, name: str, **fields: Any) -> None:
+        """Send a heartbeat with changed fields."""
         member = self.member(name)
-        member.owned = set(member.told)
+        member.owned = set(member.assigned)
         request = requests.beat(self, member)
         for field_name, value in fields.items():
             setattr(request, field_name, value)
@@ -139,7 +142,7 @@ class Player:
         member = self.member(name)
         request = requests.beat(self, member)
         request.member_epoch += step
-        answer = self._ask(member, "is wrong", 1, request)
+        answer = self._request(member, "is wrong", 1, request)
         if answer is not None:
             self._note(name, "is wrong", shapes.heartbeat(self, answer))
 
@@ -147,10 +150,10 @@ class Player:
         member = self.member(name)
         request = requests.beat(self, member)
         request.member_epoch, request.topic_partitions = epoch, None
-        answer = self._ask(member, "leaves", 1, request)
+        answer = self._request(member, "leaves", 1, request)
         if answer is not None:
             self._note(name, "leaves", shapes.heartbeat(self, answer))
-        member.told, member.owned = set(), set()
+        member.assigned, member.owned = set(), set()
 
     def do_bad(self, version: int, fields: dict[str, Any]) -> None:
         request = requests.bad(self, fields)
@@ -163,12 +166,12 @@ class Player:
                 self.do_beat(name)
 
     def do_silence(self, names: list[str], seconds: float, every: float = 0.35) -> None:
-        """Time passes; only these show themselves."""
+        """Wait. Meanwhile only these members send heartbeats."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             for name in names:
                 member = self.member(name)
-                member.owned = set(member.told)
+                member.owned = set(member.assigned)
                 answer = member.line.ask("ConsumerGroupHeartbeat", 1, requests.beat(self, member))
                 self._follow(member, answer)
             time.sleep(every)
@@ -179,7 +182,7 @@ class Player:
         self._note("admin", "sets a timeout", answer.responses[0].error_code)
 
     def _beat(self, member: Member, what: str, request: Any) -> None:
-        answer = self._ask(member, what, 1, request)
+        answer = self._request(member, what, 1, request)
         if answer is not None:
             self._follow(member, answer)
             self._note(member.name, what, shapes.heartbeat(self, answer))
@@ -189,7 +192,7 @@ class Player:
             return
         member.epoch = answer.member_epoch
         if answer.assignment is not None:
-            member.told = {
+            member.assigned = {
                 (self.topic_names[topic.topic_id], index)
                 for topic in answer.assignment.topic_partitions
                 for index in topic.partitions
@@ -198,7 +201,7 @@ class Player:
     # -- members of the classic protocol ----------------------------------------------------------------
 
     def do_classic_join(self, name: str, **options: Any) -> None:
-        """Again with the id that it is given, if one is required."""
+        """Join. If the response requires a member id, join again with this id."""
         member = self.member(name)
         member.instance_id = options.get("instance_id", member.instance_id)
         member.topics = options.get("topics", member.topics)
@@ -207,7 +210,7 @@ class Player:
             self._names[member.member_id] = name
         for _ in range(2):
             version, request = requests.classic_join(self, member, **options)
-            answer = self._ask(member, "joins classic", version, request)
+            answer = self._request(member, "joins classic", version, request)
             if answer is None:
                 return
             self._take_classic(member, "joins classic", answer)
@@ -217,27 +220,27 @@ class Player:
     def do_classic_sync(self, name: str, step: int = 0) -> None:
         member = self.member(name)
         request = requests.classic_sync(self, member, step)
-        answer = self._ask(member, "syncs", 5, request)
+        answer = self._request(member, "syncs", 5, request)
         if answer is not None:
             self._take_classic(member, "syncs", answer)
 
     def do_classic_heartbeat(self, name: str, step: int = 0) -> None:
         member = self.member(name)
         request = requests.classic_heartbeat(self, member, step)
-        answer = self._ask(member, "beats classic", 4, request)
+        answer = self._request(member, "beats classic", 4, request)
         if answer is not None:
             self._note(name, "beats classic", answer.error_code)
 
     def do_classic_leave(self, name: str, by_instance: bool = False) -> None:
         member = self.member(name)
         request = requests.classic_leave(self, member, by_instance)
-        answer = self._ask(member, "leaves classic", 5, request)
+        answer = self._request(member, "leaves classic", 5, request)
         if answer is not None:
             errors = [each.error_code for each in answer.members]
             self._note(name, "leaves classic", (answer.error_code, errors))
 
     def do_round(self, names: list[str], **options: Any) -> None:
-        """All join, one after another, and then ask for their assignment, the leader last."""
+        """All members join one after another, and then send SyncGroup, the leader last."""
         members = [self.member(name) for name in names]
         for member in members:
             if not member.line.is_waiting:
@@ -251,12 +254,12 @@ class Player:
         for member in members:
             if member.line.is_waiting:
                 self._take_late(member, END_SECONDS)
-        # Who had to wait for whom depends on who leads.
-        told = [each for each in self.transcript[joined:] if not each.endswith(": waits")]
-        self.transcript[joined:] = sorted(each.replace(" late: ", " syncs: ") for each in told)
+        # Which responses were delayed depends on which member is the leader.
+        lines = [each for each in self.transcript[joined:] if not each.endswith(": waits")]
+        self.transcript[joined:] = sorted(each.replace(" late: ", " syncs: ") for each in lines)
 
     def _take_classic(self, member: Member, what: str, answer: Any) -> None:
-        """A response to JoinGroup or SyncGroup, at once or late."""
+        """Process a response to JoinGroup or SyncGroup."""
         if hasattr(answer, "leader"):
             if answer.member_id:
                 member.member_id = answer.member_id
@@ -289,7 +292,9 @@ class Player:
         member = None if name is None else self.member(name)
         request = requests.offsets(self, member, version, topics, step)
         answer = self._admin.ask("OffsetFetch", version, request)
-        self._note(name or "somebody", f"asks offsets in {version}", shapes.offsets(self, answer))
+        self._note(
+            name or "somebody", f"fetches offsets in {version}", shapes.offsets(self, answer)
+        )
 
     def do_delete_offsets(self, topic: str, partition: int) -> None:
         request = requests.delete_offset(self, topic, partition)

@@ -1,4 +1,4 @@
-"""The requests of a history."""
+"""Builds the requests of a history."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ if TYPE_CHECKING:
 
 COUNTS = (1, 2, 4, 7, 12)
 USUAL, COLLIDING = "t", "c"
-"""Families of topics. The ids of the second share one bucket of a small Java hash table."""
+"""Families of topics. The topic ids of the second family are in one bucket of Java's hash
+tables."""
 TOPICS = {f"{family}{count}": count for family in (USUAL, COLLIDING) for count in COUNTS}
-"""The topics of all histories: how many partitions they have."""
+"""The number of partitions of each topic."""
 GROUP_RESOURCE = 32
 TOPIC_IDS_VERSION = 10
 MEMBER_VERSION = 9
@@ -128,7 +129,7 @@ def classic_join(
     session_timeout_ms: int = 20_000,
     forgets: bool = False,
 ) -> tuple[int, JoinGroupRequest]:
-    """`forgets`: the member comes without the id that it was given."""
+    """Return a JoinGroup request. With `forgets`, the member sends no member id."""
     metadata = _subscription(member.topics, member.owned)
     request = JoinGroupRequest(
         group_id=player.group_id,
@@ -143,7 +144,8 @@ def classic_join(
 
 
 def classic_sync(player: Player, member: Member, step: int) -> SyncGroupRequest:
-    """The leader distributes the partitions of its topics by the names of members."""
+    """Return a SyncGroup request of the leader, which assigns partitions by the names of
+    members."""
     assignments = []
     if member.is_leader:
         order = sorted(member.others, key=player.name_of)

@@ -32,8 +32,10 @@ def heartbeat(player: Player, answer: Any) -> Any:
 
 
 def joined(player: Player, answer: Any) -> Any:
-    """Without the leader: Apache Kafka finds the next one in the order of a hash table of ids that
-    it generates. Whoever it is has to know what all members want.
+    """Convert a JoinGroup response without the leader's name.
+
+    Apache Kafka selects the next leader in the order of a hash table of generated ids. The leader's
+    response must have the subscriptions of all members.
     """
     error = ErrorCode(answer.error_code).name
     who = player.name_of(answer.member_id)

@@ -1,8 +1,8 @@
 """Apache Kafka and Odradek give the same responses to random histories of groups.
 
-Sixty histories by default; `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` for the
-full run, ODRADEK_HISTORY=number,number for some of them. A history that differs is run once more:
-on a busy machine a response may have been late.
+By default there are 60 histories. `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` runs
+2000; ODRADEK_HISTORY selects histories by number. If the responses to a history differ, it is run a
+second time, because a response may have been late on a busy machine.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from odradek.wire.generated.find_coordinator_request import FindCoordinatorReque
 from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
 
 HISTORIES = numbers_of_histories("ODRADEK_HISTORIES", 60)
-FIRST_LOOK_SHARE_MAX = 0.25
-"""How many histories may differ at the first look, as a part of all; at least four.
+FIRST_RUN_DIFFERENT_MAX = 0.25
+"""Maximum fraction of histories that may differ in the first run (but always at least four).
 
-A busy machine answers too late now and then. When a quarter does, it is not only that.
+On a busy machine some responses are late.
 """
 WARM_UP_HISTORIES = 12
-"""Played before the others and not compared: what a new process answers late says nothing."""
+"""Number of histories that run first. Late responses of a new process are not compared."""
 AT_ONCE = 8
 CREATE_TIMEOUT_MS = 30_000
 PATIENCES_SECONDS = (0.2, 1.0)
-"""How long an answer may take before it counts as waiting; then, at the second try."""
+"""Time after which a response counts as delayed, in the first and in the second run."""
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
@@ -64,9 +64,9 @@ Brokers = list[tuple[Broker, dict[str, bytes]]]
 
 
 def create_topics(broker: Broker) -> dict[str, bytes]:
-    """The topics of all histories; their ids by name.
+    """Create the topics of all histories. Return their ids by name.
 
-    Those of the second family are deleted and created anew until their ids are in one bucket.
+    Topics of the second family are deleted and created again until all ids are in one bucket.
     """
     with WireClient(broker.port) as client:
         ids = {name: create_topic(client, name) for name in TOPICS}
@@ -85,7 +85,7 @@ def create_topics(broker: Broker) -> dict[str, bytes]:
 
 
 def create_topic(client: WireClient, name: str) -> bytes:
-    """Create one topic of the histories; its id."""
+    """Create a topic, and return its id."""
     topic = CreatableTopic(name=name, num_partitions=TOPICS[name], replication_factor=1)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS)
     answer = client.call("CreateTopics", 7, request, CreateTopicsResponse)
@@ -95,12 +95,12 @@ def create_topic(client: WireClient, name: str) -> bytes:
 
 
 def bucket(topic_id: bytes) -> int:
-    """Of a Java hash table of the smallest usual size."""
+    """Return the bucket of a topic id in a Java hash table of the default capacity."""
     return hash_bucket(uuid_hash(topic_id), DEFAULT_CAPACITY)
 
 
 def wait_for_coordinators(broker: Broker) -> None:
-    """The first question after a coordinator has the topic of offsets made."""
+    """Wait until the coordinators are ready. The first request creates `__consumer_offsets`."""
     groups = [f"group {number}" for number in range(100)]
     deadline = time.monotonic() + 30
     with WireClient(broker.port) as client:
@@ -117,7 +117,7 @@ def wait_for_coordinators(broker: Broker) -> None:
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """Both begin with copies of one data directory, so that topic ids are the same."""
+    """Both brokers start with copies of one data directory, so that the topic ids are the same."""
     theirs, ours = (tmp_path_factory.mktemp(name) for name in ("theirs", "ours"))
     started: list[Broker] = []
     try:
@@ -145,24 +145,24 @@ def play(broker: Broker, topic_ids: dict[str, bytes], number: int, patience: flo
 
 
 class Comparison(NamedTuple):
-    """What came of one history."""
+    """The result of one history."""
 
     number: int
-    looks: int
-    """How often it was played until both answered the same."""
+    runs: int
+    """Number of runs until the responses were equal."""
     difference: list[str]
-    """Where the answers differ at the last look; empty if they do not."""
+    """The differences in the last run; empty if there are none."""
 
 
 def compare(brokers: Brokers, number: int) -> Comparison:
-    """Play a history on both, and once more if the answers differ."""
+    """Run a history on both brokers, and once more if the responses differ."""
     difference: list[str] = []
-    for look, patience in enumerate(PATIENCES_SECONDS, 1):
+    for run, patience in enumerate(PATIENCES_SECONDS, 1):
         with ThreadPoolExecutor(len(brokers)) as pool:
             playing = [pool.submit(play, *each, number, patience) for each in brokers]
             kafka, ours = (each.result() for each in playing)
         if kafka == ours:
-            return Comparison(number, look, [])
+            return Comparison(number, run, [])
         difference = [f"history {number}"]
         for theirs, mine in zip(kafka, ours, strict=False):
             difference.append(f"    {theirs}" if theirs == mine else f"  - {theirs}\n  + {mine}")
@@ -189,7 +189,7 @@ LOOKING: list[Step] = [
 
 @pytest.mark.parametrize("is_ours_first", [True, False])
 def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
-    """In the middle of a rebalance, with members of both protocols; nothing is lost."""
+    """The broker changes during a rebalance with members of both protocols. Nothing is lost."""
     kinds: list[type[Broker]] = [BriefApacheKafka, OdradekNode]
     seen: list[list[str]] = []
     try:
@@ -208,23 +208,23 @@ def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bo
     assert before == after
 
 
-def test_the_same_answers(brokers: Brokers, figures: list[str]) -> None:
+def test_the_same_responses(brokers: Brokers, figures: list[str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda number: compare(brokers, number), range(WARM_UP_HISTORIES)))
         outcomes: list[Comparison] = []
         for outcome in pool.map(lambda number: compare(brokers, number), HISTORIES):
             outcomes.append(outcome)
             progress.report(len(outcomes), len(HISTORIES), "histories")
-    looked_twice = [each.number for each in outcomes if each.looks > 1]
+    run_twice = [each.number for each in outcomes if each.runs > 1]
     different = [each for each in outcomes if each.difference]
     figures.append(
-        f"{len(outcomes)} histories from {HISTORIES[0]}, {len(looked_twice)} of them played twice"
-        f" {looked_twice[:20]}, {len(different)} different"
+        f"{len(outcomes)} histories from {HISTORIES[0]}, {len(run_twice)} of them run twice"
+        f" {run_twice[:20]}, {len(different)} different"
     )
     shown = "\n".join("\n".join(each.difference[-25:]) for each in different[:6])
     numbers = ",".join(str(each.number) for each in different)
     assert not different, (
         f"{len(different)} of {len(outcomes)} differ; to repeat them: ODRADEK_HISTORY={numbers} "
-        f"python -m pytest tests/oracle/group_histories -k same_answers\n{shown}"
+        f"python -m pytest tests/oracle/group_histories -k same_responses\n{shown}"
     )
-    assert len(looked_twice) <= max(4, FIRST_LOOK_SHARE_MAX * len(outcomes)), looked_twice
+    assert len(run_twice) <= max(4, FIRST_RUN_DIFFERENT_MAX * len(outcomes)), run_twice

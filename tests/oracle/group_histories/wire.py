@@ -1,4 +1,4 @@
-"""Requests of a group's members over connections of their own, answers in a comparable form."""
+"""Sends requests of group members over separate connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ END_SECONDS = 15.0
 
 
 class Line:
-    """One connection; at most one request is unanswered."""
+    """A connection with at most one request in flight."""
 
     def __init__(self, port: int) -> None:
         self._client = WireClient(port, timeout=60.0)
@@ -25,14 +25,14 @@ class Line:
         return self._unanswered is not None
 
     def ask(self, name: str, version: int, request: Message, seconds: float = END_SECONDS) -> Any:
-        """The response; None if it does not come in time, then `wait` gets it."""
+        """Send a request, and return the response; None if it is late. Then call `wait`."""
         assert self._unanswered is None
         self._client.send(self._client.frame(name, version, request))
         self._unanswered = (name, version)
         return self.wait(seconds)
 
     def wait(self, seconds: float) -> Any:
-        """The response of the unanswered request, or None."""
+        """Return the response to the request in flight; None if it is late."""
         assert self._unanswered is not None
         readable, _, _ = select.select([self._client.socket], [], [], seconds)
         if not readable:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.oracle.transactions.questions import (
+from tests.oracle.transactions.requests import (
     BRIEF_TIMEOUT_MS,
     NOBODY,
     PARTITIONS,
     Answer,
-    Question,
+    Step,
 )
 
 from odradek.client.admin.topics import NewTopic, create_topics
@@ -61,20 +61,20 @@ PAUSE_SECONDS = 0.005
 TRIES = 2000
 TIMEOUT_MS = 20_000
 FETCH_BYTES_MAX = 1 << 20
-PASSING = {
+RETRIABLE = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_ENOUGH_REPLICAS,
 }
-"""The last is how Produce tells that a coordinator could not be asked just now."""
+"""Produce returns the last error if a coordinator is not available."""
 BATCHED_VERSION = 4
 FETCH_VERSION = 12
 
 
 class Player:
-    """Asks one broker. Its topic is its own, so that offsets can be compared."""
+    """Sends requests to one broker. It has its own topic, so that offsets can be compared."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
@@ -90,11 +90,11 @@ class Player:
     def close(self) -> None:
         self._cluster.close()
 
-    def ask(self, question: Question) -> Answer:
-        """The answer, with producer ids by their order, once nothing is under way any more."""
-        answer: Answer = getattr(self, f"_{question['kind']}")(question)
-        if question["kind"] in {"initialize", "end"}:
-            self._describe(question)
+    def ask(self, step: Step) -> Answer:
+        """Send a request, and return a comparable response after the transaction has settled."""
+        answer: Answer = getattr(self, f"_{step['kind']}")(step)
+        if step["kind"] in {"initialize", "end"}:
+            self._describe(step)
         return answer
 
     def _known(self, producer_id: int) -> int:
@@ -107,48 +107,48 @@ class Player:
         self._connection.versions[request.API_KEY] = (lowest, version)
         return self._connection.request(request, response, TIMEOUT_MS)
 
-    def _who(self, question: Question) -> dict[str, Any]:
-        number, epoch = question["producer"]
+    def _who(self, step: Step) -> dict[str, Any]:
+        number, epoch = step["producer"]
         producer_id = self._ids[number] if 0 <= number < len(self._ids) else number
         return {"producer_id": producer_id, "producer_epoch": epoch}
 
     def _patiently(
-        self, question: Question, request: Any, response: Any, codes: Callable[[Any], list[int]]
+        self, step: Step, request: Any, response: Any, codes: Callable[[Any], list[int]]
     ) -> tuple[Any, list[str]]:
-        """Ask in the question's version until the answer is not one that passes."""
+        """Send a request in the step's version. Repeat it while the error is retriable."""
         for _ in range(TRIES):
-            answer = self._request(request, response, question["version"])
+            answer = self._request(request, response, step["version"])
             names = [ErrorCode(code) for code in codes(answer)]  # type: ignore[call-arg]
-            if not PASSING.intersection(names):
+            if not RETRIABLE.intersection(names):
                 break
             time.sleep(PAUSE_SECONDS)
         return answer, [name.name for name in names]
 
-    def _initialize(self, question: Question) -> Answer:
+    def _initialize(self, step: Step) -> Answer:
         request = InitProducerIdRequest(
-            transactional_id=question["name"],
-            transaction_timeout_ms=question["timeout_ms"],
-            **self._who(question),
+            transactional_id=step["name"],
+            transaction_timeout_ms=step["timeout_ms"],
+            **self._who(step),
         )
         answer, (code,) = self._patiently(
-            question, request, InitProducerIdResponse, lambda each: [each.error_code]
+            step, request, InitProducerIdResponse, lambda each: [each.error_code]
         )
         return code, self._known(answer.producer_id), answer.producer_epoch
 
-    def _add(self, question: Question) -> Answer:
-        who = self._who(question)
-        topics = [AddPartitionsToTxnTopic(name=self._topic, partitions=question["partitions"])]
-        if question["version"] >= BATCHED_VERSION:
+    def _add(self, step: Step) -> Answer:
+        who = self._who(step)
+        topics = [AddPartitionsToTxnTopic(name=self._topic, partitions=step["partitions"])]
+        if step["version"] >= BATCHED_VERSION:
             transaction = AddPartitionsToTxnTransaction(
-                transactional_id=question["name"],
-                verify_only=question["verify_only"],
+                transactional_id=step["name"],
+                verify_only=step["verify_only"],
                 topics=topics,
                 **who,
             )
             request = AddPartitionsToTxnRequest(transactions=[transaction])
         else:
             request = AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=question["name"],
+                v3_and_below_transactional_id=step["name"],
                 v3_and_below_producer_id=who["producer_id"],
                 v3_and_below_producer_epoch=who["producer_epoch"],
                 v3_and_below_topics=topics,
@@ -156,43 +156,43 @@ class Player:
 
         def results(answer: Any) -> list[Any]:
             topics = answer.results_by_topic_v3_and_below
-            if question["version"] >= BATCHED_VERSION:
+            if step["version"] >= BATCHED_VERSION:
                 topics = answer.results_by_transaction[0].topic_results
             by_index = topics[0].results_by_partition
             return sorted(by_index, key=lambda each: each.partition_index)
 
         _, codes = self._patiently(
-            question,
+            step,
             request,
             AddPartitionsToTxnResponse,
             lambda answer: [each.partition_error_code for each in results(answer)],
         )
         return tuple(codes)
 
-    def _offsets(self, question: Question) -> Answer:
+    def _offsets(self, step: Step) -> Answer:
         request = AddOffsetsToTxnRequest(
-            transactional_id=question["name"], group_id=question["group"], **self._who(question)
+            transactional_id=step["name"], group_id=step["group"], **self._who(step)
         )
         _, codes = self._patiently(
-            question, request, AddOffsetsToTxnResponse, lambda each: [each.error_code]
+            step, request, AddOffsetsToTxnResponse, lambda each: [each.error_code]
         )
         return tuple(codes)
 
-    def _end(self, question: Question) -> Answer:
+    def _end(self, step: Step) -> Answer:
         request = EndTxnRequest(
-            transactional_id=question["name"],
-            committed=question["committed"],
-            **self._who(question),
+            transactional_id=step["name"],
+            committed=step["committed"],
+            **self._who(step),
         )
         answer, (code,) = self._patiently(
-            question, request, EndTxnResponse, lambda each: [each.error_code]
+            step, request, EndTxnResponse, lambda each: [each.error_code]
         )
-        if question["version"] < 5:
+        if step["version"] < 5:
             return (code,)
         return code, self._known(answer.producer_id), answer.producer_epoch
 
-    def _describe(self, question: Question) -> Answer:
-        request = DescribeTransactionsRequest(transactional_ids=[question["name"]])
+    def _describe(self, step: Step) -> Answer:
+        request = DescribeTransactionsRequest(transactional_ids=[step["name"]])
         for _ in range(TRIES):
             answer = self._connection.request(request, DescribeTransactionsResponse, TIMEOUT_MS)
             (found,) = answer.transaction_states
@@ -209,22 +209,20 @@ class Player:
         producer = self._known(found.producer_id), found.producer_epoch
         return code.name, found.transaction_state, producer, found.transaction_timeout_ms, topics
 
-    def _produce(self, question: Question) -> Answer:
-        who = self._who(question)
-        builder = RecordBatchBuilder(
-            base_sequence=question["sequence"], is_transactional=True, **who
-        )
-        return self._write(question, builder, question["name"])
+    def _produce(self, step: Step) -> Answer:
+        who = self._who(step)
+        builder = RecordBatchBuilder(base_sequence=step["sequence"], is_transactional=True, **who)
+        return self._write(step, builder, step["name"])
 
-    def _plain(self, question: Question) -> Answer:
-        return self._write({"version": 9, **question}, RecordBatchBuilder(), None)
+    def _plain(self, step: Step) -> Answer:
+        return self._write({"version": 9, **step}, RecordBatchBuilder(), None)
 
     def _write(
-        self, question: Question, builder: RecordBatchBuilder, transactional_id: str | None
+        self, step: Step, builder: RecordBatchBuilder, transactional_id: str | None
     ) -> Answer:
-        for value in question["values"]:
+        for value in step["values"]:
             builder.append(1, None, value.encode())
-        data = PartitionProduceData(index=question["partition"], records=builder.build())
+        data = PartitionProduceData(index=step["partition"], records=builder.build())
         request = ProduceRequest(
             transactional_id=transactional_id,
             acks=-1,
@@ -236,56 +234,56 @@ class Player:
             return answer.responses[0].partition_responses[0]
 
         answer, (code,) = self._patiently(
-            question, request, ProduceResponse, lambda each: [result(each).error_code]
+            step, request, ProduceResponse, lambda each: [result(each).error_code]
         )
         return code, result(answer).base_offset
 
-    def _commit(self, question: Question) -> Answer:
+    def _commit(self, step: Step) -> Answer:
         partition = TxnOffsetCommitRequestPartition(
-            partition_index=question["partition"],
-            committed_offset=question["offset"],
+            partition_index=step["partition"],
+            committed_offset=step["offset"],
             committed_metadata="so far",
         )
         request = TxnOffsetCommitRequest(
-            transactional_id=question["name"],
-            group_id=question["group"],
+            transactional_id=step["name"],
+            group_id=step["group"],
             member_id="",
             topics=[TxnOffsetCommitRequestTopic(name=self._topic, partitions=[partition])],
-            **self._who(question),
+            **self._who(step),
         )
         _, codes = self._patiently(
-            question,
+            step,
             request,
             TxnOffsetCommitResponse,
             lambda each: [each.topics[0].partitions[0].error_code],
         )
         return tuple(codes)
 
-    def _lapse(self, question: Question) -> Answer:
-        """A transaction is opened and runs out of time; then its producer goes on."""
-        question = {**question, "producer": NOBODY, "timeout_ms": BRIEF_TIMEOUT_MS}
-        code, *producer = self._initialize(question)
-        question.update(producer=tuple(producer), sequence=0, version=12, committed=True)
-        answers = [code, *producer, self._produce(question)]
+    def _lapse(self, step: Step) -> Answer:
+        """Begin a transaction that times out. Then the producer continues."""
+        step = {**step, "producer": NOBODY, "timeout_ms": BRIEF_TIMEOUT_MS}
+        code, *producer = self._initialize(step)
+        step.update(producer=tuple(producer), sequence=0, version=12, committed=True)
+        answers = [code, *producer, self._produce(step)]
         for _ in range(TRIES):
-            described = self._describe(question)
+            described = self._describe(step)
             if described[1] != "Ongoing":
                 break
             time.sleep(PAUSE_SECONDS)
-        question["sequence"] = len(question["values"])
-        answers += [described, self._produce(question)]
-        return *answers, self._end({**question, "version": 5}), self._describe(question)
+        step["sequence"] = len(step["values"])
+        answers += [described, self._produce(step)]
+        return *answers, self._end({**step, "version": 5}), self._describe(step)
 
-    def _begin(self, question: Question) -> Answer:
-        """From here on a history looks."""
+    def _begin(self, step: Step) -> Answer:
+        """Start a history at the current end of the log."""
         data = self._fetch(READ_UNCOMMITTED)
         self._starts = [each.high_watermark for each in data]
-        return (*self._starts, *self._offsets_of(question))
+        return (*self._starts, *self._offsets_of(step))
 
-    def _look(self, question: Question) -> Answer:
-        """What consumers see, in both isolation levels, and the group's offsets."""
+    def _look(self, step: Step) -> Answer:
+        """Return what consumers read in both isolation levels, and the group's offsets."""
         seen = (tuple(self._seen(level)) for level in (READ_UNCOMMITTED, READ_COMMITTED))
-        return *seen, *self._offsets_of(question)
+        return *seen, *self._offsets_of(step)
 
     def _fetch(self, isolation: int) -> list[PartitionData]:
         places = [
@@ -311,7 +309,7 @@ class Player:
             yield data.error_code, data.high_watermark, data.last_stable_offset, aborted, records
 
     def _records(self, data: PartitionData, isolation: int) -> Iterator[Answer]:
-        """All that is in the log, each with whether a consumer shows it."""
+        """Yield all records in the log, and whether a consumer returns them."""
         aborted = sorted(
             ((each.first_offset, each.producer_id) for each in data.aborted_transactions or ()),
             reverse=True,
@@ -329,9 +327,9 @@ class Player:
                     is_shown = not (batch.is_transactional and batch.producer_id in dropped)
                     yield record.offset, producer, batch.base_sequence, record.value, is_shown
 
-    def _offsets_of(self, question: Question) -> Answer:
-        """What the group has committed: as it is, and when it has to be stable."""
-        return tuple(self._committed(question["group"], stable) for stable in (False, True))
+    def _offsets_of(self, step: Step) -> Answer:
+        """Return the group's committed offsets, without and with `require_stable`."""
+        return tuple(self._committed(step["group"], stable) for stable in (False, True))
 
     def _committed(self, group: str, require_stable: bool) -> Answer:
         topic = OffsetFetchRequestTopics(

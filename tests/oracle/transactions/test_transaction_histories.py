@@ -1,7 +1,7 @@
 """Apache Kafka and Odradek give the same responses to random transactional requests.
 
-Twenty histories by default; `ODRADEK_TRANSACTION_HISTORIES=2000` asks more,
-ODRADEK_HISTORY=number,number some of them.
+By default there are 20 histories. `ODRADEK_TRANSACTION_HISTORIES=2000` runs 2000; ODRADEK_HISTORY
+selects histories by number.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from compat.lab.apache_kafka import BriefApacheKafka
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
-from tests.oracle.transactions.player import PARTITIONS, Answer, Player, Question
-from tests.oracle.transactions.questions import QUESTIONS, Histories
+from tests.oracle.transactions.player import PARTITIONS, Answer, Player, Step
+from tests.oracle.transactions.requests import REQUESTS, Histories
 from tests.support import progress
 from tests.support.run_seed import numbers_of_histories
 
 HISTORIES = numbers_of_histories("ODRADEK_TRANSACTION_HISTORIES", 20)
-FIRST_LOOK_SHARE_MAX = 0.5
-"""How many histories may differ at the first look, as a part of all; at least five.
+FIRST_RUN_DIFFERENT_MAX = 0.5
+"""Maximum fraction of histories that may differ in the first run (but always at least five).
 
-The busier the machine, the more verifications Apache Kafka puts into one request.
+On a busy machine Apache Kafka puts more verifications into one request.
 """
 
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50"}
-EXTRA_QUESTIONS = 4
-"""Of each history: where it begins, who takes over, and what there is to see in the end."""
+EXTRA_REQUESTS = 4
+"""Number of fixed requests in a history: at its start, and at its end."""
 
 AT_ONCE = 6
 SERVED_SECONDS_MAX = 20.0
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.java
 
 @pytest.fixture
 def brokers() -> Iterator[tuple[str, str]]:
-    """Where ours is, and theirs."""
+    """The addresses of Odradek and Apache Kafka."""
     try:
         apache = BriefApacheKafka(settings=SETTINGS)
         with OdradekNode(settings=SETTINGS) as node, apache:
@@ -50,7 +50,7 @@ def brokers() -> Iterator[tuple[str, str]]:
 
 
 def differences(brokers: tuple[str, str], seeds: Iterable[int], run: str) -> dict[int, str]:
-    """Ask both the same, history after history; seeds and what was answered differently."""
+    """Run histories one after the other. Return the differences by seed."""
     found = {}
     players: list[Player] = []
     for seed in seeds:
@@ -58,14 +58,17 @@ def differences(brokers: tuple[str, str], seeds: Iterable[int], run: str) -> dic
         difference = _difference(players, Histories(seed, f"{run}-{seed}"))
         if difference is not None:
             found[seed] = difference
-            _close(players)  # what is half done would be seen in the next history
+            _close(players)  # an unfinished history would affect the next one
             players = []
     _close(players)
     return found
 
 
 def _player(bootstrap: str, topic: str) -> Player:
-    """Apache Kafka answers that it has made a topic before it serves it."""
+    """Create a player, and wait until its topic is served.
+
+    Apache Kafka responds to CreateTopics before it serves the topic.
+    """
     player = Player(bootstrap, topic)
     with WireClient(int(bootstrap.rpartition(":")[2])) as wire:
         deadline = time.monotonic() + SERVED_SECONDS_MAX
@@ -75,14 +78,14 @@ def _player(bootstrap: str, topic: str) -> Player:
 
 
 def _difference(players: list[Player], histories: Histories) -> str | None:
-    trace: list[tuple[Question, Answer]] = []
-    for question in histories.questions():
-        answer, expected = (player.ask(question) for player in players)
+    trace: list[tuple[Step, Answer]] = []
+    for step in histories.steps():
+        answer, expected = (player.ask(step) for player in players)
         if answer != expected:
-            return f"{question}: {answer}, not {expected}, after {trace[-8:]}"
-        trace.append((question, answer))
-        histories.learn(question, answer)
-    assert len(trace) == QUESTIONS + EXTRA_QUESTIONS
+            return f"{step}: {answer}, not {expected}, after {trace[-8:]}"
+        trace.append((step, answer))
+        histories.learn(step, answer)
+    assert len(trace) == REQUESTS + EXTRA_REQUESTS
     return None
 
 
@@ -92,31 +95,29 @@ def _close(players: list[Player]) -> None:
 
 
 @pytest.mark.timeout(120 + 2 * len(HISTORIES))
-def test_the_answers_are_those_of_apache_kafka(
-    brokers: tuple[str, str], figures: list[str]
-) -> None:
-    """Several histories at a time; those with a difference once more, each alone.
+def test_the_same_responses(brokers: tuple[str, str], figures: list[str]) -> None:
+    """Several histories run at the same time. Those with a difference run once more alone.
 
-    For Apache Kafka verifies the transactions of several producers in one request, all by the
-    rules of the first one's version: then it says TRANSACTION_ABORTABLE to clients that do not
-    know it, or INVALID_TXN_STATE to those that do.
+    The reason: Apache Kafka may verify the transactions of several producers in one request, with
+    the version of the first producer. Then clients that do not know TRANSACTION_ABORTABLE get this
+    error, or other clients get INVALID_TXN_STATE.
     """
     played = itertools.count(1)
 
-    def told(seeds: Iterable[int]) -> Iterator[int]:
+    def reported(seeds: Iterable[int]) -> Iterator[int]:
         for seed in seeds:
             yield seed
             progress.report(next(played), len(HISTORIES), "histories")
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         playing = [
-            pool.submit(differences, brokers, told(HISTORIES[first::AT_ONCE]), "first")
+            pool.submit(differences, brokers, reported(HISTORIES[first::AT_ONCE]), "first")
             for first in range(min(AT_ONCE, len(HISTORIES)))
         ]
         suspects = sorted(seed for each in playing for seed in each.result())
     different = differences(brokers, suspects, "alone")
     figures.append(
-        f"{len(HISTORIES)} histories from {HISTORIES[0]}, {len(suspects)} of them played twice"
+        f"{len(HISTORIES)} histories from {HISTORIES[0]}, {len(suspects)} of them run twice"
         f" {suspects[:20]}, {len(different)} different"
     )
     numbers = ",".join(map(str, different))
@@ -124,4 +125,4 @@ def test_the_answers_are_those_of_apache_kafka(
         f"to repeat them: ODRADEK_HISTORY={numbers} python -m pytest tests/oracle/transactions\n"
         + "\n".join(f"history {number}: {text}" for number, text in different.items())
     )
-    assert len(suspects) <= max(5, FIRST_LOOK_SHARE_MAX * len(HISTORIES)), suspects
+    assert len(suspects) <= max(5, FIRST_RUN_DIFFERENT_MAX * len(HISTORIES)), suspects

@@ -196,10 +196,10 @@ def test_epochs_of_a_log_live_through_restarts(workspace):
     append(log, b"b", epoch=3)
     log.on_leader_epoch(4)
     assert log.leader_epochs.entries == [(1, 0), (3, 1), (4, 2)]
-    lost = workspace.open()  # after a crash: what is in batches is found again
+    lost = workspace.open()  # after a crash the epochs in batches are found again
     assert lost.leader_epochs.entries == [(1, 0), (3, 1)]
     log.close()
     kept = workspace.reopen(arguments={"was_clean": True})
-    assert kept.leader_epochs.entries == [(1, 0), (3, 1)]  # as Kafka: the empty one is cut off
+    assert kept.leader_epochs.entries == [(1, 0), (3, 1)]  # as in Kafka, the empty epoch is removed
     assert kept.end_offset_for_epoch(1) == (1, 1)
     assert kept.leader_epoch == 3

@@ -1,10 +1,10 @@
-"""Generated histories of transactional producers.
+"""Generates histories of transactional producers.
 
-A history is a sequence of questions about two transactional ids: initializations with and without
-a producer, additions, verifications, records, offsets, ends, timeouts and descriptions, in all
-versions, some of them with stale epochs, wrong sequences or other producers' ids; and looks at what
-consumers of both isolation levels see. Producer ids differ between brokers, so each is known by the
-order in which it was first given.
+A history is a sequence of requests about two transactional ids: initializations with and without a
+producer, additions, verifications, records, offsets, ends, timeouts and descriptions, in all
+versions. Some have stale epochs, wrong sequence numbers or ids of other producers. Some requests read
+the records in both isolation levels. Producer ids differ between brokers. They are replaced by
+numbers in order of first use.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-QUESTIONS = 30
-"""Of a history, besides those with which it ends."""
+REQUESTS = 30
+"""Number of random requests in a history."""
 PARTITIONS = 3
 NOBODY = (-1, -1)
 BRIEF_TIMEOUT_MS = 100
-Question = dict[str, Any]
+Step = dict[str, Any]
 Answer = tuple[Any, ...]
 
 _WEIGHTS = {
@@ -36,22 +36,23 @@ _WEIGHTS = {
 
 
 class Histories:
-    """Makes questions; learns from answers who the producers are."""
+    """Generates the requests. The responses give the ids and epochs of producers."""
 
     def __init__(self, seed: int, name: str) -> None:
-        """`name` begins the names of its group and of its transactions."""
+        """`name` is in the group id and in the transactional ids."""
         self._random = random.Random(seed)
         self._group = f"group-{name}"
         self._names = [f"{name}-a", f"{name}-b"]
         self._producers: dict[str, tuple[int, int]] = {}
         self._sequences: dict[tuple[int, int, int], int] = {}
-        """The next sequence by producer, epoch and partition."""
+        """The next sequence number by producer, epoch and partition."""
         self._count = 0
 
-    def questions(self) -> Iterator[Question]:
-        """One history; `learn` the answer of each before the next one."""
+    def steps(self) -> Iterator[Step]:
+        """Yield the requests of a history. Call `learn` with the response before the next
+        request."""
         yield {"kind": "begin", "group": self._group}
-        for _ in range(QUESTIONS):
+        for _ in range(REQUESTS):
             name = "" if self._random.random() < 0.02 else self._random.choice(self._names)
             (kind,) = self._random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
             yield {"kind": kind, "name": name, **getattr(self, f"_{kind}")(name)}
@@ -59,19 +60,19 @@ class Histories:
             yield {"kind": "initialize", "name": name, **_TAKE_OVER}
         yield {"kind": "look", "group": self._group}
 
-    def learn(self, question: Question, answer: Answer) -> None:
-        """The producer goes on with what it was told."""
+    def learn(self, step: Step, answer: Answer) -> None:
+        """Store the ids, epochs and sequence numbers for the next requests."""
         if answer[0] != "NONE":
             return
-        kind = question["kind"]
+        kind = step["kind"]
         if kind in {"initialize", "end"} and len(answer) > 1:
-            self._producers[question["name"]] = answer[1], answer[2]
+            self._producers[step["name"]] = answer[1], answer[2]
         elif kind == "produce":
-            place = *question["producer"], question["partition"]
-            self._sequences[place] = question["sequence"] + len(question["values"])
+            place = *step["producer"], step["partition"]
+            self._sequences[place] = step["sequence"] + len(step["values"])
 
     def _producer(self, name: str) -> tuple[int, int]:
-        """Mostly the one that has the id; sometimes one that had it, or another's."""
+        """Return the current producer; sometimes a stale epoch or another producer's id."""
         chance = self._random
         producer_id, epoch = self._producers.get(name, NOBODY)
         if chance.random() < 0.12:
@@ -84,7 +85,7 @@ class Histories:
         self._count += 1
         return [f"{self._count}.{place}" for place in range(self._random.randint(1, 3))]
 
-    def _initialize(self, name: str) -> Question:
+    def _initialize(self, name: str) -> Step:
         chance = self._random
         is_new = name not in self._producers or chance.random() < 0.5
         return {
@@ -93,7 +94,7 @@ class Histories:
             "version": chance.choice((1, 3, 4, 5) if is_new else (3, 4, 5)),
         }
 
-    def _add(self, name: str) -> Question:
+    def _add(self, name: str) -> Step:
         chance = self._random
         return {
             "producer": self._producer(name),
@@ -102,7 +103,7 @@ class Histories:
             "verify_only": chance.random() < 0.2,
         }
 
-    def _produce(self, name: str) -> Question:
+    def _produce(self, name: str) -> Step:
         chance = self._random
         producer, partition = self._producer(name), chance.randrange(PARTITIONS)
         values = self._values()
@@ -117,14 +118,14 @@ class Histories:
             "version": chance.choice((3, 9, 11, 12, 12, 12, 12)),
         }
 
-    def _plain(self, name: str) -> Question:
+    def _plain(self, name: str) -> Step:
         return {"partition": self._random.randrange(PARTITIONS), "values": self._values()}
 
-    def _offsets(self, name: str) -> Question:
+    def _offsets(self, name: str) -> Step:
         version = self._random.choice((0, 1, 2, 4))
         return {"producer": self._producer(name), "group": self._group, "version": version}
 
-    def _commit(self, name: str) -> Question:
+    def _commit(self, name: str) -> Step:
         chance = self._random
         return {
             "producer": self._producer(name),
@@ -134,21 +135,21 @@ class Histories:
             "version": chance.choice((0, 2, 3, 4, 5, 5, 5)),
         }
 
-    def _end(self, name: str) -> Question:
+    def _end(self, name: str) -> Step:
         return {
             "producer": self._producer(name),
             "committed": self._random.random() < 0.6,
             "version": self._random.choice((0, 1, 3, 4, 5, 5, 5, 5)),
         }
 
-    def _describe(self, name: str) -> Question:
+    def _describe(self, name: str) -> Step:
         return {}
 
-    def _look(self, name: str) -> Question:
+    def _look(self, name: str) -> Step:
         return {"group": self._group}
 
-    def _lapse(self, name: str) -> Question:
-        """A producer of its own opens a transaction and forgets it."""
+    def _lapse(self, name: str) -> Step:
+        """Return a request in which a new producer begins a transaction that times out."""
         self._count += 1
         return {
             "name": f"{self._names[0]}-{self._count}",
@@ -158,4 +159,4 @@ class Histories:
         }
 
 
-_TAKE_OVER: Question = {"producer": NOBODY, "timeout_ms": 60_000, "version": 5}
+_TAKE_OVER: Step = {"producer": NOBODY, "timeout_ms": 60_000, "version": 5}
