@@ -95,7 +95,7 @@ def places(servers, tables, tmp_path_factory):
 
 
 @pytest.mark.spark
-def test_the_account_is_exact_and_says_when_it_is_not(
+def test_the_report_is_exact_and_shows_a_difference(
     spark, servers, places, tables, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(pipeline, "BATCHES_MIN", 3)
@@ -109,7 +109,7 @@ def test_the_account_is_exact_and_says_when_it_is_not(
     pipeline.start_parquet(spark, places).awaitTermination()
     report = reconcile(spark, places, tables, late=0)
     assert report.exact
-    assert [line.count for line in report.groups["results"]][1] == 5
+    assert [row.count for row in report.groups["results"]][1] == 5
     assert report.results["flights"].sum() == FLIGHTS
     assert longest_waits(spark, places, report.routes)["airline"]
     draw(report.results, tmp_path / "picture.png")
@@ -129,8 +129,8 @@ def test_the_account_is_exact_and_says_when_it_is_not(
 
 def test_an_unfinished_run_continues_and_a_new_one_removes_its_files(tmp_path):
     assert run_state.load(tmp_path) is None
-    note = run_state.begin(tmp_path, None, 100)
-    assert run_state.load(tmp_path) == note
+    state = run_state.begin(tmp_path, None, 100)
+    assert run_state.load(tmp_path) == state
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "mine.txt").write_text("not the demo's")
     assert run_state.begin(tmp_path, "b:1", None).prefix.startswith("nyc-")
