@@ -1,12 +1,11 @@
 """A controller without a log: decisions are replayed at once."""
 
-import itertools
 import random
 
 from odradek.config.load import load
 from odradek.core.controller.activation import bootstrap_records
-from odradek.core.controller.decisions import DECISIONS
-from odradek.core.controller.state import ControllerState
+from odradek.core.controller.machine import ControllerMachine, Moment, batches
+from odradek.core.controller.periodic import Intervals
 from odradek.core.metadata.batch_loader import BatchLoader
 from odradek.core.metadata.record import decode_record, encode_record
 from odradek.wire.generated.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -27,14 +26,21 @@ def directory(broker):
 
 
 class Controller:
-    """Takes requests; `image` is after all of them. Elections of leaders are random but seeded."""
+    """Takes requests; `image` is after all of them. Elections of leaders are random but seeded.
+
+    `now_ms` is the time; tests advance it. `fail_over` makes another controller the active one.
+    """
 
     def __init__(self, elr=True, level=30, **settings):
         static = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = load(static, {}).config
         self.random = random.Random(5)
-        self.loader = BatchLoader()
-        self.epochs = itertools.count(1)
+        self.now_ms = 1_000_000
+        self.voters = 1
+        self.epoch = 0
+        self.committed = BatchLoader()
+        """A standby's state: what another controller would begin with."""
+        self.fail_over()
         records = [FeatureLevelRecord(name="metadata.version", feature_level=level)]
         if elr:
             records.append(
@@ -42,43 +48,84 @@ class Controller:
             )
         self.replay(bootstrap_records(records, 1, in_transaction=False))
 
+    def fail_over(self):
+        """Another controller becomes active with the records so far."""
+        self.epoch += 1
+        self.machine = ControllerMachine(
+            self.committed.copy(),
+            Intervals(9_000, 300_000, 300_000, 500),
+            self.now_ms,
+            cluster_id="cluster",
+            random_bytes=self.random.randbytes,
+            supported_features=FEATURES,
+        )
+
     @property
     def image(self):
-        return self.loader.image
+        return self.machine.image
+
+    @property
+    def moment(self):
+        configs = self.image.configs
+        return Moment(
+            now_ms=self.now_ms,
+            next_offset=self.next_offset,
+            config=self.config.with_dynamic(configs.of(4, ""), configs.of(4, "1")),
+            kraft_version=1,
+            voter_count=self.voters,
+        )
+
+    @property
+    def next_offset(self):
+        return self.image.offset + 1
 
     @property
     def state(self):
-        configs = self.image.configs
-        return ControllerState(
-            image=self.image,
-            config=self.config.with_dynamic(configs.of(4, ""), configs.of(4, "1")),
-            cluster_id="cluster",
-            next_offset=self.image.offset + 1,
-            random_bytes=self.random.randbytes,
-            supported_features=FEATURES,
-            kraft_version=1,
-        )
+        return self.machine.state(self.moment)
 
     def replay(self, records):
         """Through their bytes, as they would come from the log."""
         if records:
             level = self.image.features.metadata_version or 30
             values = [decode_record(encode_record(record, level)) for record in records]
-            self.loader.load(values, self.image.offset + 1, 1)
-            change = self.loader.flush()
+            base_offset = self.next_offset
+            change = self.machine.replay(values, base_offset, self.epoch, self.now_ms)
             if change is not None:
                 self.delta, _ = change
+            self.committed.load(values, base_offset, self.epoch)
+            self.committed.flush()
         return records
 
     def ask(self, request, version=None):
         """The decision on a request, which is replayed."""
         if version is None:
             version = request.VERSION_MAX
-        decision = DECISIONS[request.API_KEY](self.state, request, version)
-        self.replay(decision.records)
+        return self.make(self.machine.decide(self.moment, request, version))
+
+    def make(self, decision):
+        """Append the records of a decision, as the shell does."""
+        for batch in batches(decision):
+            self.replay(batch)
+        self.machine.decided(decision, self.next_offset)
         return decision
 
+    def pass_time(self, milliseconds):
+        """Advance the time, and do the periodic work as its deadlines pass; return its records."""
+        end_ms = self.now_ms + milliseconds
+        records = []
+        while True:
+            deadline_ms = self.machine.deadline_ms(self.moment)
+            if deadline_ms is None or deadline_ms > end_ms:
+                self.now_ms = end_ms
+                return records
+            self.now_ms = max(self.now_ms, deadline_ms)
+            decision = self.machine.due(self.moment)
+            if decision is not None:
+                records += self.make(decision).records
+
     def register(self, broker=1, rack=None, incarnation=None, previous_epoch=-1, directories=None):
+        """Register a broker whose previous incarnation is known to have ended."""
+        self.machine.end_session(broker)
         request = BrokerRegistrationRequest(
             broker_id=broker,
             cluster_id="cluster",
@@ -93,13 +140,15 @@ class Controller:
         )
         return self.ask(request).response.broker_epoch
 
-    def heartbeat(self, broker=1, fence=False, shut_down=False):
+    def heartbeat(self, broker=1, fence=False, shut_down=False, offset=None, offline=()):
+        """A heartbeat of a broker that has read everything, or the metadata up to `offset`."""
         request = BrokerHeartbeatRequest(
             broker_id=broker,
             broker_epoch=self.image.cluster.brokers[broker].epoch,
-            current_metadata_offset=self.image.offset,
+            current_metadata_offset=self.image.offset if offset is None else offset,
             want_fence=fence,
             want_shut_down=shut_down,
+            offline_log_dirs=list(offline),
         )
         return self.ask(request)
 

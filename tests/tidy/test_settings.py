@@ -16,8 +16,7 @@ READ_ELSEWHERE = {
     *(f"group_consumer_{end}_session_timeout_ms" for end in ("min", "max")),
     *(f"group_consumer_{end}_heartbeat_interval_ms" for end in ("min", "max")),
     *(f"group_consumer_{end}_assignment_interval_ms" for end in ("min", "max")),
-    *("broker_heartbeat_interval_ms", "broker_session_timeout_ms", "inter_broker_listener_name"),
-    *("message_timestamp_type", "segment_ms"),
+    *("inter_broker_listener_name", "message_timestamp_type", "segment_ms"),
     "unclean_leader_election_enable",
 }
 """Attributes that only `config` uses (checks, bounds, properties of the view); the last one is read

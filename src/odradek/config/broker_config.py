@@ -58,8 +58,12 @@ class BrokerConfig(View):
     metadata_log_max_snapshot_interval_ms: int
     metadata_max_retention_bytes: int
     metadata_max_retention_ms: int
+    metadata_max_idle_interval_ms: int
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    unclean_leader_election_interval_ms: int
 
     log_retention_check_interval_ms: int
     log_flush_scheduler_interval_ms: int

@@ -123,7 +123,7 @@ class BrokerRole:
         self._settings.listen(on_config)
 
     async def register(self, advertised: Sequence[Endpoint], rack: str | None) -> None:
-        """Register the broker and unfence it, so that clients use it.
+        """Register the broker and unfence it, so that clients use it. Begin to send heartbeats.
 
         Raises:
             ApiError: the controller rejected the registration.
@@ -135,6 +135,10 @@ class BrokerRole:
             self._storage.logs.broker_epoch,
         )
         await self._lifecycle.unfence(self._metadata.loader.image.offset)
+        self._lifecycle.start_heartbeats(
+            self.broker.config.broker_heartbeat_interval_ms,
+            lambda: self._metadata.loader.image.offset,
+        )
 
     @property
     def epoch(self) -> int:
@@ -155,8 +159,12 @@ class BrokerRole:
         await broker.producer_ids.close()
         await broker.topic_creation.close()
 
+    def stop_heartbeats(self) -> None:
+        """Send no more heartbeats to the controller."""
+        self._lifecycle.stop_heartbeats()
+
     async def shut_down(self) -> None:
-        """Request a controlled shutdown from the controller."""
+        """Notify the controller that this broker stops."""
         try:
             await self._lifecycle.shut_down(self._metadata.loader.image.offset)
         except ApiError as error:

@@ -7,7 +7,7 @@ The steps of a start:
 2. Format the log directories that are empty.
 3. Open the metadata log, become its leader, and load all committed metadata.
 4. Load the partition logs. After a crash, recover them.
-5. Register the broker with its addresses, unfence it, and accept connections.
+5. Register the broker with its addresses, unfence it, send heartbeats, and accept connections.
 
 Therefore clients reach the node only when all parts are ready.
 
@@ -129,6 +129,7 @@ class Node:
             if self._metrics is not None:
                 self._metrics.close()
             if self._broker is not None:
+                self._broker.stop_heartbeats()
                 await self._broker.stop_coordinators()
             if self._metadata is not None:
                 await self._metadata.close()
@@ -269,6 +270,7 @@ class Node:
         await self._controller.drain()
         if self.controller.is_active:
             await broker.shut_down()
+        broker.stop_heartbeats()
         await metadata.close()
         await executor.close()
         self._storage.close(broker.epoch)

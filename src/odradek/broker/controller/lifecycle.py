@@ -1,7 +1,9 @@
 """Registers, unfences and shuts down this node's broker (Kafka's BrokerLifecycleManager).
 
 A broker is fenced when it registers. An unfenced broker appears in metadata responses and serves
-clients. Each start of the node registers a new incarnation.
+clients. Each start of the node registers a new incarnation. From then on the broker sends a
+heartbeat every `broker.heartbeat.interval.ms`. If the controller gets none for
+`broker.session.timeout.ms`, it fences the broker. The next heartbeat unfences it again.
 
 A clean shutdown fences the broker first. Then the node stores the broker epoch in the log
 directories. At the next start this epoch proves to the controller that no records were lost.
@@ -9,7 +11,9 @@ directories. At the next start this epoch proves to the controller that no recor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.core.metadata.registrations import Endpoint
@@ -17,6 +21,7 @@ from odradek.env.randomness import RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.uuids import make
 from odradek.wire.generated.broker_heartbeat_request import BrokerHeartbeatRequest
+from odradek.wire.generated.broker_heartbeat_response import BrokerHeartbeatResponse
 from odradek.wire.generated.broker_registration_request import (
     BrokerRegistrationRequest,
     Feature,
@@ -27,6 +32,8 @@ from odradek.wire.generated.controller_registration_request import (
 )
 from odradek.wire.generated.controller_registration_request import Feature as ControllerFeature
 from odradek.wire.generated.controller_registration_request import Listener as ControllerListener
+
+log = logging.getLogger("odradek.broker")
 
 NOT_REGISTERED = -1
 
@@ -49,6 +56,11 @@ class BrokerLifecycle:
         self._features = supported_features
         self.incarnation_id = make(random_bytes(16))
         self.epoch = NOT_REGISTERED
+        self._timer: asyncio.TimerHandle | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        self._last_error: ErrorCode | None = None
+        """The error of the last heartbeat. An error is logged once, not with each heartbeat."""
 
     async def register(
         self,
@@ -111,17 +123,30 @@ class BrokerLifecycle:
         Raises:
             ApiError: the controller rejects the request.
         """
-        await self._heartbeat(metadata_offset)
+        response = await self._heartbeat(metadata_offset)
+        if response.is_fenced:
+            raise ApiError(
+                ErrorCode.BROKER_NOT_AVAILABLE, "the controller has not unfenced this broker"
+            )
 
     async def shut_down(self, metadata_offset: int) -> None:
-        """Request a controlled shutdown. The broker is fenced when this method returns.
+        """Request to stop at once. The broker is fenced when this method returns.
+
+        No heartbeat is sent after this one.
 
         Raises:
             ApiError: the controller rejects the request.
         """
-        await self._heartbeat(metadata_offset, want_shut_down=True)
+        self.stop_heartbeats()
+        response = await self._heartbeat(metadata_offset, want_shut_down=True)
+        if not response.is_fenced:
+            raise ApiError(
+                ErrorCode.BROKER_NOT_AVAILABLE, "the controller has not fenced this broker"
+            )
 
-    async def _heartbeat(self, metadata_offset: int, want_shut_down: bool = False) -> None:
+    async def _heartbeat(
+        self, metadata_offset: int, want_shut_down: bool = False
+    ) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
             broker_id=self._node_id,
             broker_epoch=self.epoch,
@@ -129,7 +154,43 @@ class BrokerLifecycle:
             want_fence=want_shut_down,
             want_shut_down=want_shut_down,
         )
-        response = await self._channel.submit(None, request)
-        if response.is_fenced != want_shut_down:
-            wanted = "fenced" if want_shut_down else "unfenced"
-            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the controller has not {wanted} us")
+        response: BrokerHeartbeatResponse = await self._channel.submit(None, request)
+        return response
+
+    # -- periodic heartbeats ----------------------------------------------------------------------
+
+    def start_heartbeats(self, interval_ms: int, metadata_offset: Callable[[], int]) -> None:
+        """Send a heartbeat every `interval_ms` milliseconds.
+
+        `metadata_offset` returns the offset up to which the broker has applied the metadata.
+        """
+        assert not self._is_stopped
+        self._timer = asyncio.get_running_loop().call_later(
+            interval_ms / 1000, self._send, interval_ms, metadata_offset
+        )
+
+    def stop_heartbeats(self) -> None:
+        """Send no more periodic heartbeats."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self, interval_ms: int, metadata_offset: Callable[[], int]) -> None:
+        self.start_heartbeats(interval_ms, metadata_offset)
+        if self._sending is None:  # else the last one waits for the controller
+            self._sending = asyncio.get_running_loop().create_task(
+                self._send_heartbeat(metadata_offset())
+            )
+
+    async def _send_heartbeat(self, metadata_offset: int) -> None:
+        error: ErrorCode | None = None
+        try:
+            await self._heartbeat(metadata_offset)
+        except ApiError as problem:
+            error = problem.code
+            if error is not self._last_error and not self._is_stopped:
+                log.warning("the controller rejects the heartbeats: %s", problem.message)
+        finally:
+            self._last_error = error
+            self._sending = None

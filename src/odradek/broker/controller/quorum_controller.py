@@ -2,19 +2,24 @@
 
 The controller is a listener of the raft client. It is registered after the node's metadata loader.
 A standby controller has no state, because the loader reads the committed log. When this node
-becomes the leader, the controller copies the loader's state and becomes active. The copy is the
-in-memory state, which also contains records that are not committed yet.
+becomes the leader, the controller creates a `ControllerMachine` with a copy of the loader's state,
+and becomes active.
 
 An active controller processes one request after the other (`submit`). A decision is based on the
-in-memory state, which contains all previous decisions. The records of the decision are appended to
-the log and immediately replayed into the in-memory state. The response is sent when the records are
+machine's state, which contains all previous decisions. The records of the decision are appended to
+the log and immediately replayed into the machine. The response is sent when the records are
 committed. At this time the loader has already published the records. When all records are
-committed, the controller replaces the in-memory state by a new copy of the loader's state. At this
-point the two states are equal. The copy shares the loader's image.
+committed, the machine continues with a new copy of the loader's state. At this point the two states
+are equal. The copy shares the loader's image.
 
-If this node stops leading, the in-memory state is dropped, and all waiting requests get the error
-NOT_CONTROLLER. The published image is kept. If the disk is full, a decision whose records cannot be
-written is rejected. A later decision is accepted if its records fit.
+A timer wakes the controller for the machine's next deadline, for example if a broker sends no
+heartbeats. Its decisions are processed in the same way, one in each iteration of the event loop.
+
+If this node stops leading, the machine is dropped, and all waiting requests get the error
+NOT_CONTROLLER. So decisions whose records are not committed are forgotten. If such records are
+committed by the next leader, the loader reads them from the log. The published image is kept. If
+the disk is full, a decision whose records cannot be written is rejected. A later decision is
+accepted if its records fit.
 """
 
 from __future__ import annotations
@@ -34,21 +39,22 @@ from odradek.broker.raft.listener import CommittedBatch, LeaderAndEpoch
 from odradek.broker.raft.metadata_log import BatchTooLarge
 from odradek.broker.raft.snapshots import SnapshotId
 from odradek.config.broker_config import BrokerConfig
-from odradek.core.controller.activation import abort_records, bootstrap_records, fence_unreachable
-from odradek.core.controller.decisions import DECISIONS
-from odradek.core.controller.state import ControllerState
-from odradek.core.metadata.batch_loader import BatchLoader
+from odradek.core.controller.activation import abort_records, bootstrap_records
+from odradek.core.controller.machine import ControllerMachine, Moment, batches
+from odradek.core.controller.periodic import Intervals
+from odradek.core.controller.state import Decision
 from odradek.core.metadata.image import MetadataImage
 from odradek.core.metadata.record import encode_record
 from odradek.env.clock import Clock
 from odradek.env.randomness import RandomBytes
-from odradek.log.errors import LogDirectoryOffline
+from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.primitives import Message
 
 log = logging.getLogger("odradek.controller")
 
 DESCRIBE_QUORUM = 55
+BROKER_REGISTRATION = 62
 
 
 class _Waiting(NamedTuple):
@@ -82,26 +88,37 @@ class QuorumController:
         self._clock = clock
         self._random_bytes = random_bytes
         self._supported_features = supported_features
-        self._speculative: BatchLoader | None = None
-        """The in-memory state with all decisions so far; None while this node does not lead."""
+        self._machine: ControllerMachine | None = None
+        """The state with all decisions so far; None while this node does not lead."""
+        self._epoch = -1
+        """The epoch in which `_machine` is active."""
         self._waiting: deque[_Waiting] = deque()
-        self._activated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        """The time for which `_timer` is set."""
+        self._activated: asyncio.Future[None] = self._loop.create_future()
 
     # -- the raft client ------------------------------------------------------------------------
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
         """Send the responses whose records are committed."""
+        machine = self._machine
+        if machine is None:
+            return
+        # Offsets of another leader's records say nothing about the records of this epoch.
+        assert batches[-1].epoch <= self._epoch, "a new leader is announced before its records"
         end_offset = batches[-1].next_offset
         while self._waiting and self._waiting[0].end_offset <= end_offset:
             future = self._waiting.popleft().future
             if not future.done():
                 future.set_result(None)
-        if self._speculative is not None and end_offset == self._raft.log.end_offset:
-            self._speculative = self._loader.committed_state()
+        if end_offset == self._raft.log.end_offset:
+            machine.share(self._loader.committed_state())
 
     def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
         """Do nothing: the loader has applied the snapshot."""
-        assert self._speculative is None, "a leader does not load snapshots"
+        assert self._machine is None, "a leader does not load snapshots"
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         """Become the active controller, or stop being it.
@@ -110,38 +127,44 @@ class QuorumController:
             MetadataError: the records from formatting lack a record that a new cluster needs.
             DiskFull, ApiError: the first records of the epoch cannot be written.
         """
+        # This node may lead again in a later epoch. Then records of the earlier one may be lost.
+        self._deactivate()
         if self._raft.is_leader:
-            self._activate()
-        else:
-            self._deactivate()
+            self._activate(leader.epoch)
 
-    def _activate(self) -> None:
+    def _activate(self, epoch: int) -> None:
         """Become active: write initial records that are missing.
 
         `wait_active` returns when these records are committed.
         """
-        self._speculative = self._loader.committed_state()
-        in_transaction = self._speculative.transaction_start_offset >= 0
-        if self._speculative.image.features.metadata_version == 0:
-            minimum = self._config.base.layers.static.get("min.insync.replicas", "1")
-            records = bootstrap_records(self._bootstrap, int(minimum), in_transaction)
+        config = self._config.base
+        machine = self._machine = ControllerMachine(
+            self._loader.committed_state(),
+            _intervals(config),
+            self._clock.monotonic_ms(),
+            cluster_id=self._cluster_id,
+            random_bytes=self._random_bytes,
+            supported_features=self._supported_features,
+        )
+        self._epoch = epoch
+        if machine.image.features.metadata_version == 0:
+            minimum = config.layers.static.get("min.insync.replicas", "1")
+            records = bootstrap_records(self._bootstrap, int(minimum), machine.in_transaction)
             log.info("the metadata log is empty: writing %d records of formatting", len(records))
         else:
-            records = abort_records(in_transaction)
+            records = abort_records(machine.in_transaction)
         if records:
             self._append(records)
-        unreachable = fence_unreachable(self._state(), self._config.base.node_id)
-        if unreachable:
-            self._append(unreachable)
+        self._set_timer()
         if self._raft.log.end_offset <= self._raft.high_watermark:
             self._set_activated(None)
         else:
             self._wait_for_commit().add_done_callback(self._on_activation_committed)
 
     def _on_activation_committed(self, done: asyncio.Future[None]) -> None:
-        if done.cancelled():
-            return
-        self._set_activated(done.exception())
+        # If another node has become the leader, this node may become the leader later.
+        if not done.cancelled() and done.exception() is None:
+            self._set_activated(None)
 
     def _set_activated(self, error: BaseException | None) -> None:
         if self._activated.done():
@@ -152,11 +175,14 @@ class QuorumController:
             self._activated.set_exception(error)
 
     def _deactivate(self) -> None:
-        """Drop the in-memory state and fail the waiting requests: uncommitted records may be lost.
+        """Drop the machine and fail the waiting requests: uncommitted records may be lost.
 
         This node no longer leads the quorum.
         """
-        self._speculative = None
+        self._machine = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         failure = self._raft.failure
         problem = None if failure is None else f"the metadata log failed: {failure}"
         waiting, self._waiting = self._waiting, deque()
@@ -179,12 +205,12 @@ class QuorumController:
     @property
     def image(self) -> MetadataImage:
         """The newest image. On the active controller it also contains uncommitted decisions."""
-        return self._loader.image if self._speculative is None else self._speculative.image
+        return self._loader.image if self._machine is None else self._machine.image
 
     @property
     def is_active(self) -> bool:
         """Whether this node is the active controller."""
-        return self._speculative is not None
+        return self._machine is not None
 
     @property
     def kraft_version(self) -> int:
@@ -201,59 +227,121 @@ class QuorumController:
             ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT (the changes may still be committed later),
                 KAFKA_STORAGE_ERROR (the disk is full), or an error of the whole request.
         """
-        if self._speculative is None:
+        machine = self._machine
+        if machine is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         version = request.VERSION_MAX if context is None else context.api_version
         if request.API_KEY == DESCRIBE_QUORUM:
             return describe_quorum(self._raft, request, version, self._clock.now_ms())
-        decision = DECISIONS[request.API_KEY](self._state(), request, version)
-        if decision.records:
-            self._append(decision.records)
-        elif not self._waiting:
-            return decision.response
-        await _within(self._wait_for_commit(), getattr(request, "timeout_ms", 0))
+        if context is None and request.API_KEY == BROKER_REGISTRATION:
+            # This process has locked the log directories, so the previous incarnation of its broker
+            # has stopped.
+            machine.end_session(request.broker_id)
+        decision = machine.decide(self._moment(), request, version)
+        self._append_decision(decision)
+        self._set_timer()
+        if decision.records or self._waiting:
+            await _within(self._wait_for_commit(), getattr(request, "timeout_ms", 0))
         return decision.response
 
-    def _state(self) -> ControllerState:
-        image = self.image
-        return ControllerState(
-            image=image,
-            config=self._config.of(image),
-            cluster_id=self._cluster_id,
+    def _moment(self) -> Moment:
+        return Moment(
+            now_ms=self._clock.monotonic_ms(),
             next_offset=self._raft.log.end_offset,
-            random_bytes=self._random_bytes,
-            supported_features=self._supported_features,
+            config=self._config.of(self.image),
             kraft_version=self._raft.settings.kraft_version,
+            voter_count=len(self._raft.settings.voters),
         )
 
-    def _append(self, records: list[Message]) -> None:
-        """Append and replay the records of a decision.
+    def _append_decision(self, decision: Decision[Any]) -> None:
+        """Append the records of a decision.
+
+        Raises:
+            DiskFull, ApiError: a batch cannot be written (see `_append`). Earlier batches of the
+                decision have been appended.
+        """
+        machine = self._machine
+        assert machine is not None
+        for batch in batches(decision):
+            self._append(batch, is_atomic=decision.is_atomic)
+        machine.decided(decision, self._raft.log.end_offset)
+
+    def _append(self, records: list[Message], is_atomic: bool = True) -> None:
+        """Append and replay records as one batch, or as several if they need not be atomic.
 
         Raises:
             DiskFull: there is no space for the records; nothing has changed.
             ApiError: the records are too large for one batch, or the log cannot be written.
         """
-        speculative = self._speculative
-        assert speculative is not None
-        level = speculative.image.features.metadata_version
+        machine = self._machine
+        assert machine is not None
+        level = machine.image.features.metadata_version
         values = [encode_record(record, level) for record in records]
-        epoch = self._raft.leader.epoch
         try:
-            base_offset = self._raft.append(epoch, records, values)
+            base_offset = self._raft.append(self._epoch, records, values)
         except BatchTooLarge as error:
+            if not is_atomic and len(records) > 1:
+                half = len(records) // 2
+                self._append(records[:half], is_atomic)
+                self._append(records[half:], is_atomic)
+                return
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION, f"the request is too large: {error}"
             ) from error
         except LogDirectoryOffline as error:
             raise ApiError(ErrorCode.NOT_CONTROLLER, error.message) from error
-        speculative.load(records, base_offset, epoch)
-        speculative.flush()
+        machine.replay(records, base_offset, self._epoch, self._clock.monotonic_ms())
 
     def _wait_for_commit(self) -> asyncio.Future[None]:
         """Return a future that completes when all current decisions are committed."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(_Waiting(self._raft.log.end_offset, future))
         return future
+
+    # -- periodic work --------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        """Set the timer for the machine's next deadline, if it is not set for an earlier time.
+
+        If the deadline has moved to a later time, the timer finds nothing to do and is set again.
+        So a heartbeat does not change the timer.
+        """
+        machine = self._machine
+        if machine is None:
+            return
+        moment = self._moment()
+        deadline_ms = machine.deadline_ms(moment)
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_ms = max(0, deadline_ms - moment.now_ms)
+        self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
+        self._timer_ms = deadline_ms
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        machine = self._machine
+        if machine is None:
+            return
+        decision = machine.due(self._moment())
+        if decision is not None:
+            try:
+                self._append_decision(decision)
+            except (DiskFull, ApiError) as error:
+                log.error("the controller's periodic work is postponed: %s", error.message)
+                machine.postpone(self._clock.monotonic_ms())
+        self._set_timer()
+
+
+def _intervals(config: BrokerConfig) -> Intervals:
+    rebalance_s = config.leader_imbalance_check_interval_seconds
+    return Intervals(
+        session_timeout_ms=config.broker_session_timeout_ms,
+        rebalance_ms=rebalance_s * 1000 if config.auto_leader_rebalance_enable else None,
+        unclean_election_ms=config.unclean_leader_election_interval_ms,
+        idle_ms=config.metadata_max_idle_interval_ms or None,
+    )
 
 
 async def _within(future: asyncio.Future[None], timeout_ms: int) -> None:

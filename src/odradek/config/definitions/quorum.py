@@ -20,6 +20,10 @@ metadata.max.retention.bytes  long  = 104857600  high
     Total size of metadata log and snapshots above which the oldest are deleted.
 metadata.max.retention.ms  long  = 604800000  high
     Age at which segments of the metadata log and snapshots are deleted.
+broker.heartbeat.interval.ms  int  = 2000  medium
+    How often a broker sends a heartbeat to the controller.
+broker.session.timeout.ms  int  = 9000  medium
+    A broker is fenced after this long without a heartbeat.
 
 [accepted: a quorum of one elects itself and has nothing to fetch]
 controller.quorum.election.timeout.ms  int  = 1000  >=0  high
@@ -39,13 +43,11 @@ controller.quorum.fetch.snapshot.max.bytes  int  = 1048576  >=1  low
 controller.quorum.auto.join.enable  boolean  = false  low
     Whether a controller that is not a voter becomes a voter automatically.
 
-[accepted: broker and controller run in one process and share their state]
+[accepted: a quorum with one voter writes no no-op records]
 metadata.max.idle.interval.ms  int  = 500  >=0  low
     How often an idle controller writes a no-op record. 0 means never.
-broker.heartbeat.interval.ms  int  = 2000  medium
-    How often a broker sends a heartbeat to the controller.
-broker.session.timeout.ms  int  = 9000  medium
-    A broker is fenced after this long without a heartbeat.
+
+[accepted: broker and controller run in one process and share their state]
 controlled.shutdown.enable  boolean  = true  medium
     Move leadership away before a broker stops.
 initial.broker.registration.timeout.ms  int  = 60000  medium

@@ -2,17 +2,14 @@
 
 If the log is empty, the controller writes the bootstrap records, which the formatting of the node
 has stored. It writes them in a metadata transaction if metadata.version supports transactions. If
-the previous controller left a transaction open, the controller first aborts this transaction. At
-the end, the controller fences the brokers on other nodes.
+the previous controller left a transaction open, the controller first aborts this transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.core.controller.brokers import fence_broker
 from odradek.core.controller.configs import MIN_INSYNC_REPLICAS
-from odradek.core.controller.state import ControllerState
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.metadata.versions import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
@@ -69,15 +66,3 @@ def bootstrap_records(
 def abort_records(in_transaction: bool) -> list[Message]:
     """Return the records that abort the open transaction, if there is one."""
     return [AbortTransactionRecord(reason=ABORT_REASON)] if in_transaction else []
-
-
-def fence_unreachable(state: ControllerState, own_id: int) -> list[Message]:
-    """Return the records that fence all brokers except this node's broker.
-
-    Brokers on other nodes cannot send heartbeats to this controller.
-    """
-    records: list[Message] = []
-    for broker in state.image.cluster.brokers.values():
-        if broker.id != own_id and not broker.fenced:
-            records += fence_broker(state, broker)
-    return records

@@ -3,13 +3,21 @@
 A broker's epoch is the offset of the first record of the decision that registered the broker. A
 fenced broker leads no partition that has another replica. Metadata responses do not contain a
 fenced broker. A new broker is fenced until it has read the metadata log up to its own registration.
+
+A broker that wants to stop begins a controlled shutdown: it leaves the ISRs, and other replicas
+become the leaders of its partitions. It may stop when it leads nothing (see `heartbeats`).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from odradek.core.controller.heartbeats import BrokerState, Heard
 from odradek.core.controller.partition_updates import (
     broker_fenced,
     broker_unfenced,
+    broker_unregistered,
+    directories_offline,
     unclean_shutdown,
 )
 from odradek.core.controller.state import ControllerState, Decision
@@ -42,6 +50,7 @@ from odradek.wire.primitives import Message
 
 FENCE = 1
 UNFENCE = -1
+IN_CONTROLLED_SHUTDOWN = 1
 
 
 def register_broker(
@@ -52,27 +61,40 @@ def register_broker(
     A new incarnation is fenced. The same incarnation keeps its epoch.
 
     Raises:
-        ApiError: the broker belongs to another cluster, uses ZooKeeper, has invalid log
-            directories, or does not support the finalized features.
+        ApiError: DUPLICATE_BROKER_REGISTRATION: the previous incarnation still sends heartbeats. Or
+            the broker belongs to another cluster, uses ZooKeeper, has invalid log directories, or
+            does not support the finalized features.
     """
     if request.cluster_id != state.cluster_id:
         raise ApiError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"this is cluster {state.cluster_id}, the broker belongs to {request.cluster_id}",
         )
+    before = state.image.cluster.brokers.get(request.broker_id)
+    is_new = before is None or before.incarnation_id != request.incarnation_id
+    if (
+        before is not None
+        and is_new
+        and not before.in_controlled_shutdown
+        and state.heartbeats.has_valid_session(before.id, before.epoch, state.now_ms)
+    ):
+        raise ApiError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"another broker is registered with the id {before.id}; if the broker was restarted, "
+            "it can register when the session of its previous incarnation has expired",
+        )
     if request.is_migrating_zk_broker:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers of ZooKeeper are not supported")
     _check_directories(state, request)
     _check_features(state, request)
-    before = state.image.cluster.brokers.get(request.broker_id)
     records: list[Message] = []
-    is_new = before is None or before.incarnation_id != request.incarnation_id
     if is_new and before is not None:
         is_clean = before.epoch == request.previous_broker_epoch
         records += (broker_fenced if is_clean else unclean_shutdown)(state, request.broker_id)
     registration = _registration(state, request, None if is_new else before)
     records.append(broker_record(registration, state.level))
-    return Decision(records, BrokerRegistrationResponse(broker_epoch=registration.epoch))
+    response = BrokerRegistrationResponse(broker_epoch=registration.epoch)
+    return Decision(records, response, is_atomic=False)
 
 
 def _registration(
@@ -152,35 +174,60 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
 def broker_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest, version: int
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Process a broker's heartbeat: fence or unfence the broker as requested.
-
-    The broker is unfenced only when it has read the metadata log up to its registration.
+    """Process a broker's heartbeat. `heartbeats` has the states of a broker and their changes.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH.
     """
     broker = state.check_broker_epoch(request.broker_id, request.broker_epoch)
-    is_caught_up = request.current_metadata_offset >= broker.epoch
-    wants_out = request.want_fence or request.want_shut_down
-    records: list[Message] = []
-    fenced = broker.fenced
-    if not fenced and wants_out:
-        fenced = True
-        records += fence_broker(state, broker)
-    elif fenced and not wants_out and is_caught_up:
-        fenced = False
-        records.append(
-            BrokerRegistrationChangeRecord(
-                broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE
-            )
-        )
-        records += broker_unfenced(state, broker.id)
-    response = BrokerHeartbeatResponse(
-        is_caught_up=is_caught_up,
-        is_fenced=fenced,
-        should_shut_down=fenced and request.want_shut_down,
+    heartbeats = state.heartbeats
+    before = heartbeats.state_of(broker)
+    after = heartbeats.next_state(
+        broker,
+        state.image.cluster.brokers.values(),
+        metadata_offset=request.current_metadata_offset,
+        want_fence=request.want_fence,
+        want_shut_down=request.want_shut_down,
+        leads=lambda: state.index.leads(broker.id),
     )
-    return Decision(records, response)
+    lost: list[bytes] = []
+    if state.level >= LEVEL_DIRECTORIES:
+        lost = [each for each in broker.directories if each in request.offline_log_dirs]
+    if lost and after is BrokerState.UNFENCED:
+        # Elections must know that the directories are lost, so the next heartbeat unfences.
+        after = before
+    records = [] if after is before else _transition(state, broker, after)
+    if lost:
+        online = [each for each in broker.directories if each not in lost]
+        records += [
+            *directories_offline(state, broker.id, lost),
+            _change(broker, log_dirs=online),
+        ]
+    response = BrokerHeartbeatResponse(
+        is_caught_up=heartbeats.is_caught_up(broker.id, request.current_metadata_offset),
+        is_fenced=after.is_fenced,
+        should_shut_down=after is BrokerState.SHUTDOWN_NOW,
+    )
+    heard = Heard(broker.id, broker.epoch, request.current_metadata_offset, after)
+    return Decision(records, response, is_atomic=False, heard=heard)
+
+
+def _transition(
+    state: ControllerState, broker: BrokerRegistration, after: BrokerState
+) -> list[Message]:
+    """Return the records that bring a broker into another state."""
+    if after.is_fenced:
+        return [] if broker.fenced else fence_broker(state, broker)
+    if after is BrokerState.UNFENCED:
+        return [_change(broker, fenced=UNFENCE), *broker_unfenced(state, broker.id)]
+    records: list[Message] = []
+    if not broker.in_controlled_shutdown:
+        records.append(_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN))
+    return [*records, *broker_fenced(state, broker.id)]
+
+
+def _change(broker: BrokerRegistration, **fields: Any) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, **fields)
 
 
 def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Message]:
@@ -188,12 +235,7 @@ def fence_broker(state: ControllerState, broker: BrokerRegistration) -> list[Mes
 
     See `broker_fenced` for the changes.
     """
-    return [
-        *broker_fenced(state, broker.id),
-        BrokerRegistrationChangeRecord(
-            broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE
-        ),
-    ]
+    return [*broker_fenced(state, broker.id), _change(broker, fenced=FENCE)]
 
 
 def unregister_broker(
@@ -211,10 +253,10 @@ def unregister_broker(
             f"Broker ID {request.broker_id} is not currently registered",
         )
     records: list[Message] = [
-        *broker_fenced(state, broker.id),
+        *broker_unregistered(state, broker.id),
         UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch),
     ]
-    return Decision(records, UnregisterBrokerResponse(error_message=None))
+    return Decision(records, UnregisterBrokerResponse(error_message=None), is_atomic=False)
 
 
 def register_controller(

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.core.controller import (
+    alter_partition,
     brokers,
     configs,
+    directories,
     elections,
     features,
     partitions,
@@ -32,11 +34,13 @@ DECISIONS: dict[int, Decide] = {
     44: configs.incremental_alter_configs,
     45: reassignments.alter_partition_reassignments,
     46: reassignments.list_partition_reassignments,
+    56: alter_partition.alter_partition,
     57: features.update_features,
     62: brokers.register_broker,
     63: brokers.broker_heartbeat,
     64: brokers.unregister_broker,
     67: producer_ids.allocate_producer_ids,
     70: brokers.register_controller,
+    73: directories.assign_replicas_to_directories,
 }
 """The function for each request, by API key."""

@@ -48,7 +48,8 @@ def elect_leaders(
                 )
         results.append(ReplicaElectionResult(topic=topic, partition_result=outcomes))
     check_record_count(len(records))
-    return Decision(records, ElectLeadersResponse(replica_election_results=results))
+    response = ElectLeadersResponse(replica_election_results=results)
+    return Decision(records, response, is_atomic=False)
 
 
 def _wanted(

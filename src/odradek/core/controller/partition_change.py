@@ -17,13 +17,14 @@ Kafka's PartitionChangeBuilder:
   is fenced, this replica stays in the ISR. If ELR is enabled, this replica leaves the ISR and
   becomes an eligible leader replica.
 - After an unclean election the ISR contains only the new leader, which is marked as recovering.
+- The leader reports when it has recovered. A leader that recovers has no other replica in its ISR.
 - A reassignment can be completed only when the ISR contains all added replicas. See
   `reassignment.completed` for the other conditions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
 from odradek.core.controller import reassignment
@@ -37,6 +38,8 @@ from odradek.core.metadata.registrations import (
 )
 from odradek.core.metadata.versions import LEVEL_DIRECTORIES, LEVEL_ISR_SHRINK_KEEPS_EPOCH
 from odradek.wire.generated.partition_change_record import PartitionChangeRecord
+
+NO_DIRECTORIES: Mapping[int, bytes] = {}
 
 
 class Election(Enum):
@@ -69,13 +72,16 @@ class PartitionChange:
         removing: Sequence[int] | None = None,
         adding: Sequence[int] | None = None,
         unclean_shutdown: Sequence[int] = (),
+        recovery_state: int | None = None,
+        directories: Mapping[int, bytes] = NO_DIRECTORIES,
     ) -> None:
         """Prepare the change.
 
         `may_lead` returns whether a broker may lead; the default is the state's `is_active`.
         Callers pass `may_lead` if a broker is being fenced or unfenced, because the state does not
         contain this change yet. `unclean_shutdown` has the replicas that may have lost records.
-        These replicas are removed from the ELR.
+        These replicas are removed from the ELR. `recovery_state` is the leader's recovery state
+        (KIP-704). `directories` has the new log directories of replicas.
         """
         self._state = state
         self._topic_id = topic_id
@@ -88,8 +94,12 @@ class PartitionChange:
         self.removing: Sequence[int] = partition.removing_replicas if removing is None else removing
         self.adding: Sequence[int] = partition.adding_replicas if adding is None else adding
         self.directories = dict(zip(partition.replicas, partition.directories, strict=True))
+        self.directories.update(directories)
         self.election = election
         self.unclean_shutdown = unclean_shutdown
+        self.recovery_state = (
+            partition.leader_recovery_state if recovery_state is None else recovery_state
+        )
         self._elr: Sequence[int] = partition.elr
 
     def record(self) -> PartitionChangeRecord | None:
@@ -103,6 +113,8 @@ class PartitionChange:
         self._write_isr(record)
         self._write_last_known_leader(record)
         self._write_assignment(record)
+        if self.recovery_state != self._before.leader_recovery_state:
+            record.leader_recovery_state = self.recovery_state
         return None if _is_empty(record) else record
 
     def _complete_reassignment(self) -> None:

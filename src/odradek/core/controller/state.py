@@ -8,6 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import topic_value
+from odradek.core.controller.heartbeats import BrokerHeartbeats, Heard
+from odradek.core.controller.partition_index import PartitionIndex
 from odradek.core.metadata.image import MetadataImage
 from odradek.core.metadata.registrations import BrokerRegistration
 from odradek.core.metadata.versions import ELIGIBLE_LEADER_REPLICAS_VERSION
@@ -26,11 +28,23 @@ A request that needs more records gets the error POLICY_VIOLATION.
 """
 
 
+RECORDS_PER_BATCH_MAX = 10_000
+"""Maximum number of records in one batch of a decision that is not atomic, as in Apache Kafka."""
+
+
 class Decision(NamedTuple, Generic[ResponseT]):
-    """Records to append as one batch, and the response to send when they are committed."""
+    """Records to append, and the response to send when they are committed."""
 
     records: list[Message]
     response: ResponseT
+    is_atomic: bool = True
+    """Whether the records must be one batch, so that all or none of them are committed.
+
+    The records of other decisions may be appended as several batches. After a crash any beginning
+    of them may be in the log. So each beginning must be a valid change of the metadata.
+    """
+    heard: Heard | None = None
+    """What a heartbeat changes besides the metadata, after the records were appended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,12 @@ class ControllerState:
     supported_features: Mapping[str, tuple[int, int]]
     """The lowest and the highest level of each feature that this software supports."""
     kraft_version: int
+    index: PartitionIndex
+    """The partitions of `image` by broker. A decision reads it, but does not change it."""
+    heartbeats: BrokerHeartbeats
+    """A decision reads the heartbeats, but does not change them."""
+    now_ms: int
+    """Monotonic time."""
 
     @property
     def level(self) -> int:
