@@ -122,6 +122,9 @@ class Controller:
             decision = self.machine.due(self.moment)
             if decision is not None:
                 records += self.make(decision).records
+            else:
+                later_ms = self.machine.deadline_ms(self.moment)
+                assert later_ms is None or later_ms > self.now_ms, "due work is not done"
 
     def register(self, broker=1, rack=None, incarnation=None, previous_epoch=-1, directories=None):
         """Register a broker whose previous incarnation is known to have ended."""

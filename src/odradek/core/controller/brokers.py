@@ -88,8 +88,9 @@ def register_broker(
     _check_directories(state, request)
     _check_features(state, request)
     records: list[Message] = []
-    if is_new and before is not None:
-        is_clean = before.epoch == request.previous_broker_epoch
+    if is_new:
+        # A broker that was unregistered may still be an eligible leader replica of partitions.
+        is_clean = before is not None and before.epoch == request.previous_broker_epoch
         records += (broker_fenced if is_clean else unclean_shutdown)(state, request.broker_id)
     registration = _registration(state, request, None if is_new else before)
     records.append(broker_record(registration, state.level))
