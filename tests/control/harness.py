@@ -143,7 +143,9 @@ class Controller:
         )
         return self.ask(request).response.broker_epoch
 
-    def heartbeat(self, broker=1, fence=False, shut_down=False, offset=None, offline=()):
+    def heartbeat(
+        self, broker=1, fence=False, shut_down=False, offset=None, offline=(), cordoned=None
+    ):
         """A heartbeat of a broker that has read everything, or the metadata up to `offset`."""
         request = BrokerHeartbeatRequest(
             broker_id=broker,
@@ -152,6 +154,7 @@ class Controller:
             want_fence=fence,
             want_shut_down=shut_down,
             offline_log_dirs=list(offline),
+            cordoned_log_dirs=cordoned,
         )
         return self.ask(request)
 

@@ -143,6 +143,17 @@ def test_a_broker_that_was_allowed_to_stop_may_register_at_once(leads):
     assert controller.ask(request).response.broker_epoch > epoch
 
 
+def test_a_broker_that_dies_during_its_shutdown_may_register_at_once():
+    controller = cluster()
+    controller.heartbeat(1, shut_down=True)
+    request = registration(incarnation_id=bytes(15) + b"i")
+    before = controller.image.cluster.brokers[1]
+    assert not before.fenced
+    assert controller.ask(request).response.broker_epoch > before.epoch
+    assert controller.image.cluster.brokers[1].fenced
+    assert not controller.image.cluster.brokers[1].in_controlled_shutdown
+
+
 # -- unfencing --------------------------------------------------------------------------------------
 
 
@@ -312,3 +323,21 @@ def test_a_repaired_directory_returns_with_the_next_registration():
     controller.register(1, previous_epoch=epoch, directories=[directory(1), directory(9)])
     controller.heartbeat(1)
     assert partition(controller, "b").leader == 1
+
+
+def test_cordoned_directories_get_no_new_replicas():
+    controller = Controller().join(1, 2)
+    assert len(controller.heartbeat(1, cordoned=[directory(1)]).records) == 1
+    assert controller.image.cluster.brokers[1].cordoned_directories == (directory(1),)
+    assert controller.heartbeat(1, cordoned=[directory(1)]).records == []
+    assert controller.heartbeat(1).records == [], "null: the broker does not know"
+    create(controller, topic("a", 6, 1))
+    assert {partition(controller, index=index).leader for index in range(6)} == {2}
+    assert len(controller.heartbeat(1, cordoned=[]).records) == 1
+    create(controller, topic("b", 6, 1))
+    assert {partition(controller, "b", index).leader for index in range(6)} == {1, 2}
+
+
+def test_cordoned_directories_before_their_level():
+    controller = Controller(level=29).join(1)
+    assert controller.heartbeat(1, cordoned=[directory(1)]).records == []

@@ -10,6 +10,7 @@ become the leaders of its partitions. It may stop when it leads nothing (see `he
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from odradek.core.controller.heartbeats import BrokerState, Heard
@@ -26,6 +27,7 @@ from odradek.core.metadata.snapshot import broker_record
 from odradek.core.metadata.versions import (
     KRAFT_VERSION,
     LEVEL_CONTROLLER_REGISTRATION,
+    LEVEL_CORDONED_DIRECTORIES,
     LEVEL_DIRECTORIES,
     METADATA_VERSION,
 )
@@ -204,6 +206,7 @@ def broker_heartbeat(
             *directories_offline(state, broker.id, lost),
             _change(broker, log_dirs=online),
         ]
+    records += _cordon(state, broker, request.cordoned_log_dirs)
     response = BrokerHeartbeatResponse(
         is_caught_up=heartbeats.is_caught_up(broker.id, request.current_metadata_offset),
         is_fenced=after.is_fenced,
@@ -225,6 +228,18 @@ def _transition(
     if not broker.in_controlled_shutdown:
         records.append(_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN))
     return [*records, *broker_fenced(state, broker.id)]
+
+
+def _cordon(
+    state: ControllerState, broker: BrokerRegistration, cordoned: Sequence[bytes] | None
+) -> list[Message]:
+    """Return the record for the directories that get no new replicas, if they change (KIP-1066)."""
+    known = broker.cordoned_directories
+    if cordoned is None or state.level < LEVEL_CORDONED_DIRECTORIES:
+        return []
+    if known is not None and set(known) == set(cordoned):
+        return []
+    return [_change(broker, cordoned_log_dirs=list(cordoned))]
 
 
 def _change(broker: BrokerRegistration, **fields: Any) -> BrokerRegistrationChangeRecord:
