@@ -221,6 +221,10 @@ class History:
         return self.counts
 
     @property
+    def log(self):
+        return self.controller.batches
+
+    @property
     def brokers(self):
         return self.controller.image.cluster.brokers
 

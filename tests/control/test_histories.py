@@ -47,6 +47,16 @@ def test_the_histories_contain_everything():
         assert counts[what] > 0, what
 
 
+def test_a_seed_twice_gives_the_same_log():
+    logs = []
+    for _ in range(2):
+        history = History(7)
+        history.run(LENGTH)
+        logs.append([(at, epoch, repr(records)) for at, epoch, records in history.log])
+    assert logs[0] == logs[1]
+    assert len(logs[0]) > 20
+
+
 def no_check(*arguments):
     return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from odradek.config.broker_config import BrokerConfig
@@ -67,6 +67,9 @@ class ControllerState:
     """A decision reads the heartbeats, but does not change them."""
     now_ms: int
     """Monotonic time."""
+    _topic_values: dict[tuple[str, str], object] = field(default_factory=dict)
+    """The values of settings by topic and name, which a decision about many partitions looks up for
+    each of them."""
 
     @property
     def level(self) -> int:
@@ -118,16 +121,22 @@ class ControllerState:
         """Return the settings that override the defaults for a topic."""
         return self.image.configs.of(ResourceType.TOPIC, name)
 
+    def _topic_value(self, topic: str, name: str) -> object:
+        key = topic, name
+        if key not in self._topic_values:
+            settings = self.topic_settings(topic)
+            self._topic_values[key] = topic_value(name, settings, self.config.layers)
+        return self._topic_values[key]
+
     def min_insync_replicas(self, topic: str, replica_count: int) -> int:
         """Return min.insync.replicas of a topic, or `replica_count` if that is smaller."""
-        value = topic_value("min.insync.replicas", self.topic_settings(topic), self.config.layers)
+        value = self._topic_value(topic, "min.insync.replicas")
         assert isinstance(value, int)
         return min(value, replica_count)
 
     def unclean_election_enabled(self, topic: str) -> bool:
         """Return whether a replica outside of the ISR may become a leader of the topic."""
-        name = "unclean.leader.election.enable"
-        return topic_value(name, self.topic_settings(topic), self.config.layers) is True
+        return self._topic_value(topic, "unclean.leader.election.enable") is True
 
 
 def has_online_directory(broker: BrokerRegistration | None, directory: bytes) -> bool:
