@@ -88,7 +88,7 @@ class Watched(Controller):
         return records
 
     def make(self, decision):
-        is_periodic = decision.response is None
+        is_periodic = isinstance(decision.response, str)
         for record in decision.records if is_periodic else ():
             if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced == FENCE:
                 contact_ms = self.contact_ms(record.broker_id, record.broker_epoch)

@@ -180,7 +180,7 @@ def test_the_second_change_of_a_partition_in_a_request_is_out_of_date():
     assert (partition(controller).isr, partition(controller).partition_epoch) == ((1, 2), 1)
 
 
-# -- recovery after an unclean election -------------------------------------------------------------
+# -- recovery after an unclean election ------------------------------------------------------------
 
 
 def recovering():
@@ -220,7 +220,7 @@ def test_a_leader_recovers_and_adds_a_replica_at_once():
     assert (state.isr, state.leader_recovery_state) == ((1, 2), RECOVERED)
 
 
-# -- reassignments ------------------------------------------------------------------------------------
+# -- reassignments ---------------------------------------------------------------------------------
 
 
 def moving(target):

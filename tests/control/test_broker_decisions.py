@@ -121,7 +121,7 @@ def test_producer_ids_come_in_blocks():
     assert starts == [0, 1000, 2000]
 
 
-# -- what becomes of partitions ---------------------------------------------------------------------
+# -- what becomes of partitions --------------------------------------------------------------------
 
 
 def test_a_fenced_leader_is_replaced():

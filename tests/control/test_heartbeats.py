@@ -154,7 +154,7 @@ def test_a_broker_that_dies_during_its_shutdown_may_register_at_once():
     assert not controller.image.cluster.brokers[1].in_controlled_shutdown
 
 
-# -- unfencing --------------------------------------------------------------------------------------
+# -- unfencing -------------------------------------------------------------------------------------
 
 
 def test_a_broker_is_unfenced_when_it_has_read_its_registration():
@@ -184,7 +184,7 @@ def test_after_a_failover_a_broker_must_have_read_what_was_there():
     assert not controller.heartbeat(1, offset=end).response.is_fenced
 
 
-# -- controlled shutdown ------------------------------------------------------------------------------
+# -- controlled shutdown ---------------------------------------------------------------------------
 
 
 def stop(controller, broker):
@@ -266,7 +266,7 @@ def test_a_fenced_broker_does_not_delay_a_controlled_shutdown():
     assert controller.heartbeat(1, shut_down=True).response.should_shut_down
 
 
-# -- log directories ----------------------------------------------------------------------------------
+# -- log directories -------------------------------------------------------------------------------
 
 
 def two_directories():

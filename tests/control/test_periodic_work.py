@@ -127,7 +127,7 @@ def test_no_unclean_leader_is_elected_where_it_is_not_allowed():
     assert partition(controller).leader == NO_LEADER
 
 
-# -- NoOp records -----------------------------------------------------------------------------------
+# -- NoOp records ----------------------------------------------------------------------------------
 
 
 def test_an_idle_leader_of_several_voters_writes_no_op_records():
@@ -153,7 +153,7 @@ def test_no_op_records_change_no_metadata():
     assert controller.image.cluster is before.cluster
 
 
-# -- failed appends and large decisions ---------------------------------------------------------------
+# -- failed appends and large decisions ------------------------------------------------------------
 
 
 def test_work_whose_records_were_not_appended_is_repeated():

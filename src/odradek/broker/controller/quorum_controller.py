@@ -326,6 +326,8 @@ class QuorumController:
             return
         decision = machine.due(self._moment())
         if decision is not None:
+            if decision.response:
+                log.info("%s", decision.response)
             try:
                 self._append_decision(decision)
             except (DiskFull, ApiError) as error:

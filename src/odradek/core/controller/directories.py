@@ -1,4 +1,4 @@
-"""Processes AssignReplicasToDirs: a broker says in which log directories its replicas are (KIP-858).
+"""Processes AssignReplicasToDirs: a broker reports the log directories of its replicas (KIP-858).
 
 A broker that has several log directories chooses the directory of a new replica itself, and then
 reports it. So the controller knows which replicas are lost when a directory fails. If the directory

@@ -187,8 +187,11 @@ class ControllerMachine:
             deadlines.append(session_ms)
         return max(min(deadlines), self._not_before_ms) if deadlines else None
 
-    def due(self, moment: Moment) -> Decision[None] | None:
-        """Return the next decision that is due; None if none is due."""
+    def due(self, moment: Moment) -> Decision[str] | None:
+        """Return the next decision that is due; None if none is due.
+
+        The response is a text for the log; it may be empty.
+        """
         state = self.state(moment)
         stale = self._heartbeats.expired(moment.now_ms)
         if stale is not None:
@@ -197,7 +200,7 @@ class ControllerMachine:
                 return fence_stale_broker(state, broker.id)
             # A fenced broker has stopped to send heartbeats.
             self._heartbeats.end_session(stale[0])
-            return Decision([], None)
+            return Decision([], "")
         return self._periodic.due(state, moment.voter_count)
 
     def postpone(self, now_ms: int) -> None:

@@ -1,7 +1,7 @@
 """Changes of partitions after the state of a broker has changed.
 
-A broker was fenced or unfenced, begins a controlled shutdown, had an unclean shutdown, or lost a log
-directory. The index of the state finds the partitions (`partition_index`).
+A broker was fenced or unfenced, begins a controlled shutdown, had an unclean shutdown, or lost a
+log directory. The index of the state finds the partitions (`partition_index`).
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@
   and in a quorum with one voter.)
 
 `PeriodicWork` has the deadlines. The shell of the controller calls `ControllerMachine.due` when the
-first deadline has passed. A run of elections makes at most `ELECTIONS_MAX` elections. If there are
-more to make, the next run follows soon.
+first deadline has passed. The response of a decision is a text for the log, which may be empty. A
+run of elections makes at most `ELECTIONS_MAX` elections. If there are more to make, the next run
+follows soon.
 """
 
 from __future__ import annotations
@@ -48,13 +49,14 @@ class Intervals(NamedTuple):
     """None: no NoOp records are written."""
 
 
-def fence_stale_broker(state: ControllerState, broker_id: int) -> Decision[None]:
+def fence_stale_broker(state: ControllerState, broker_id: int) -> Decision[str]:
     """Fence a broker whose session has expired."""
     broker = state.image.cluster.brokers[broker_id]
-    return Decision(fence_broker(state, broker), None, is_atomic=False)
+    text = f"broker {broker_id} is fenced: no heartbeat for longer than its session"
+    return Decision(fence_broker(state, broker), text, is_atomic=False)
 
 
-def elect_preferred(state: ControllerState) -> Decision[None]:
+def elect_preferred(state: ControllerState) -> Decision[str]:
     """Make the first replica the leader of partitions that have another leader."""
     records: list[Message] = []
     for each in located(state, state.index.unbalanced()):
@@ -63,10 +65,10 @@ def elect_preferred(state: ControllerState) -> Decision[None]:
             records.append(record)
             if len(records) == ELECTIONS_MAX:
                 break
-    return Decision(records, None, is_atomic=False)
+    return _elections(records, "preferred leaders are elected")
 
 
-def elect_unclean(state: ControllerState) -> Decision[None]:
+def elect_unclean(state: ControllerState) -> Decision[str]:
     """Elect leaders for partitions without a leader, if the topic allows unclean elections."""
     records: list[Message] = []
     for each in located(state, state.index.leaderless()):
@@ -77,7 +79,11 @@ def elect_unclean(state: ControllerState) -> Decision[None]:
             records.append(record)
             if len(records) == ELECTIONS_MAX:
                 break
-    return Decision(records, None, is_atomic=False)
+    return _elections(records, "partitions without leader get one, possibly an unclean one")
+
+
+def _elections(records: list[Message], what: str) -> Decision[str]:
+    return Decision(records, f"{len(records)} {what}" if records else "", is_atomic=False)
 
 
 class PeriodicWork:
@@ -107,7 +113,7 @@ class PeriodicWork:
         if self._unclean_election_at_ms is None and index.has_leaderless:
             self._unclean_election_at_ms = now_ms + self._intervals.unclean_election_ms
 
-    def due(self, state: ControllerState, voter_count: int) -> Decision[None] | None:
+    def due(self, state: ControllerState, voter_count: int) -> Decision[str] | None:
         """Return the records of the next work that is due; None if none is due."""
         now_ms = state.now_ms
         if _is_due(self._rebalance_at_ms, now_ms):
@@ -125,7 +131,7 @@ class PeriodicWork:
                 self._unclean_election_at_ms = now_ms + _pause(decision, interval_ms)
                 return decision
         if _is_due(self._no_op_at_ms(voter_count), now_ms):
-            return Decision([NoOpRecord()], None)
+            return Decision([NoOpRecord()], "")
         return None
 
     def _no_op_at_ms(self, voter_count: int) -> int | None:
@@ -137,5 +143,5 @@ def _is_due(deadline_ms: int | None, now_ms: int) -> bool:
     return deadline_ms is not None and deadline_ms <= now_ms
 
 
-def _pause(decision: Decision[None], interval_ms: int) -> int:
+def _pause(decision: Decision[str], interval_ms: int) -> int:
     return SOON_MS if len(decision.records) == ELECTIONS_MAX else interval_ms
