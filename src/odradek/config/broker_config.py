@@ -52,6 +52,11 @@ class BrokerConfig(View):
     max_incremental_fetch_session_cache_slots: int
     request_timeout_ms: int
 
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_election_backoff_max_ms: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
     metadata_log_max_record_bytes_between_snapshots: int

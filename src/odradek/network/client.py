@@ -8,7 +8,7 @@ fetched records are not copied before they are appended to the log.
 `handshake` runs on every new connection before the first request, for example for ApiVersions and
 SASL. It is a generator that yields requests and gets their responses.
 
-The node does not use this module yet, because a cluster has one node.
+`odradek.broker.raft.peers` sends the requests of the metadata quorum with it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.metadata_log import METADATA_PARTITION
+from odradek.core.raft.leader import ReplicaProgress
 from odradek.model.errors import ErrorCode
 from odradek.model.uuids import ZERO
 from odradek.wire.generated import describe_quorum_response as wire
@@ -42,23 +43,29 @@ def _partition(
             partition_index=index, error_code=code, error_message=code.message
         )
     machine = quorum.machine
-    voters = [
-        wire.ReplicaState(
-            replica_id=voter.key.id,
-            replica_directory_id=voter.key.directory_id if version >= 2 else ZERO,
-            log_end_offset=quorum.log.end_offset,
-            last_fetch_timestamp=now_ms,
-            last_caught_up_timestamp=now_ms,
-        )
-        for voter in quorum.settings.voters.voters.values()
-    ]
+    replicas = quorum.replicas()
     return wire.PartitionData(
         partition_index=index,
         leader_id=machine.leader_id,
         leader_epoch=machine.epoch,
         high_watermark=machine.high_watermark,
-        current_voters=voters,
+        current_voters=[_replica(each, version, now_ms) for each in replicas if each.is_voter],
+        observers=[_replica(each, version, now_ms) for each in replicas if not each.is_voter],
     )
+
+
+def _replica(replica: ReplicaProgress, version: int, now_ms: int) -> wire.ReplicaState:
+    return wire.ReplicaState(
+        replica_id=replica.key.id,
+        replica_directory_id=replica.key.directory_id if version >= 2 else ZERO,
+        log_end_offset=replica.end_offset,
+        last_fetch_timestamp=_time(replica.last_fetch_age_ms, now_ms),
+        last_caught_up_timestamp=_time(replica.last_caught_up_age_ms, now_ms),
+    )
+
+
+def _time(age_ms: int | None, now_ms: int) -> int:
+    return -1 if age_ms is None else now_ms - age_ms
 
 
 def _nodes(quorum: RaftClient) -> list[wire.Node]:

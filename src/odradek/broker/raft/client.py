@@ -1,12 +1,10 @@
-"""The raft client: appends to the metadata log, and delivers committed records to listeners.
+"""The raft client: replicates the metadata log with the other voters, and appends to it.
 
-It performs the decisions of the quorum's state machine. Files are synced by the executor: the
-election state before a vote counts, the log before records are committed. Everything else runs on
-the loop's thread. Appends of one turn of the loop, and all that come during a sync, share the next
-sync.
-
-Committed batches are delivered to the listeners from memory if this node appended them in its
-present epoch, else from the log, a limited number of bytes in a turn of the loop.
+It performs the decisions of the quorum's machine (`odradek.core.raft`). Files are synced by the
+executor: the election state before a vote counts, the log before records are acknowledged or
+committed. Everything else runs on the loop's thread. Appends of one turn of the loop, and all that
+come during a sync, share the next sync. `delivery` hands committed records to the listeners,
+`peers` sends requests to the other voters, and `serve` answers theirs.
 
 If the disk fails, or a listener cannot apply committed records, the client ends: it resigns,
 listeners are notified that there is no leader, and `on_failure` is called once.
@@ -18,6 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -28,40 +27,53 @@ from odradek.broker.raft.control import (
     leader_change,
     voters_messages,
 )
+from odradek.broker.raft.delivery import Delivery
 from odradek.broker.raft.listener import CommittedBatch, LeaderAndEpoch, RaftListener
-from odradek.broker.raft.metadata_log import MetadataLog, replay_settings
-from odradek.broker.raft.snapshots import SnapshotId, snapshot_batches
+from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.broker.raft.peers import Peers
+from odradek.broker.raft.replicated_log import ReplicatedLog
+from odradek.broker.raft.snapshots import Snapshot, SnapshotId, SnapshotPart, snapshot_batches
+from odradek.broker.raft.wire_messages import PART_SIZE_MAX
 from odradek.config.broker_config import BrokerConfig
-from odradek.core.metadata.record import decode_record
 from odradek.core.raft.election import NO_LEADER, ElectionState
 from odradek.core.raft.events import (
+    AppendRecords,
+    AppendVoters,
     BecomeLeader,
     CommitUpTo,
     Effect,
     ElectionPersisted,
     Event,
-    LogFlushed,
+    FollowLeader,
     PersistElection,
+    RequestReceived,
     Resign,
-    Start,
+    Respond,
+    ResponseReceived,
+    SendRequest,
+    SnapshotWritten,
     StopLeading,
+    Truncate,
+    WriteSnapshot,
 )
-from odradek.core.raft.machine import Leader, QuorumMachine
+from odradek.core.raft.leader import Leader, ReplicaProgress
+from odradek.core.raft.machine import QuorumError, RaftMachine
+from odradek.core.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
+from odradek.core.raft.roles import Resigned
+from odradek.core.raft.settings import RaftSettings
 from odradek.core.raft.voters import Voter, VoterSet
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor, Pool, call
-from odradek.log.errors import DiskFull, LogDirectoryOffline
+from odradek.env.network import Network
+from odradek.env.randomness import RandomBytes, system_random_bytes
+from odradek.log.errors import DamagedFile, DiskFull, LogDirectoryOffline, RecordsRefused
 from odradek.log.flush_state import FlushWork
-from odradek.records.batch import RecordBatch
-from odradek.records.record import iterate_records
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.primitives import Message
 
 log = logging.getLogger("odradek.metadata")
 
 OnFailure = Callable[[Exception], None]
-
-DELIVERED_BYTES = 1 << 20
-"""Bytes of the log that are read and delivered in one turn of the loop."""
 
 
 class RaftClient:
@@ -76,10 +88,15 @@ class RaftClient:
         clock: Clock,
         executor: Executor,
         on_failure: OnFailure,
+        *,
+        random_bytes: RandomBytes = system_random_bytes,
+        network: Network | None = None,
+        cluster_id: str = "",
     ) -> None:
         """`local` is this node's description for the voters record.
 
-        `static_voters` are the configured voters, for quorums of kraft.version 0.
+        `static_voters` are the configured voters, for quorums of kraft.version 0. Without
+        `network`, this node must be the only voter.
 
         Raises:
             QuorumError: this node cannot be part of the quorum of its log.
@@ -88,21 +105,41 @@ class RaftClient:
         """
         self._config = config
         self.log = metadata_log
-        self.settings = self._read_settings(static_voters)
-        self.machine = QuorumMachine(local.key, self.settings.voters, metadata_log.read_election())
+        self._replicated = ReplicatedLog(metadata_log, static_voters)
+        check_voters(local, self.settings.voters, is_alone=network is None)
+        self.machine = RaftMachine(
+            local,
+            self._replicated,
+            metadata_log.read_election(),
+            raft_settings(config),
+            random_bytes,
+        )
         self._local = local
         self._clock = clock
         self._executor = executor
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
-        self._listeners: list[RaftListener] = []
-        self._appended: deque[CommittedBatch] = deque()
-        """Batches that this node appended in its present epoch, not delivered yet."""
-        self._delivered = -1
-        """All records below this offset are delivered; -1: nothing is, not even a snapshot."""
-        self._is_delivery_scheduled = False
-        self._leader = LeaderAndEpoch(NO_LEADER, self.machine.epoch)
-        """The leader and epoch that the listeners know."""
+        self._peers: Peers | None = None
+        if network is not None:
+            self._peers = Peers(
+                network,
+                random_bytes,
+                cluster_id,
+                local.key.id,
+                config.controller_quorum_request_timeout_ms,
+                lambda request_id, response: self._step(ResponseReceived(request_id, response)),
+            )
+        start = LeaderAndEpoch(NO_LEADER, self.machine.epoch)
+        self._delivery = Delivery(metadata_log, self.machine, start, self._call_soon)
+        self._events: deque[Event | None] = deque()
+        """Events that the machine has not seen; None stands for a look at the log."""
+        self._is_stepping = False
+        self._is_closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._resigned = asyncio.Event()
+        """Set when this node stops and the other voters know it."""
+        self._waiting: set[asyncio.Future[Response]] = set()
+        """The requests of other nodes that are not answered."""
         self._persisting = 0
         self._flush: asyncio.Future[None] | None = None
         self._is_flush_scheduled = False
@@ -110,44 +147,44 @@ class RaftClient:
         self.flushes = 0
         """Syncs of the log so far; tests count them."""
 
-    def _read_settings(self, static_voters: VoterSet) -> QuorumSettings:
-        """kraft.version and the voters as of the end of the log, committed or not."""
-        settings = QuorumSettings(static_voters)
-        offset = self.log.start_offset
-        latest = self.log.latest_snapshot
-        if latest is not None:
-            snapshot = self.log.read_snapshot(latest)
-            if snapshot.settings.kraft_version > 0:
-                settings = snapshot.settings
-            offset = latest.offset
-        for batch in self.log.batches(offset):
-            if batch.is_control:
-                replay_settings(settings, batch)
-        return settings
-
     def register(self, listener: RaftListener) -> None:
         """Add a listener. All listeners are registered before `start`."""
-        assert self._delivered < 0
-        self._listeners.append(listener)
+        self._delivery.register(listener)
+
+    @property
+    def settings(self) -> QuorumSettings:
+        """kraft.version and the voters as of the end of the log, committed or not."""
+        return self._replicated.settings
 
     @property
     def leader(self) -> LeaderAndEpoch:
         """The leader that the listeners know."""
-        return self._leader
+        return self._delivery.leader
 
     @property
     def is_leader(self) -> bool:
         """Whether this node leads, and all records before its epoch are delivered."""
-        return self._leader.leader_id == self._local.key.id and self.failure is None
+        return self.leader.leader_id == self._local.key.id and self.failure is None
 
     @property
     def high_watermark(self) -> int:
         """The end of the committed records; -1 while unknown."""
         return self.machine.high_watermark
 
+    def replicas(self) -> list[ReplicaProgress]:
+        """How far each replica has come; empty if this node does not lead."""
+        role = self.machine.role
+        if not isinstance(role, Leader):
+            return []
+        now_ms = self._clock.monotonic_ms()
+        return role.replicas(self.settings.voters, self.log.end_offset, now_ms)
+
     def start(self) -> None:
         """Join the quorum. Listeners are called from now on."""
-        self._step(Start(self.log.end_offset, self.log.last_epoch))
+        self._is_stepping = True
+        self._perform_all(self.machine.start(self._clock.monotonic_ms()))
+        self._is_stepping = False
+        self._step(None)
 
     def append(self, epoch: int, records: Sequence[Message], values: Iterable[bytes]) -> int:
         """Append records as one batch, to be synced soon; returns its first offset.
@@ -159,7 +196,7 @@ class RaftClient:
             DiskFull: nothing was appended, and this node still leads.
             LogDirectoryOffline: the disk failed; this node no longer leads.
         """
-        assert self.is_leader and epoch == self._leader.epoch, "only the leader appends"  # noqa: PT018
+        assert self.is_leader and epoch == self.leader.epoch, "only the leader appends"  # noqa: PT018
         now_ms = self._clock.now_ms()
         try:
             base_offset, size = self.log.append(values, epoch, now_ms)
@@ -167,50 +204,148 @@ class RaftClient:
             self._fail(error)
             raise
         end = self.log.end_offset
-        self._appended.append(CommittedBatch(base_offset, end, epoch, now_ms, size, records))
+        self._delivery.appended(CommittedBatch(base_offset, end, epoch, now_ms, size, records))
         self._schedule_flush()
         return base_offset
 
+    async def serve(self, request: Request) -> Response:
+        """Answer a request of another node, with the records that it fetches.
+
+        Raises:
+            ApiError: NOT_LEADER_OR_FOLLOWER, because this node is stopping or has failed.
+        """
+        if self._is_closed or self.failure is not None:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        token: asyncio.Future[Response] = self._loop.create_future()
+        self._waiting.add(token)
+        token.add_done_callback(self._waiting.discard)
+        self._step(RequestReceived(token, request))
+        response = await token
+        if isinstance(response, FetchSnapshotResponse) and not response.error:
+            return await self._with_part(response)
+        return response
+
     async def close(self) -> None:
-        """Sync the appended records, then resign and close the log.
+        """Sync the appended records, tell the other voters, resign, and close the log.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
+        await self._quiesce()
+        self._step(Resign())
+        try:
+            async with asyncio.timeout(self._config.controller_quorum_request_timeout_ms / 1000):
+                await self._resigned.wait()
+        except TimeoutError:
+            log.info("not all voters know that this node has resigned")
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._peers is not None:
+            self._peers.close()
+        await self._quiesce()
+        for token in list(self._waiting):
+            token.set_exception(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        if not isinstance(self.failure, (DiskFull, LogDirectoryOffline)):
+            self.log.close()
+
+    async def _quiesce(self) -> None:
+        """Wait until nothing is being synced."""
         while self._flush is not None or self._is_flush_scheduled or self._persisting:
             if self._flush is not None:
                 await asyncio.wait([self._flush])
             await asyncio.sleep(0)
-        self._step(Resign())
-        if not isinstance(self.failure, (DiskFull, LogDirectoryOffline)):
-            self.log.close()
 
-    # -- effects --------------------------------------------------------------------------------
+    # -- the machine ----------------------------------------------------------------------------
 
-    def _step(self, event: Event) -> None:
-        for effect in self.machine.step(self._clock.monotonic_ms(), event):
-            self._perform(effect)
+    def _step(self, event: Event | None) -> None:
+        """Have the machine take an event, or look at the log (None), and perform what it decides.
+
+        An event that comes while effects are performed waits until they are done.
+        """
+        self._events.append(event)
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        try:
+            while self._events and self.failure is None and not self._is_closed:
+                next_event = self._events.popleft()
+                now_ms = self._clock.monotonic_ms()
+                if next_event is not None:
+                    self._perform_all(self.machine.step(now_ms, next_event))
+                while effects := self._due(now_ms):
+                    self._perform_all(effects)
+        finally:
+            self._is_stepping = False
+        role = self.machine.role
+        if self.machine.is_stopping and not (isinstance(role, Resigned) and role.untold):
+            self._resigned.set()
+        self._set_timer()
+
+    def _due(self, now_ms: int) -> Sequence[Effect]:
+        """What the machine begins now; nothing if a step has failed."""
+        return () if self.failure is not None else self.machine.poll(now_ms)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.failure is not None or self._is_closed:
+            self._events.clear()
+            return
+        now_ms = self._clock.monotonic_ms()
+        deadline_ms = self.machine.next_deadline_ms(now_ms)
+        if deadline_ms is not None:
+            delay_s = max(1, deadline_ms - now_ms) / 1000
+            self._timer = self._loop.call_later(delay_s, self._step, None)
+
+    def _perform_all(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if self.failure is None:
+                try:
+                    self._perform(effect)
+                except (DiskFull, LogDirectoryOffline) as error:
+                    self._fail(error)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
             case PersistElection():
                 self._persist(effect.election)
+            case SendRequest():
+                assert self._peers is not None, "the only voter asks nobody"
+                self._peers.send(effect)
+            case Respond():
+                self._respond(effect)
             case BecomeLeader():
                 self._become_leader(effect)
+            case StopLeading():
+                log.info("this node no longer leads the metadata quorum (epoch %d)", effect.epoch)
+                self._delivery.stop_leading()
+                self._delivery.tell_leader(LeaderAndEpoch(NO_LEADER, effect.epoch))
+            case FollowLeader():
+                self._delivery.tell_leader(LeaderAndEpoch(effect.leader_id, effect.epoch))
+            case AppendRecords():
+                self._append_from_leader(effect)
+            case AppendVoters():
+                self._replicated.append_control(
+                    voters_messages(effect.voters)[1:], effect.epoch, self._clock.now_ms()
+                )
+                self._schedule_flush()
+            case Truncate():
+                self._replicated.truncate_to(effect.offset, self._on_log_changed)
+                self._schedule_flush()
+            case WriteSnapshot():
+                self._write_snapshot_part(effect)
             case CommitUpTo():
                 self.log.set_high_watermark(effect.offset)
                 self._deliver()
-            case StopLeading():
-                log.info("this node no longer leads the metadata quorum (epoch %d)", effect.epoch)
-                self._appended.clear()
-                self._tell_leader(LeaderAndEpoch(NO_LEADER, effect.epoch))
             case _:
                 assert_never(effect)
 
     def _persist(self, election: ElectionState) -> None:
         """Write the election state; the executor does so in order."""
         write = partial(
-            self.log.write_election, election, self.settings.kraft_version, self.machine.voters
+            self.log.write_election, election, self.settings.kraft_version, self.settings.voters
         )
         self._persisting += 1
         self._executor.submit(write, partial(self._persisted, election), Pool.METADATA)
@@ -219,7 +354,7 @@ class RaftClient:
         self._persisting -= 1
         if error is not None:
             self._fail(self._failure_of(error))
-        elif self.failure is None:
+        else:
             self._step(ElectionPersisted(election))
 
     def _become_leader(self, effect: BecomeLeader) -> None:
@@ -229,29 +364,97 @@ class RaftClient:
         the ones of a snapshot made by formatting.
         """
         messages = [
-            leader_change(self.machine.local.id, self.machine.voters, effect.granting),
+            leader_change(self.machine.local.id, self.settings.voters, effect.granting),
             *self._changed_voters(),
         ]
-        try:
-            self.log.on_leader_epoch(effect.epoch)
-            self.log.append_control(messages, effect.epoch, self._clock.now_ms())
-        except (DiskFull, LogDirectoryOffline) as error:
-            self._fail(error)
-            return
+        self.log.on_leader_epoch(effect.epoch)
+        self._replicated.append_control(messages, effect.epoch, self._clock.now_ms())
         log.info("this node leads the metadata quorum (epoch %d)", effect.epoch)
         self._schedule_flush()
 
     def _changed_voters(self) -> list[ControlMessage]:
         if self.settings.kraft_version == KRAFT_VERSION_STATIC:
             return []
-        voters = self.machine.voters
+        voters = self.settings.voters
         known = voters.voters[self._local.key.id]
         if known == self._local and self.settings.voters_offset >= 0:
             return []
-        changed = voters_messages(voters.with_voter(self._local))
-        for kind, message in changed:
-            self.settings.replay(kind, message, self.log.end_offset)
-        return changed
+        return voters_messages(voters.with_voter(self._local))
+
+    def _append_from_leader(self, effect: AppendRecords) -> None:
+        try:
+            self._replicated.append_from_leader(effect.records, effect.epoch)
+        except RecordsRefused as error:
+            log.error("the leader's records cannot be appended: %s", error)
+        self._schedule_flush()
+
+    def _on_log_changed(self, error: Exception | None) -> None:
+        """A truncation is done."""
+        if error is not None:
+            self._fail(error)
+        else:
+            self._schedule_flush()
+
+    # -- answers to other nodes -----------------------------------------------------------------
+
+    def _respond(self, effect: Respond) -> None:
+        response = effect.response
+        if isinstance(response, FetchResponse) and response.read_offset >= 0:
+            records = self.log.read(response.read_offset, PART_SIZE_MAX)
+            response = replace(response, records=records)
+        if not effect.token.done():  # the caller may have gone
+            effect.token.set_result(response)
+
+    async def _with_part(self, response: FetchSnapshotResponse) -> Response:
+        snapshot_id = SnapshotId(*response.snapshot)
+        read = partial(self.log.read_snapshot_part, snapshot_id, response.position, PART_SIZE_MAX)
+        try:
+            part: SnapshotPart = await call(self._executor, read, Pool.SNAPSHOT)
+        except FileNotFoundError:
+            return replace(response, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+        if not 0 <= response.position < part.size:
+            return replace(response, error=ErrorCode.POSITION_OUT_OF_RANGE)
+        return replace(response, size=part.size, data=part.data)
+
+    def _write_snapshot_part(self, effect: WriteSnapshot) -> None:
+        snapshot_id = SnapshotId(*effect.snapshot)
+        if effect.is_last:
+            self._replicated.begin_install()
+        data = bytes(effect.data)
+        write = partial(
+            self.log.write_snapshot_part, snapshot_id, effect.position, data, effect.is_last
+        )
+        done = call(self._executor, write, Pool.SNAPSHOT)
+        done.add_done_callback(lambda part: self._part_written(part, snapshot_id, effect.is_last))
+
+    def _part_written(
+        self, done: asyncio.Future[Snapshot | None], snapshot_id: SnapshotId, is_last: bool
+    ) -> None:
+        error = done.exception()
+        if self.failure is not None or self._is_closed:
+            return
+        if isinstance(error, DamagedFile):
+            log.error("the snapshot from the leader is dropped: %s", error)
+            self._replicated.install(snapshot_id, None, self._on_log_changed)
+            self._step(SnapshotWritten(snapshot_id, is_usable=False))
+            return
+        if error is not None:
+            self._fail(self._failure_of(error))
+            return
+
+        def installed(refusal: Exception | None) -> None:
+            if refusal is not None:
+                self._fail(refusal)
+            else:
+                self._step(SnapshotWritten(snapshot_id))
+
+        if not is_last:
+            installed(None)
+            return
+        try:
+            self._replicated.install(snapshot_id, done.result(), installed)
+        except (DiskFull, LogDirectoryOffline, OSError) as refusal:
+            self._fail(self._failure_of(refusal))
 
     # -- syncs ----------------------------------------------------------------------------------
 
@@ -262,17 +465,16 @@ class RaftClient:
 
     def _begin_flush(self) -> None:
         self._is_flush_scheduled = False
-        end_offset = self.log.end_offset
         try:
             work = self.log.flush_work()
         except (DiskFull, LogDirectoryOffline) as error:
             self._fail(error)
             return
-        if work is None:
-            self._step(LogFlushed(end_offset))
-            return
-        self._flush = call(self._executor, work.run, Pool.METADATA)
-        self._flush.add_done_callback(lambda done: self._flushed(done, work, end_offset))
+        if work is not None:
+            end_offset = self.log.end_offset
+            self._flush = call(self._executor, work.run, Pool.METADATA)
+            self._flush.add_done_callback(lambda done: self._flushed(done, work, end_offset))
+        self._step(None)
 
     def _flushed(self, done: asyncio.Future[None], work: FlushWork, end_offset: int) -> None:
         self._flush = None
@@ -282,8 +484,8 @@ class RaftClient:
             self._fail(self._failure_of(error))
             return
         work.complete()
-        self._step(LogFlushed(end_offset))
-        if self.log.end_offset > end_offset:
+        self._step(None)
+        if self.log.end_offset != end_offset or self.log.flushed_offset < end_offset:
             self._schedule_flush()
 
     def _failure_of(self, error: BaseException) -> Exception:
@@ -295,9 +497,12 @@ class RaftClient:
         """Stop leading: appended records may be lost, and the next sync would not report it."""
         if self.failure is None:
             self.failure = failure
+            self._resigned.set()
             log.error("the metadata log cannot be written or applied any more: %s", failure)
-            self._step(Resign())
-            self._tell_leader(LeaderAndEpoch(NO_LEADER, self.machine.epoch))
+            self.machine.step(self._clock.monotonic_ms(), Resign())
+            self._delivery.end(self.machine.epoch)
+            for token in list(self._waiting):
+                token.set_exception(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             self._on_failure(failure)
 
     # -- snapshots ------------------------------------------------------------------------------
@@ -315,7 +520,7 @@ class RaftClient:
         batches = snapshot_batches(
             snapshot_id.epoch,
             last_append_ms,
-            self.settings.messages(),
+            self.settings.messages(snapshot_id.offset),
             values,
             self._clock.now_ms(),
         )
@@ -331,72 +536,46 @@ class RaftClient:
     # -- listeners ------------------------------------------------------------------------------
 
     def _deliver(self) -> None:
-        """Deliver committed records to listeners, at most `DELIVERED_BYTES` of the log in this
-        turn."""
-        self._is_delivery_scheduled = False
+        """Deliver committed records to the listeners."""
         if self.failure is not None:
             return
         try:
-            if self._delivered < 0:
-                self._deliver_snapshot()
-            batches = self._next_batches()
-            if batches:
-                self._delivered = batches[-1].next_offset
-                for listener in self._listeners:
-                    listener.handle_commit(batches)
-            role = self.machine.role
-            if isinstance(role, Leader) and self._delivered > role.start_offset:
-                self._tell_leader(LeaderAndEpoch(self._local.key.id, role.epoch))
+            self._delivery.deliver()
         except Exception as error:
             log.exception("the committed metadata cannot be applied")
             self._fail(self._failure_of(error))
-            return
-        if self._delivered < self.high_watermark and not self._is_delivery_scheduled:
-            self._is_delivery_scheduled = True
-            self._loop.call_soon(self._deliver)
 
-    def _deliver_snapshot(self) -> None:
-        self._delivered = self.log.start_offset
-        latest = self.log.latest_snapshot
-        if latest is not None:
-            self._delivered = latest.offset
-            values = self.log.read_snapshot(latest).values
-            for listener in self._listeners:
-                listener.handle_load_snapshot(latest, map(decode_record, values))
-
-    def _next_batches(self) -> list[CommittedBatch]:
-        batches: list[CommittedBatch] = []
-        end = self.high_watermark
-        appended = self._appended
-        if appended and appended[0].base_offset == self._delivered:
-            while appended and appended[0].next_offset <= end:
-                batches.append(appended.popleft())
-            return batches
-        size = 0
-        stop = min(end, appended[0].base_offset) if appended else end
-        for batch in self.log.batches(self._delivered):
-            if batch.base_offset >= stop or size >= DELIVERED_BYTES:
-                break
-            batches.append(_committed(batch))
-            size += batches[-1].size
-        return batches
-
-    def _tell_leader(self, leader: LeaderAndEpoch) -> None:
-        if leader != self._leader:
-            self._leader = leader
-            for listener in self._listeners:
-                listener.handle_leader_change(leader)
+    def _call_soon(self, _deliver: Callable[[], None]) -> None:
+        self._loop.call_soon(self._deliver)
 
 
-def _committed(batch: RecordBatch) -> CommittedBatch:
-    records: list[Message] = []
-    if not batch.is_control:
-        records = [decode_record(each.value or b"") for each in iterate_records(batch)]
-    return CommittedBatch(
-        batch.base_offset,
-        batch.next_offset,
-        batch.leader_epoch,
-        batch.max_timestamp,
-        batch.size,
-        records,
+def check_voters(local: Voter, voters: VoterSet, *, is_alone: bool) -> None:
+    """Check that this node can be part of the quorum. `is_alone`: it knows no other nodes.
+
+    Raises:
+        QuorumError: the message says what to do.
+    """
+    if not voters:
+        raise QuorumError(
+            "the metadata directory names no voters, so they come from the configuration: "
+            "set controller.quorum.voters as it was when the directory was made"
+        )
+    if is_alone and not voters.contains(local.key):
+        ids = ", ".join(map(str, sorted(voters.voters)))
+        raise QuorumError(
+            f"node {local.key.id} with this metadata directory is not among the voters "
+            f"(nodes {ids}); was the directory copied from another node, or meta.properties lost?"
+        )
+    if is_alone and len(voters) > 1:
+        raise QuorumError(f"the quorum has {len(voters)} voters; this version runs a quorum of one")
+
+
+def raft_settings(config: BrokerConfig) -> RaftSettings:
+    """Return the settings of the machine."""
+    return RaftSettings(
+        election_timeout_ms=config.controller_quorum_election_timeout_ms,
+        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
     )

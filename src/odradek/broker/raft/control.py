@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from odradek.core.raft.log_view import STATIC_VERSION
+from odradek.core.raft.voters import (
+    ReplicaKey,
+    Voter,
+    VoterEndpoint,
+    VoterHistory,
+    VoterSet,
+)
 from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.control import ControlType, control_key, control_type
@@ -17,7 +24,7 @@ from odradek.wire.generated.snapshot_footer_record import SnapshotFooterRecord
 from odradek.wire.generated.snapshot_header_record import SnapshotHeaderRecord
 from odradek.wire.primitives import Message
 
-KRAFT_VERSION_STATIC = 0
+KRAFT_VERSION_STATIC = STATIC_VERSION
 """The voters are those of controller.quorum.voters."""
 KRAFT_VERSION_DYNAMIC = 1
 """The voters are in the log (KIP-853)."""
@@ -90,31 +97,62 @@ def voters_messages(voters: VoterSet) -> list[ControlMessage]:
 
 
 class QuorumSettings:
-    """kraft.version and the voters, from the newest control records of the log."""
+    """kraft.version and the voters, from the control records of the log.
 
-    __slots__ = ("kraft_version", "voters", "voters_offset")
+    They are those of the newest records, committed or not. `replay` follows appends, `truncate_to`
+    truncations, so that they are always a function of the log.
+    """
+
+    __slots__ = ("_versions", "history")
 
     def __init__(self, static_voters: VoterSet) -> None:
-        self.kraft_version = KRAFT_VERSION_STATIC
-        self.voters = static_voters
+        self._versions = [(-1, KRAFT_VERSION_STATIC)]
+        """The levels of kraft.version, with the offsets of their records."""
+        self.history = VoterHistory(static_voters)
         """The voters; those of the configuration until the log contains a voters record."""
-        self.voters_offset = -1
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of kraft.version."""
+        return self._versions[-1][1]
+
+    @property
+    def voters(self) -> VoterSet:
+        """The voters."""
+        return self.history.latest
+
+    @property
+    def voters_offset(self) -> int:
         """The offset of the voters record; -1: in a snapshot, or there is none."""
+        return self.history.latest_offset
 
     def replay(self, kind: ControlType, message: Message, offset: int) -> None:
         """Apply a control record; `offset` is -1 for those of a snapshot."""
         if isinstance(message, KRaftVersionRecord):
             assert kind is ControlType.KRAFT_VERSION
-            self.kraft_version = message.kraft_version
+            if offset < 0:
+                self._versions.clear()
+            self._versions.append((offset, message.kraft_version))
         elif isinstance(message, wire.VotersRecord):
-            self.voters = _voter_set(message)
-            self.voters_offset = offset
+            if offset < 0:
+                self.history.restart(_voter_set(message))
+            else:
+                self.history.add(offset, _voter_set(message))
 
-    def messages(self) -> list[ControlMessage]:
-        """Return the records for these settings; none for kraft.version 0."""
+    def truncate_to(self, end_offset: int) -> None:
+        """The records of the log at `end_offset` and after it are removed."""
+        self._versions = [each for each in self._versions if each[0] < end_offset]
+        self.history.truncate_to(end_offset)
+
+    def messages(self, end_offset: int | None = None) -> list[ControlMessage]:
+        """Return the records for the settings of the log up to `end_offset`, or up to its end.
+
+        None for kraft.version 0.
+        """
         if self.kraft_version == KRAFT_VERSION_STATIC:
             return []
-        return voters_messages(self.voters)
+        voters = self.voters if end_offset is None else self.history.at(end_offset)
+        return voters_messages(voters)
 
 
 def _voter_set(record: wire.VotersRecord) -> VoterSet:

@@ -20,26 +20,30 @@ from odradek.broker.raft.quorum_state import QUORUM_STATE, read_election, write_
 from odradek.broker.raft.snapshots import (
     Snapshot,
     SnapshotId,
+    SnapshotPart,
     parse_name,
+    partial_name,
     read_snapshot,
     write_snapshot,
 )
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.core.raft.election import ElectionState
+from odradek.core.raft.log_view import OffsetAndEpoch
 from odradek.core.raft.voters import VoterSet
+from odradek.env.file_system import CREATE, CREATE_EMPTY, READ_ONLY, write_fully
 from odradek.log import names
 from odradek.log.checkpoints import write_partition_metadata
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile
-from odradek.log.flush_state import FlushWork
+from odradek.log.flush_state import FlushWork, Truncated
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_log import PartitionLog
 from odradek.log.startup import open_log
 from odradek.log.storage import Storage
 from odradek.model.topic_partition import TopicPartition
 from odradek.model.uuids import METADATA_TOPIC_ID
-from odradek.records.batch import RecordBatch, iterate_batches
+from odradek.records.batch import Buffer, RecordBatch, iterate_batches
 from odradek.records.builder import RecordBatchBuilder
 
 log = logging.getLogger("odradek.metadata")
@@ -104,9 +108,20 @@ class MetadataLog:
                 "restore the .checkpoint files of the directory from a backup"
             )
         latest = self.latest_snapshot
-        if latest is not None and latest.offset > self._log.log_end_offset:
+        if latest is not None and self._is_beyond_log(latest):
             log.warning("%s: the snapshot %s replaces the log", self.path, latest.name)
             self._log.truncate_fully_and_start_at(latest.offset)
+
+    def _is_beyond_log(self, snapshot: SnapshotId) -> bool:
+        """Whether the snapshot has records that the log does not have.
+
+        It has if its last epoch is newer than the log's: then it came from a leader whose log
+        differs.
+        """
+        if snapshot.offset == self._log.log_start_offset == self._log.log_end_offset:
+            return False
+        epoch = max(self._log.leader_epochs.latest, 0)
+        return snapshot.epoch > epoch or snapshot.offset > self._log.log_end_offset
 
     # -- offsets --------------------------------------------------------------------------------
 
@@ -126,6 +141,23 @@ class MetadataLog:
         nothing."""
         latest = self.latest_snapshot
         return max(self._log.leader_epochs.latest, latest.epoch if latest is not None else 0, 0)
+
+    @property
+    def flushed_offset(self) -> int:
+        """All records below this offset survive a crash."""
+        return self._log.recovery_point
+
+    @property
+    def is_truncating(self) -> bool:
+        """Whether a crash could undo the last truncation."""
+        return self._log.flush_state.is_truncating
+
+    def end_offset_for(self, epoch: int) -> OffsetAndEpoch:
+        """The largest epoch that is not above `epoch`, and its end offset; else the log's end."""
+        found, offset = self._log.end_offset_for_epoch(epoch)
+        if offset < 0:
+            return OffsetAndEpoch(self.end_offset, self.last_epoch)
+        return OffsetAndEpoch(offset, found)
 
     @property
     def size(self) -> int:
@@ -164,6 +196,37 @@ class MetadataLog:
         """
         batch = control_batch_of(messages, self._log.log_end_offset, epoch, now_ms)
         self._log.append_as_leader(batch, epoch, AppendOrigin.RAFT_LEADER)
+
+    def append_from_leader(self, records: Buffer, epoch: int) -> int:
+        """Append the batches that the leader of `epoch` sent; return the log's old end.
+
+        Raises:
+            RecordsRefused: a batch is damaged, or does not continue the log.
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
+        """
+        end_offset = self._log.log_end_offset
+        self._log.append_as_follower(records, epoch)
+        return end_offset
+
+    def truncate_to(self, offset: int, truncated: Truncated) -> None:
+        """Remove the records from `offset` on. `truncated` is called when that survives a crash.
+
+        Raises:
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
+        """
+        self._log.truncate_to(offset, truncated)
+
+    def read(self, offset: int, size_max: int) -> bytes:
+        """Return the batches from `offset` on: at most `size_max` bytes, but at least one batch.
+
+        Raises:
+            LogDirectoryOffline: the disk failed.
+        """
+        found = self._log.read(offset, size_max, self._log.log_end_offset)
+        if found is None:
+            return b""
+        part = found.records
+        return self._file_system.pread(part.descriptor, part.length, part.position)
 
     def on_leader_epoch(self, epoch: int) -> None:
         """This node leads from now on: the epoch begins at the log's end."""
@@ -246,6 +309,70 @@ class MetadataLog:
         """
         path = f"{self.path}/{snapshot_id.name}"
         write_snapshot(self._file_system, path, batches, self.path)
+
+    def read_snapshot_part(
+        self, snapshot_id: SnapshotId, position: int, size_max: int
+    ) -> SnapshotPart:
+        """Return a part of a snapshot's file; may run in another thread.
+
+        Raises:
+            FileNotFoundError: there is no such snapshot any more.
+            OSError: it cannot be read.
+        """
+        files = self._file_system
+        descriptor = files.open(f"{self.path}/{snapshot_id.name}", READ_ONLY)
+        try:
+            size = files.size(descriptor)
+            length = max(0, min(size_max, size - position))
+            return SnapshotPart(size, files.pread(descriptor, length, position))
+        finally:
+            files.close(descriptor)
+
+    def write_snapshot_part(
+        self, snapshot_id: SnapshotId, position: int, data: bytes, is_last: bool
+    ) -> Snapshot | None:
+        """Write a part of a snapshot from the leader; may run in another thread.
+
+        If it is the last part, the file gets its name, and its content is returned. `install`
+        makes it known.
+
+        Raises:
+            DamagedFile: the snapshot is damaged, and removed.
+            OSError: the disk failed or is full.
+        """
+        files, path = self._file_system, f"{self.path}/{snapshot_id.name}"
+        partial = partial_name(path)
+        descriptor = files.open(partial, CREATE if position else CREATE_EMPTY)
+        try:
+            write_fully(files, descriptor, data, position)
+            if is_last:
+                files.fsync(descriptor)
+        finally:
+            files.close(descriptor)
+        if not is_last:
+            return None
+        try:
+            content = read_snapshot(files, partial)
+        except DamagedFile:
+            files.remove(partial)
+            raise
+        files.rename(partial, path)
+        files.sync_directory(self.path)
+        return content
+
+    def install(self, snapshot_id: SnapshotId, truncated: Truncated) -> None:
+        """Replace the log by a snapshot that was fetched. `truncated` is called when that survives a
+        crash. Older snapshots are removed.
+
+        Raises:
+            OSError, LogDirectoryOffline: the disk failed.
+        """
+        log.info("%s: the snapshot %s replaces the log", self.path, snapshot_id.name)
+        self.add_snapshot(snapshot_id)
+        self._log.truncate_fully_and_start_at(snapshot_id.offset, truncated=truncated)
+        for old in [each for each in self.snapshots if each != snapshot_id]:
+            self._file_system.remove(f"{self.path}/{old.name}")
+            self.snapshots.remove(old)
 
     def add_snapshot(self, snapshot_id: SnapshotId) -> None:
         """Register a snapshot that was written."""

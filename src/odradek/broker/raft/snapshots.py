@@ -18,6 +18,7 @@ from odradek.broker.raft.control import (
     control_batch_of,
     control_messages,
 )
+from odradek.core.raft.log_view import OffsetAndEpoch
 from odradek.core.raft.voters import VoterSet
 from odradek.env.file_system import CREATE_EMPTY, FileSystem, read_file, write_fully
 from odradek.log.errors import DamagedFile
@@ -38,11 +39,10 @@ BATCH_SIZE = 1 << 20
 """Bytes of records after which a new batch of a snapshot begins."""
 
 
-class SnapshotId(NamedTuple):
+class SnapshotId(OffsetAndEpoch):
     """What a snapshot contains: the log up to `offset`, exclusive, whose last epoch is `epoch`."""
 
-    offset: int
-    epoch: int
+    __slots__ = ()
 
     @property
     def name(self) -> str:
@@ -73,6 +73,18 @@ def parse_name(name: str) -> SnapshotFile | None:
         return None
     snapshot_id = SnapshotId(int(found[1]), int(found[2]))
     return SnapshotFile(snapshot_id, name, found[3] is None and found[4] == CHECKPOINT)
+
+
+class SnapshotPart(NamedTuple):
+    """A part of a snapshot's file, and the size of the file."""
+
+    size: int
+    data: bytes
+
+
+def partial_name(path: str) -> str:
+    """The name of a snapshot's file while it is not whole."""
+    return path.removesuffix(CHECKPOINT) + PARTIAL
 
 
 class Snapshot(NamedTuple):
@@ -146,7 +158,7 @@ def write_snapshot(
     Raises:
         OSError: the device failed or is full; there is no new snapshot.
     """
-    partial = path.removesuffix(CHECKPOINT) + PARTIAL
+    partial = partial_name(path)
     descriptor = file_system.open(partial, CREATE_EMPTY)
     position = 0
     try:

@@ -24,8 +24,6 @@ broker.heartbeat.interval.ms  int  = 2000  medium
     How often a broker sends a heartbeat to the controller.
 broker.session.timeout.ms  int  = 9000  medium
     A broker is fenced after this long without a heartbeat.
-
-[accepted: a quorum of one elects itself and has nothing to fetch]
 controller.quorum.election.timeout.ms  int  = 1000  >=0  high
     Time without a response from the leader before an election starts.
 controller.quorum.election.backoff.max.ms  int  = 1000  >=0  high
@@ -36,10 +34,14 @@ controller.quorum.request.timeout.ms  int  = 2000  >=0  medium
     How long a request within the quorum may take.
 controller.quorum.retry.backoff.ms  int  = 20  >=0  low
     Pause before a request within the quorum is sent again.
+
+[accepted: 1 MiB is fetched at a time]
 controller.quorum.fetch.max.bytes  int  = 1048576  >=1  low
     Maximum number of bytes in the response to a fetch within the quorum.
 controller.quorum.fetch.snapshot.max.bytes  int  = 1048576  >=1  low
     Maximum number of bytes of a snapshot in one response.
+
+[accepted: a node starts only as the only voter of its quorum]
 controller.quorum.auto.join.enable  boolean  = false  low
     Whether a controller that is not a voter becomes a voter automatically.
 

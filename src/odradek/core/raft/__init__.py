@@ -1,8 +1,14 @@
 """The quorum that orders the metadata log (KRaft): its leader, and its committed end.
 
-`QuorumMachine` (`machine`) takes events and returns effects; `voters` counts majorities, `election`
-is the state that a voter must keep across restarts. The machine does not see records, only end
-offsets and epochs of the log.
+`RaftMachine` (`machine`) takes events and returns effects (`events`). It sees the log through a
+`LogView` (`log_view`): offsets and epochs, and the voters. It never sees records.
 
-This is the machine of a quorum with one voter. Its terms are those of `org.apache.kafka.raft`.
+- `quorum`: the role of this replica and its transitions; `roles` and `leader` have the roles.
+- `voting`, `serving`, `fetching`, `reconfiguration`: elections, the two sides of replication, and
+  changes of the voters.
+- `connections` and `outbox`: requests in flight, and messages that wait for the disk.
+- `messages`: the requests and responses, without their encoding.
+- `voters` counts majorities; `election` is the state that a voter must keep across restarts.
+
+The terms are those of `org.apache.kafka.raft`.
 """

@@ -8,16 +8,12 @@ before the state is durable is returned in answer to `ElectionPersisted`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from odradek.core.raft.election import ElectionState
-
-
-@dataclass(slots=True)
-class Start:
-    """The node has read its disk: the log ends at `end_offset`, in `epoch`."""
-
-    end_offset: int
-    epoch: int
+from odradek.core.raft.log_view import OffsetAndEpoch
+from odradek.core.raft.messages import Request, Response
+from odradek.core.raft.voters import Destination, VoterSet
 
 
 @dataclass(slots=True)
@@ -28,18 +24,36 @@ class ElectionPersisted:
 
 
 @dataclass(slots=True)
-class LogFlushed:
-    """This node's log is on disk up to `end_offset`, exclusive."""
+class RequestReceived:
+    """Another node asks; `token` comes back in `Respond`."""
 
-    end_offset: int
+    token: Any
+    request: Request
+
+
+@dataclass(slots=True)
+class ResponseReceived:
+    """The response to a `SendRequest`; None if there will be no response."""
+
+    request_id: int
+    response: Response | None
+
+
+@dataclass(slots=True)
+class SnapshotWritten:
+    """The part of a `WriteSnapshot` is written, or, if it was the last part, the snapshot has
+    replaced the log. `is_usable` is false if the snapshot was damaged, and is dropped."""
+
+    snapshot: OffsetAndEpoch
+    is_usable: bool = True
 
 
 @dataclass(slots=True)
 class Resign:
-    """The node is going to stop, or its disk failed: give up leadership."""
+    """The node is going to stop, or its disk failed: give up leadership, and lead never again."""
 
 
-Event = Start | ElectionPersisted | LogFlushed | Resign
+Event = ElectionPersisted | RequestReceived | ResponseReceived | SnapshotWritten | Resign
 
 
 @dataclass(slots=True)
@@ -50,8 +64,29 @@ class PersistElection:
 
 
 @dataclass(slots=True)
+class SendRequest:
+    """Send a request; then report `ResponseReceived`. A late response is ignored."""
+
+    request_id: int
+    destination: Destination
+    request: Request
+
+
+@dataclass(slots=True)
+class Respond:
+    """Answer the request of `RequestReceived`.
+
+    The records of a `FetchResponse` and the data of a `FetchSnapshotResponse` are read now, before
+    any later effect.
+    """
+
+    token: Any
+    response: Response
+
+
+@dataclass(slots=True)
 class BecomeLeader:
-    """Lead `epoch`: append its LeaderChange record before any other record.
+    """Lead `epoch`: append its LeaderChange record before any other record, at `start_offset`.
 
     `granting` are the ids of the voters that elected this node.
     """
@@ -62,17 +97,74 @@ class BecomeLeader:
 
 
 @dataclass(slots=True)
-class CommitUpTo:
-    """The log is committed up to `offset`, exclusive; it never decreases."""
-
-    offset: int
-
-
-@dataclass(slots=True)
 class StopLeading:
     """This node is no longer the leader; records that are not committed may be lost."""
 
     epoch: int
 
 
-Effect = PersistElection | BecomeLeader | CommitUpTo | StopLeading
+@dataclass(slots=True)
+class FollowLeader:
+    """The leader of the epoch is another node, or is not known (-1)."""
+
+    epoch: int
+    leader_id: int
+
+
+@dataclass(slots=True)
+class AppendRecords:
+    """Append the batches from the leader of `epoch`, and begin to flush them."""
+
+    records: Any
+    epoch: int
+
+
+@dataclass(slots=True)
+class AppendVoters:
+    """As leader of `epoch`, append a record with these voters."""
+
+    epoch: int
+    voters: VoterSet
+
+
+@dataclass(slots=True)
+class Truncate:
+    """Remove all records at `offset` and after it; none of them is committed."""
+
+    offset: int
+
+
+@dataclass(slots=True)
+class WriteSnapshot:
+    """Write a part of a snapshot from the leader; then report `SnapshotWritten`.
+
+    A part at position 0 begins the snapshot. If the part is the last one, the snapshot replaces the
+    log.
+    """
+
+    snapshot: OffsetAndEpoch
+    position: int
+    data: Any
+    is_last: bool
+
+
+@dataclass(slots=True)
+class CommitUpTo:
+    """The log is committed up to `offset`, exclusive; it never decreases."""
+
+    offset: int
+
+
+Effect = (
+    PersistElection
+    | SendRequest
+    | Respond
+    | BecomeLeader
+    | StopLeading
+    | FollowLeader
+    | AppendRecords
+    | AppendVoters
+    | Truncate
+    | WriteSnapshot
+    | CommitUpTo
+)

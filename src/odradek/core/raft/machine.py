@@ -1,18 +1,12 @@
-"""The quorum machine: the role of this node in the metadata quorum.
+"""The quorum machine: the part of this node in the metadata quorum (KRaft).
 
-    Unattached ──> Candidate ──> Leader ──> Resigned
-         (Start)      (majority of votes)     (Resign)
+`RaftMachine` takes events and the time, and returns effects (`events`). Its parts share the role and
+the log (`quorum`): `voting` has the elections, `serving` the leader's side of replication, `fetching`
+the follower's, and `reconfiguration` the changes of the voters.
 
-A vote counts only when it is durable: a candidate that forgot its vote in a crash could vote for
-another node in the same epoch. So the own vote is granted by `ElectionPersisted`, not before.
-
-A node that was leader when it stopped does not lead that epoch again: its log may have lost
-records of the epoch that were never flushed. It becomes a candidate in the next epoch. That is why
-a leader need not wait until its own election state is durable: a crash can only lose the name of
-the leader of an epoch that has ended.
-
-A leader commits nothing before a majority has flushed a record of its own epoch; that record is
-the LeaderChange that begins the epoch.
+The owner calls `step` with each event, performs the effects, and then calls `poll` and performs its
+effects too. `poll` begins what the state and the log call for now. The owner also calls it after
+the log has changed or was flushed, and at `next_deadline_ms`.
 """
 
 from __future__ import annotations
@@ -20,193 +14,175 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from odradek.core.raft.election import NO_LEADER, ElectionState
+from odradek.core.raft.election import ElectionState
 from odradek.core.raft.events import (
-    BecomeLeader,
-    CommitUpTo,
     Effect,
     ElectionPersisted,
     Event,
-    LogFlushed,
-    PersistElection,
+    RequestReceived,
     Resign,
-    Start,
-    StopLeading,
+    ResponseReceived,
+    SnapshotWritten,
 )
-from odradek.core.raft.voters import ReplicaKey, VoterSet
+from odradek.core.raft.fetching import Fetching
+from odradek.core.raft.leader import Leader
+from odradek.core.raft.log_view import LogView
+from odradek.core.raft.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    VoteRequest,
+)
+from odradek.core.raft.quorum import Quorum
+from odradek.core.raft.reconfiguration import Reconfiguration
+from odradek.core.raft.roles import Role
+from odradek.core.raft.serving import Serving
+from odradek.core.raft.settings import RaftSettings, RandomBytes
+from odradek.core.raft.voters import Destination, ReplicaKey, Voter
+from odradek.core.raft.voting import Voting
 
 
 class QuorumError(Exception):
     """This node cannot be part of the quorum that its disk describes."""
 
 
-class Unattached:
-    """Does not know the leader of the epoch."""
+class RaftMachine:
+    """See the module."""
 
-    __slots__ = ("epoch",)
+    def __init__(
+        self,
+        local: Voter,
+        log: LogView,
+        election: ElectionState,
+        settings: RaftSettings,
+        random_bytes: RandomBytes,
+        bootstrap: Sequence[Destination] = (),
+    ) -> None:
+        """`local` describes this replica. `election` is the state on disk."""
+        self._quorum = Quorum(local, log, election, settings, random_bytes)
+        self._log = log
+        self._voting = Voting(self._quorum)
+        self._serving = Serving(self._quorum)
+        self._fetching = Fetching(self._quorum, bootstrap)
+        self._reconfiguration = Reconfiguration(self._quorum)
 
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
+    @property
+    def local(self) -> ReplicaKey:
+        """This replica."""
+        return self._quorum.local
 
-
-class Candidate:
-    """Asks for votes to lead the epoch, which would begin at `end_offset`, the end of its log.
-
-    `granted` holds the ids of the voters that voted for it; its own once that vote is durable.
-    """
-
-    __slots__ = ("end_offset", "epoch", "granted")
-
-    def __init__(self, epoch: int, end_offset: int) -> None:
-        self.epoch = epoch
-        self.end_offset = end_offset
-        self.granted: dict[int, None] = {}
-
-
-class Leader:
-    """Leads the epoch, whose first record is at `start_offset`.
-
-    `flushed` holds for each voter id the end of its durable log; `high_watermark` is -1 until a
-    record of the epoch is committed.
-    """
-
-    __slots__ = ("epoch", "flushed", "high_watermark", "start_offset")
-
-    def __init__(self, epoch: int, start_offset: int) -> None:
-        self.epoch = epoch
-        self.start_offset = start_offset
-        self.flushed: dict[int, int] = {}
-        self.high_watermark = -1
-
-    def on_flushed(self, voter_id: int, end_offset: int, voters: VoterSet) -> bool:
-        """A voter has flushed its log to `end_offset`; return whether more is committed."""
-        assert end_offset >= self.flushed.get(voter_id, 0), "a flushed log does not shrink"
-        self.flushed[voter_id] = end_offset
-        committed = voters.committed(self.flushed)
-        if committed <= self.start_offset or committed <= self.high_watermark:
-            return False
-        self.high_watermark = committed
-        return True
-
-
-class Resigned:
-    """Led the epoch and will not lead it again."""
-
-    __slots__ = ("epoch",)
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-
-
-Role = Unattached | Candidate | Leader | Resigned
-
-TRANSITIONS: dict[type, tuple[type, ...]] = {
-    Unattached: (Candidate,),
-    Candidate: (Leader,),
-    Leader: (Resigned,),
-    Resigned: (),
-}
-"""The roles that may follow a role; any other transition is a defect."""
-
-
-class QuorumMachine:
-    """See the module. `role` is read-only for others."""
-
-    def __init__(self, local: ReplicaKey, voters: VoterSet, election: ElectionState) -> None:
-        """`election` is the state on disk.
-
-        Raises:
-            QuorumError: there are no voters, or the replica is not one, or not the only one.
-        """
-        if not voters:
-            raise QuorumError(
-                "the metadata directory names no voters, so they come from the configuration: "
-                "set controller.quorum.voters as it was when the directory was made"
-            )
-        if not voters.contains(local):
-            ids = ", ".join(map(str, sorted(voters.voters)))
-            raise QuorumError(
-                f"node {local.id} with this metadata directory is not among the voters "
-                f"(nodes {ids}); was the directory copied from another node, or meta.properties "
-                "lost?"
-            )
-        if not voters.is_only(local):
-            raise QuorumError(
-                f"the quorum has {len(voters)} voters; this version runs a quorum of one"
-            )
-        self.local = local
-        self.voters = voters
-        self.role: Role = Unattached(election.epoch)
-        self._election = election
-        self._requested = election
-        """The last state that was asked to be persisted."""
+    @property
+    def role(self) -> Role:
+        """The role of this replica."""
+        return self._quorum.role
 
     @property
     def epoch(self) -> int:
         """The newest epoch this node knows."""
-        return self.role.epoch
+        return self._quorum.epoch
 
     @property
     def leader_id(self) -> int:
         """The leader of the epoch; -1 if not known."""
-        return self._election.leader_id
+        return self._quorum.leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node leads the epoch."""
+        return isinstance(self._quorum.role, Leader)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether this node has been told to resign."""
+        return self._quorum.is_stopping
 
     @property
     def high_watermark(self) -> int:
-        """The end of what is committed; -1 while that is not known."""
-        return self.role.high_watermark if isinstance(self.role, Leader) else -1
+        """The end of what is known to be committed; -1 while nothing is."""
+        return self._quorum.high_watermark
+
+    def start(self, now_ms: int) -> Sequence[Effect]:
+        """The node has read its disk: take part in the quorum."""
+        self._quorum.start(now_ms)
+        return self.poll(now_ms)
 
     def step(self, now_ms: int, event: Event) -> Sequence[Effect]:
-        """Take an event; see `events` for the order of the effects."""
-        effects: list[Effect] = []
+        """Take an event; `poll` must follow when the effects are performed."""
         match event:
-            case Start():
-                self._start(event)
             case ElectionPersisted():
-                self._election_persisted(event, effects)
-            case LogFlushed():
-                self._log_flushed(event, effects)
+                self._quorum.outbox.persisted(event.election)
+                if event.election == self._quorum.role.election():
+                    self._voting.on_own_vote_durable()
+            case RequestReceived():
+                self._request(now_ms, event)
+            case ResponseReceived():
+                self._response(now_ms, event)
+            case SnapshotWritten():
+                self._fetching.on_snapshot_written(event)
             case Resign():
-                self._resign(effects)
+                self._quorum.stop()
+                if self.is_leader:
+                    self._quorum.resign(now_ms)
             case _:
                 assert_never(event)
-        if self._election != self._requested:
-            self._requested = self._election
-            effects.insert(0, PersistElection(self._election))
-        return effects
+        return self._quorum.outbox.take()
 
-    def _become(self, role: Role) -> None:
-        assert type(role) in TRANSITIONS[type(self.role)], f"{self.role!r} to {role!r}"
-        assert role.epoch >= self.role.epoch
-        self.role = role
+    def poll(self, now_ms: int) -> Sequence[Effect]:
+        """Begin what is due: elections, requests, answers to fetches, the high watermark."""
+        for _ in self._quorum.connections.expire(now_ms):
+            pass  # the role that wants it sends it again
+        self._voting.poll(now_ms)
+        self._serving.poll(now_ms)
+        self._reconfiguration.poll(now_ms)
+        self._fetching.poll(now_ms)
+        return self._quorum.outbox.take()
 
-    def _start(self, event: Start) -> None:
-        assert isinstance(self.role, Unattached), "a machine starts once"
-        # The file may be older than the log, if it was lost or written by hand.
-        epoch = max(self.role.epoch, event.epoch) + 1
-        self._become(Candidate(epoch, event.end_offset))
-        self._election = ElectionState(epoch, NO_LEADER, self.local)
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When `poll` must be called, if no event arrives earlier.
 
-    def _election_persisted(self, event: ElectionPersisted, effects: list[Effect]) -> None:
-        role = self.role
-        if not isinstance(role, Candidate) or event.election.epoch != role.epoch:
+        Deadlines that have passed wait for an event or for the log, and not for the time.
+        """
+        parts = (self._voting, self._serving, self._reconfiguration, self._fetching)
+        times = [self._quorum.connections.next_deadline_ms(now_ms)]
+        times += [each.next_deadline_ms() for each in parts]
+        return min((time for time in times if time is not None and time > now_ms), default=None)
+
+    def _request(self, now_ms: int, event: RequestReceived) -> None:
+        match event.request:
+            case VoteRequest():
+                self._voting.on_vote(now_ms, event)
+            case BeginQuorumEpochRequest():
+                self._voting.on_begin_epoch(now_ms, event)
+            case EndQuorumEpochRequest():
+                self._voting.on_end_epoch(now_ms, event)
+            case FetchRequest():
+                self._serving.on_fetch(now_ms, event)
+            case FetchSnapshotRequest():
+                self._serving.on_fetch_snapshot(now_ms, event)
+            case _:
+                self._reconfiguration.on_request(now_ms, event)
+
+    def _response(self, now_ms: int, event: ResponseReceived) -> None:
+        quorum = self._quorum
+        flight = quorum.connections.answered(event.request_id)
+        if flight is None:
             return
-        assert event.election.voted == self.local, "a candidate votes for itself"
-        role.granted[self.local.id] = None
-        if len(role.granted) >= self.voters.majority:
-            self._become(Leader(role.epoch, role.end_offset))
-            self._election = ElectionState(role.epoch, self.local.id)
-            effects.append(BecomeLeader(role.epoch, role.end_offset, tuple(role.granted)))
-
-    def _log_flushed(self, event: LogFlushed, effects: list[Effect]) -> None:
-        role = self.role
-        if not isinstance(role, Leader):
-            return  # it has resigned since
-        if role.on_flushed(self.local.id, event.end_offset, self.voters):
-            effects.append(CommitUpTo(role.high_watermark))
-
-    def _resign(self, effects: list[Effect]) -> None:
-        if isinstance(self.role, Leader):
-            epoch = self.role.epoch
-            self._become(Resigned(epoch))
-            effects.append(StopLeading(epoch))
+        response = event.response
+        role = quorum.role
+        is_useful = False
+        if response is not None and quorum.learn(now_ms, response):
+            request = flight.request
+            is_useful = not response.error
+            if isinstance(request, VoteRequest):
+                self._voting.on_vote_response(flight.destination, request, response)
+            elif isinstance(request, EndQuorumEpochRequest):
+                self._voting.on_end_epoch_response(flight.destination)
+            elif isinstance(response, FetchResponse):
+                is_useful = self._fetching.on_fetch_response(now_ms, response)
+            elif isinstance(response, FetchSnapshotResponse):
+                is_useful = self._fetching.on_snapshot_response(now_ms, response)
+        if not is_useful and quorum.role is role:
+            quorum.connections.failed(flight.destination, now_ms)

@@ -31,6 +31,15 @@ class Voter(NamedTuple):
     kraft_version_max: int = 1
 
 
+class Destination(NamedTuple):
+    """Where requests are sent: a node and its address."""
+
+    node_id: int
+    """Negative for an address whose node is not known (controller.quorum.bootstrap.servers)."""
+    host: str
+    port: int
+
+
 class VoterSet:
     """The voters by node id. Immutable."""
 
@@ -58,6 +67,18 @@ class VoterSet:
         """Whether the replica is the only voter."""
         return len(self._voters) == 1 and self.contains(key)
 
+    def destination(self, node_id: int) -> Destination | None:
+        """Where the voter is reached: its first endpoint. None if it is not a voter or has none."""
+        voter = self._voters.get(node_id)
+        if voter is None or not voter.endpoints:
+            return None
+        endpoint = voter.endpoints[0]
+        return Destination(node_id, endpoint.host, endpoint.port)
+
+    def without_voter(self, node_id: int) -> VoterSet:
+        """The set without a voter."""
+        return VoterSet(each for key, each in self._voters.items() if key != node_id)
+
     def with_voter(self, voter: Voter) -> VoterSet:
         """The set with one voter replaced or added."""
         return VoterSet({**self._voters, voter.key.id: voter}.values())
@@ -78,3 +99,52 @@ class VoterSet:
 
     def __repr__(self) -> str:
         return f"VoterSet({list(self._voters.values())})"
+
+
+class VoterHistory:
+    """The voter sets of a log by the offsets of their records (Kafka's VoterSetHistory).
+
+    A voter set holds from the moment its record is appended, committed or not. If the record is
+    truncated, the set before it holds again.
+    """
+
+    __slots__ = ("_first", "_later")
+
+    def __init__(self, first: VoterSet) -> None:
+        """`first` are the voters before the first record: of the snapshot, or configured."""
+        self._first = first
+        self._later: list[tuple[int, VoterSet]] = []
+
+    @property
+    def latest(self) -> VoterSet:
+        """The voters at the end of the log."""
+        return self._later[-1][1] if self._later else self._first
+
+    @property
+    def latest_offset(self) -> int:
+        """The offset of the newest record; -1 if the voters are not from a record of the log."""
+        return self._later[-1][0] if self._later else -1
+
+    def at(self, end_offset: int) -> VoterSet:
+        """The voters of the log up to `end_offset`, exclusive."""
+        found = [voters for offset, voters in self._later if offset < end_offset]
+        return found[-1] if found else self._first
+
+    def add(self, offset: int, voters: VoterSet) -> None:
+        """Add the voters of a record at the end of the log."""
+        assert offset > self.latest_offset, "records are appended in order"
+        self._later.append((offset, voters))
+
+    def restart(self, first: VoterSet) -> None:
+        """The log begins anew with these voters."""
+        self._first = first
+        self._later.clear()
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Forget the records at `end_offset` and after it."""
+        self._later = [each for each in self._later if each[0] < end_offset]
+
+    def start_at(self, start_offset: int) -> None:
+        """Keep of the records before `start_offset` only the newest: a snapshot has it."""
+        self._first = self.at(start_offset)
+        self._later = [each for each in self._later if each[0] >= start_offset]

@@ -1,0 +1,277 @@
+"""The roles of a replica in an epoch, and what each of them owns.
+
+    Unattached ──> Prospective ──> Candidate ──> Leader ──> Resigned
+                     ^  ^  ^           │                        │
+       Follower ─────┘  │  └───────────┘                        │
+                        └───────────────────────────────────────┘
+
+Each role becomes `Unattached` or `Follower` when a newer epoch is known.
+
+- `Unattached`: does not follow a leader. It may have voted in the epoch.
+- `Prospective`: asks whether others would vote for it (pre-vote, KIP-996), in the old epoch. So a
+  replica that was cut off does not end the epoch of a leader that the others still follow.
+- `Candidate`: has voted for itself in a new epoch, and asks the others for their votes.
+- `Leader` (in `leader`) and `Resigned`: has led the epoch, and does not lead it again.
+- `Follower`: fetches from the leader.
+
+A replica that is not a voter is an observer: it is `Unattached` or `Follower`, fetches as a voter
+does, and stands for no election.
+
+A role ends with its epoch, but `Unattached`, `Prospective` and `Follower` may follow each other in
+one epoch. Times are milliseconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from odradek.core.raft.election import NO_LEADER, ElectionState
+from odradek.core.raft.leader import Leader
+from odradek.core.raft.log_view import OffsetAndEpoch
+from odradek.core.raft.voters import Destination, ReplicaKey, VoterSet
+
+
+class Votes:
+    """The answers of the voters in one election, by node id."""
+
+    __slots__ = ("granted", "refused")
+
+    def __init__(self) -> None:
+        self.granted: dict[int, None] = {}
+        self.refused: dict[int, None] = {}
+
+    def record(self, voter_id: int, is_granted: bool) -> None:
+        """A voter has answered. Its answer does not change within an election."""
+        if voter_id not in self.granted and voter_id not in self.refused:
+            (self.granted if is_granted else self.refused)[voter_id] = None
+
+    def has_answered(self, voter_id: int) -> bool:
+        """Whether the voter has answered."""
+        return voter_id in self.granted or voter_id in self.refused
+
+    def is_won(self, voters: VoterSet) -> bool:
+        """Whether a majority of the voters has granted its vote."""
+        granted = [each for each in self.granted if each in voters.voters]
+        return len(granted) >= voters.majority
+
+    def is_lost(self, voters: VoterSet) -> bool:
+        """Whether so many have refused that the others are no majority."""
+        refused = [each for each in self.refused if each in voters.voters]
+        return len(voters) - len(refused) < voters.majority
+
+
+def _may_vote(
+    election: ElectionState, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool
+) -> bool:
+    """Whether a replica without a living leader grants a vote. There is one vote in an epoch, and
+    none in an epoch that has a leader."""
+    if is_pre_vote:
+        return is_up_to_date
+    if election.voted is not None:
+        return election.voted == candidate
+    return election.leader_id == NO_LEADER and is_up_to_date
+
+
+class Unattached:
+    """Follows no leader. `leader_id` is known if there is a leader whose address is not."""
+
+    __slots__ = ("election_deadline_ms", "epoch", "leader_id", "voted")
+
+    def __init__(
+        self, epoch: int, leader_id: int, voted: ReplicaKey | None, election_deadline_ms: int
+    ) -> None:
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.voted = voted
+        self.election_deadline_ms = election_deadline_ms
+
+    def election(self) -> ElectionState:
+        """What is kept on disk."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+    def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
+        """Whether the candidate gets the vote."""
+        return _may_vote(self.election(), candidate, is_up_to_date, is_pre_vote)
+
+
+class Prospective:
+    """Asks the voters whether they would vote for it, before it begins a new epoch."""
+
+    __slots__ = ("election_deadline_ms", "epoch", "leader", "leader_id", "voted", "votes")
+
+    def __init__(
+        self,
+        epoch: int,
+        leader_id: int,
+        leader: Destination | None,
+        voted: ReplicaKey | None,
+        election_deadline_ms: int,
+    ) -> None:
+        """`leader` is the leader that it followed."""
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.leader = leader
+        self.voted = voted
+        self.votes = Votes()
+        self.election_deadline_ms = election_deadline_ms
+
+    def election(self) -> ElectionState:
+        """What is kept on disk."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+    def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
+        """Whether the candidate gets the vote."""
+        return _may_vote(self.election(), candidate, is_up_to_date, is_pre_vote)
+
+
+class Candidate:
+    """Asks for votes to lead the epoch. Its own vote counts when it is durable."""
+
+    __slots__ = ("election_deadline_ms", "epoch", "local", "votes")
+
+    leader_id = NO_LEADER
+
+    def __init__(self, epoch: int, local: ReplicaKey, election_deadline_ms: int) -> None:
+        self.epoch = epoch
+        self.local = local
+        self.votes = Votes()
+        self.election_deadline_ms = election_deadline_ms
+
+    def election(self) -> ElectionState:
+        """What is kept on disk."""
+        return ElectionState(self.epoch, NO_LEADER, self.local)
+
+    def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
+        """Whether the candidate gets the vote: only a pre-vote, as this replica has voted."""
+        return is_pre_vote and is_up_to_date
+
+
+class Download:
+    """A snapshot that is being fetched from the leader."""
+
+    __slots__ = ("is_writing", "position", "snapshot")
+
+    def __init__(self, snapshot: OffsetAndEpoch) -> None:
+        self.snapshot = snapshot
+        self.position = 0
+        """Bytes that were received."""
+        self.is_writing = False
+        """Whether the last part is still being written."""
+
+    def received(self, size: int) -> None:
+        """A part arrived and is being written."""
+        self.position += size
+        self.is_writing = True
+
+    def written(self) -> None:
+        """The part is written."""
+        self.is_writing = False
+
+
+class Follower:
+    """Fetches from the leader of the epoch."""
+
+    __slots__ = (
+        "download",
+        "epoch",
+        "fetch_deadline_ms",
+        "has_fetched",
+        "leader",
+        "leader_high_watermark",
+        "leader_id",
+        "voted",
+    )
+
+    def __init__(
+        self,
+        epoch: int,
+        leader_id: int,
+        leader: Destination,
+        voted: ReplicaKey | None,
+        fetch_deadline_ms: int,
+    ) -> None:
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.leader = leader
+        self.voted = voted
+        self.fetch_deadline_ms = fetch_deadline_ms
+        self.has_fetched = False
+        """Whether the leader has answered a fetch, so that it was alive in this epoch."""
+        self.leader_high_watermark = -1
+        """The leader's high watermark; this log agrees with the leader's up to its own end."""
+        self.download: Download | None = None
+
+    def election(self) -> ElectionState:
+        """What is kept on disk."""
+        return ElectionState(self.epoch, self.leader_id, self.voted)
+
+    def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
+        """Whether the candidate gets the vote: never while the leader is alive."""
+        return is_pre_vote and is_up_to_date and not self.has_fetched
+
+    def on_fetched(self, fetch_deadline_ms: int) -> None:
+        """The leader has answered a fetch."""
+        self.has_fetched = True
+        self.fetch_deadline_ms = fetch_deadline_ms
+
+    def on_high_watermark(self, offset: int) -> None:
+        """The leader's high watermark; the log agrees with the leader's."""
+        self.leader_high_watermark = max(self.leader_high_watermark, offset)
+
+    def on_leader_resigned(self, election_ms: int) -> None:
+        """The leader has resigned: stand for election at `election_ms`, unless that is due earlier.
+
+        Others get a pre-vote at once.
+        """
+        self.has_fetched = False
+        self.fetch_deadline_ms = min(self.fetch_deadline_ms, election_ms)
+
+    def set_download(self, snapshot: OffsetAndEpoch | None) -> None:
+        """Begin to fetch a snapshot, or end it."""
+        self.download = Download(snapshot) if snapshot is not None else None
+
+
+class Resigned:
+    """Led the epoch and will not lead it again. Tells the voters, until they have answered."""
+
+    __slots__ = ("election_deadline_ms", "epoch", "leader_id", "successors", "untold")
+
+    def __init__(
+        self,
+        epoch: int,
+        leader_id: int,
+        successors: tuple[ReplicaKey, ...],
+        untold: Iterable[int],
+        election_deadline_ms: int,
+    ) -> None:
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.successors = successors
+        self.untold = dict.fromkeys(untold)
+        """The ids of voters that have not answered EndQuorumEpoch."""
+        self.election_deadline_ms = election_deadline_ms
+
+    def election(self) -> ElectionState:
+        """What is kept on disk."""
+        return ElectionState(self.epoch, self.leader_id)
+
+    def told(self, voter_id: int) -> None:
+        """The voter has answered."""
+        self.untold.pop(voter_id, None)
+
+    def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
+        """Whether the candidate gets the vote: only a pre-vote, as the epoch had a leader."""
+        return is_pre_vote and is_up_to_date
+
+
+Role = Unattached | Prospective | Candidate | Follower | Leader | Resigned
+
+TRANSITIONS: dict[type, tuple[type, ...]] = {
+    Unattached: (Unattached, Prospective, Follower),
+    Prospective: (Unattached, Prospective, Candidate, Follower),
+    Candidate: (Unattached, Prospective, Follower, Leader),
+    Follower: (Unattached, Prospective, Follower),
+    Leader: (Unattached, Resigned, Follower),
+    Resigned: (Unattached, Prospective, Follower),
+}
+"""The roles that may follow a role; any other transition is a defect."""

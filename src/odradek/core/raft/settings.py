@@ -1,0 +1,37 @@
+"""The times and limits of the quorum, and its source of random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+RandomBytes = Callable[[int], bytes]
+"""Returns the given number of random bytes."""
+
+CHECK_QUORUM_FACTOR = 1.5
+"""A leader resigns after this many fetch timeouts without fetches of a majority (KAFKA-15489)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaftSettings:
+    """Settings with the names and defaults of Apache Kafka, without `controller.quorum.`."""
+
+    election_timeout_ms: int = 1000
+    """Time in which a candidate must win. The time used is random, up to twice as long."""
+    election_backoff_max_ms: int = 1000
+    """Longest wait of a successor that a resigned leader has named before it stands for election."""
+    fetch_timeout_ms: int = 2000
+    """Time without a successful fetch after which a follower stands for election."""
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    fetch_max_wait_ms: int = 500
+    """How long the leader may wait for records before it answers a fetch (Kafka's constant)."""
+    observer_session_ms: int = 300_000
+    """An observer that has not fetched for this time is forgotten (Kafka's constant)."""
+    caught_up_within_ms: int = 3_600_000
+    """A new voter must have been caught up within this time (Kafka's constant)."""
+
+    def random_election_timeout_ms(self, random_bytes: RandomBytes) -> int:
+        """An election timeout, from one to two times `election_timeout_ms`."""
+        chance = int.from_bytes(random_bytes(4), "big")
+        return self.election_timeout_ms + chance * self.election_timeout_ms // 2**32

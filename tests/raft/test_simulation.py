@@ -1,0 +1,57 @@
+"""Simulated quorums: nothing that is committed is lost, and planted bugs are found.
+
+The histories are determined by their seeds. ODRADEK_HISTORIES sets the number of seeds.
+"""
+
+import itertools
+
+import pytest
+from tests.support.run_seed import numbers_of_histories, seeds
+
+from .checks import Violation
+from .cluster import Cluster
+from .planted_bugs import PLANTED
+
+COUNT = "ODRADEK_HISTORIES"
+SIZES = (3, 3, 5)
+
+
+def faults(seed):
+    """All kinds of faults; in every second history the voters change too."""
+    Cluster(seed, SIZES[seed % 3], observers=(0, 2)[seed % 2]).history(20)
+
+
+def elections(seed):
+    """One election after the other, with crashes of nodes that have just voted."""
+    Cluster(seed, SIZES[seed % 3], hasty=True).elections(40)
+
+
+@pytest.mark.parametrize("seed", numbers_of_histories(COUNT, 30))
+def test_faults(seed):
+    faults(seed)
+
+
+@pytest.mark.parametrize("seed", numbers_of_histories(COUNT, 6))
+def test_elections(seed):
+    elections(seed)
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
+def test_planted_bugs_are_found(bug, monkeypatch):
+    bug(monkeypatch)
+    with pytest.raises(Violation):
+        _run_histories(seeds(PLANTED[bug]))
+
+
+def _run_histories(numbers):
+    histories = itertools.cycle((elections, faults))
+    for seed in numbers:
+        next(histories)(seed)
+
+
+def test_a_history_is_determined_by_its_seed():
+    first, second = (Cluster(7, 3, observers=2) for _ in range(2))
+    for each in (first, second):
+        each.history(10)
+    assert first.checks.committed == second.checks.committed
+    assert first.now == second.now
