@@ -123,14 +123,18 @@ def lead_the_old_epoch_again(patch):
 
 PLANTED = {
     vote_twice: 20,
-    forget_the_vote: 100,
+    forget_the_vote: 80,
     speak_before_the_vote_is_durable: 100,
     elect_shorter_logs: 20,
-    commit_older_epochs_by_counting: 150,
+    commit_older_epochs_by_counting: 250,
     acknowledge_before_the_flush: 20,
     ignore_the_epoch_of_a_fetch: 20,
     truncate_too_much: 20,
     commit_what_was_not_fetched: 20,
-    lead_the_old_epoch_again: 50,
+    lead_the_old_epoch_again: 60,
 }
-"""The bugs, and the number of seeds within which each is found."""
+"""The bugs, and the number of seeds within which each is found.
+
+With these numbers, less than one run in a thousand misses a bug. `commit_older_epochs_by_counting`
+is found by one seed in 27, `speak_before_the_vote_is_durable` by one in 9.
+"""

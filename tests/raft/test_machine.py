@@ -1,5 +1,7 @@
 """The quorum machine by single steps: the only voter, votes, epochs, and what waits for the disk."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ from odradek.core.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from odradek.core.raft.roles import Candidate, Follower, Resigned, Unattached
+from odradek.core.raft.roles import TRANSITIONS, Candidate, Follower, Resigned, Unattached
 from odradek.core.raft.settings import RaftSettings
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 from odradek.model.errors import ErrorCode
@@ -177,6 +179,14 @@ def test_a_replica_fetches_only_from_the_leader_of_its_epoch():
     assert answer.response.read_offset == 1
     answer = ask(quorum, FetchRequest(1, observer, 9, 1, 500))[0].response
     assert answer.diverging == OffsetAndEpoch(2, 1)
+
+
+def test_the_document_lists_the_transitions():
+    text = (Path(__file__).parents[2] / "docs" / "quorum.md").read_text(encoding="utf-8")
+    rows = [row.split(" | ") for row in text.splitlines() if row.startswith("| ")]
+    told = {row[0].removeprefix("| "): row[1].split(", ") for row in rows}
+    for role, following in TRANSITIONS.items():
+        assert told[role.__name__] == [each.__name__ for each in following]
 
 
 def test_who_is_no_voter_does_not_start_alone():

@@ -3,8 +3,6 @@
 The histories are determined by their seeds. ODRADEK_HISTORIES sets the number of seeds.
 """
 
-import itertools
-
 import pytest
 from tests.support.run_seed import numbers_of_histories, seeds
 
@@ -40,13 +38,12 @@ def test_elections(seed):
 def test_planted_bugs_are_found(bug, monkeypatch):
     bug(monkeypatch)
     with pytest.raises(Violation):
-        _run_histories(seeds(PLANTED[bug]))
+        _all_elections(seeds(PLANTED[bug]))
 
 
-def _run_histories(numbers):
-    histories = itertools.cycle((elections, faults))
+def _all_elections(numbers):
     for seed in numbers:
-        next(histories)(seed)
+        elections(seed)
 
 
 def test_a_history_is_determined_by_its_seed():

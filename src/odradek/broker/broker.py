@@ -15,6 +15,7 @@ from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
@@ -39,6 +40,7 @@ class Broker:
     """The newest configuration. The object is replaced when a dynamic setting changes."""
     metadata: MetadataCache
     controller: ControllerChannel
+    quorum: QuorumRequests
     topic_creation: TopicCreation
     logs: LogManager
     replicas: ReplicaManager
@@ -55,7 +57,9 @@ class Broker:
     kraft_version: Callable[[], int]
     """Returns the finalized level of kraft.version."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
-    """The served APIs (API key, lowest version, highest version) in the order of their keys."""
+    """The APIs of broker listeners (API key, lowest version, highest version), ordered by key."""
+    controller_versions: list[tuple[int, int, int]] = field(default_factory=list)
+    """The APIs of controller listeners, in the same form."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""

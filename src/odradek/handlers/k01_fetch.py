@@ -13,13 +13,15 @@
   (`odradek.broker.cold_reads`).
 - With `read_committed`, the response contains only records below the last stable offset. It also
   contains the aborted transactions that overlap with these records.
-- Gaps: followers cannot fetch, and consumers cannot fetch from the closest replica.
+- On a controller listener, replicas of the metadata log fetch it from the leader of the quorum
+  (KIP-595). There are no fetch sessions, and the response has at most 1 MiB.
+- Gaps: followers cannot fetch from brokers, and consumers cannot fetch from the closest replica.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import cast
 
 from odradek.broker import reading
@@ -37,6 +39,7 @@ from odradek.wire.generated.fetch_response import (
     FetchResponse,
     PartitionData,
 )
+from odradek.wire.primitives import Message
 
 TOPIC_IDS_VERSION = 13
 
@@ -199,4 +202,13 @@ def _by_topic(found: list[_Found], uses_ids: bool) -> list[FetchableTopicRespons
     return list(topics.values())
 
 
-HANDLER = Handler(request=FetchRequest, versions=(4, 18), handle=handle)
+def handle_on_controller(
+    broker: Broker, context: RequestContext, request: FetchRequest
+) -> Awaitable[Message]:
+    """Pass a fetch of the metadata log to the quorum."""
+    return broker.quorum.answer(request)
+
+
+HANDLER = Handler(
+    request=FetchRequest, versions=(4, 18), handle=handle, controller=handle_on_controller
+)

@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
@@ -39,7 +40,23 @@ ZERO_LEVEL_FEATURES_VERSION = 4
 def handle(
     broker: Broker, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
-    """Return the APIs of the client's listener."""
+    """Return the APIs of broker listeners."""
+    return _respond(broker, context, request, broker.served_versions)
+
+
+def handle_on_controller(
+    broker: Broker, context: RequestContext, request: ApiVersionsRequest | None
+) -> ApiVersionsResponse:
+    """Return the APIs of controller listeners."""
+    return _respond(broker, context, request, broker.controller_versions)
+
+
+def _respond(
+    broker: Broker,
+    context: RequestContext,
+    request: ApiVersionsRequest | None,
+    served: Sequence[tuple[int, int, int]],
+) -> ApiVersionsResponse:
     if request is None:
         only = ApiVersion(
             api_key=18, min_version=HANDLER.versions[0], max_version=HANDLER.versions[1]
@@ -54,7 +71,7 @@ def handle(
     answer = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=0 if key == PRODUCE_KEY else low, max_version=high)
-            for key, low, high in broker.served_versions
+            for key, low, high in served
             if key not in TELEMETRY_KEYS or broker.client_telemetry.machine.has_subscriptions
         ],
         finalized_features_epoch=broker.metadata.image.offset,
@@ -72,4 +89,6 @@ def handle(
     return answer
 
 
-HANDLER = Handler(request=ApiVersionsRequest, versions=(0, 4), handle=handle, controller=handle)
+HANDLER = Handler(
+    request=ApiVersionsRequest, versions=(0, 4), handle=handle, controller=handle_on_controller
+)

@@ -20,6 +20,8 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
+from odradek.env.network import Network
+from odradek.env.randomness import RandomBytes
 from odradek.log import DiskFull, LogDirectoryOffline
 from odradek.model import uuids
 
@@ -37,6 +39,9 @@ class NodeMetadata:
         *,
         clock: Clock,
         executor: Executor,
+        random_bytes: RandomBytes,
+        network: Network,
+        cluster_id: str,
         on_failure: Callable[[], None],
     ) -> None:
         """`local` describes this node as a voter. This object closes the metadata log.
@@ -48,7 +53,16 @@ class NodeMetadata:
         voters = VoterSet(_static_voters(config))
         try:
             self.raft = RaftClient(
-                config, metadata_log, voters, local, clock, executor, lambda failure: on_failure()
+                config,
+                metadata_log,
+                voters,
+                local,
+                clock,
+                executor,
+                lambda failure: on_failure(),
+                random_bytes=random_bytes,
+                network=network,
+                cluster_id=cluster_id,
             )
         except BaseException:
             metadata_log.close()

@@ -185,6 +185,9 @@ class Node:
             local_voter(self.config, directory_id),
             clock=self._clock,
             executor=executor,
+            random_bytes=self._random_bytes,
+            network=self._network,
+            cluster_id=self.identity.cluster_id,
             on_failure=self.failed.set,
         )
         self._controller = ControllerRole(

@@ -70,3 +70,9 @@ def controller_table(broker: Broker) -> Table:
 def served_versions(config: BrokerConfig) -> list[tuple[int, int, int]]:
     """Return the API versions of broker listeners: (API key, lowest, highest version)."""
     return sorted((_key(each), *each.versions) for each in _broker_handlers(config))
+
+
+def controller_versions() -> list[tuple[int, int, int]]:
+    """Return the API versions of controller listeners: (API key, lowest, highest version)."""
+    found = (each for each in handlers() if each.controller is not None)
+    return sorted((_key(each), *each.versions) for each in found)

@@ -92,11 +92,12 @@ class RaftClient:
         random_bytes: RandomBytes = system_random_bytes,
         network: Network | None = None,
         cluster_id: str = "",
+        is_alone: bool = True,
     ) -> None:
         """`local` is this node's description for the voters record.
 
-        `static_voters` are the configured voters, for quorums of kraft.version 0. Without
-        `network`, this node must be the only voter.
+        `static_voters` are the configured voters, for quorums of kraft.version 0. `is_alone`: this
+        node must be the only voter. Otherwise `network` is needed.
 
         Raises:
             QuorumError: this node cannot be part of the quorum of its log.
@@ -106,7 +107,7 @@ class RaftClient:
         self._config = config
         self.log = metadata_log
         self._replicated = ReplicatedLog(metadata_log, static_voters)
-        check_voters(local, self.settings.voters, is_alone=network is None)
+        check_voters(local, self.settings.voters, is_alone=is_alone)
         self.machine = RaftMachine(
             local,
             self._replicated,
@@ -130,7 +131,7 @@ class RaftClient:
                 lambda request_id, response: self._step(ResponseReceived(request_id, response)),
             )
         start = LeaderAndEpoch(NO_LEADER, self.machine.epoch)
-        self._delivery = Delivery(metadata_log, self.machine, start, self._call_soon)
+        self._delivery = Delivery(metadata_log, self.machine, start, self._schedule_delivery)
         self._events: deque[Event | None] = deque()
         """Events that the machine has not seen; None stands for a look at the log."""
         self._is_stepping = False
@@ -184,6 +185,8 @@ class RaftClient:
         self._is_stepping = True
         self._perform_all(self.machine.start(self._clock.monotonic_ms()))
         self._is_stepping = False
+        if self.log.flushed_offset < self.log.end_offset:
+            self._schedule_flush()  # a voter fetches when its log is flushed
         self._step(None)
 
     def append(self, epoch: int, records: Sequence[Message], values: Iterable[bytes]) -> int:
@@ -212,10 +215,10 @@ class RaftClient:
         """Answer a request of another node, with the records that it fetches.
 
         Raises:
-            ApiError: NOT_LEADER_OR_FOLLOWER, because this node is stopping or has failed.
+            ApiError: BROKER_NOT_AVAILABLE, because this node is stopping or has failed.
         """
         if self._is_closed or self.failure is not None:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         token: asyncio.Future[Response] = self._loop.create_future()
         self._waiting.add(token)
         token.add_done_callback(self._waiting.discard)
@@ -238,16 +241,24 @@ class RaftClient:
                 await self._resigned.wait()
         except TimeoutError:
             log.info("not all voters know that this node has resigned")
+        self.abandon()
+        await self._quiesce()
+        if not isinstance(self.failure, (DiskFull, LogDirectoryOffline)):
+            self.log.close()
+
+    def abandon(self) -> None:
+        """Take part no longer, without a word to the other voters; the log is not closed."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         if self._peers is not None:
             self._peers.close()
-        await self._quiesce()
+        self._refuse_waiting()
+
+    def _refuse_waiting(self) -> None:
         for token in list(self._waiting):
-            token.set_exception(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        if not isinstance(self.failure, (DiskFull, LogDirectoryOffline)):
-            self.log.close()
+            if not token.done():
+                token.set_exception(ApiError(ErrorCode.BROKER_NOT_AVAILABLE))
 
     async def _quiesce(self) -> None:
         """Wait until nothing is being synced."""
@@ -275,6 +286,9 @@ class RaftClient:
                     self._perform_all(self.machine.step(now_ms, next_event))
                 while effects := self._due(now_ms):
                     self._perform_all(effects)
+        except Exception as error:
+            log.exception("the metadata quorum cannot go on")
+            self._fail(self._failure_of(error))
         finally:
             self._is_stepping = False
         role = self.machine.role
@@ -465,6 +479,8 @@ class RaftClient:
 
     def _begin_flush(self) -> None:
         self._is_flush_scheduled = False
+        if self._is_closed:
+            return
         try:
             work = self.log.flush_work()
         except (DiskFull, LogDirectoryOffline) as error:
@@ -501,8 +517,7 @@ class RaftClient:
             log.error("the metadata log cannot be written or applied any more: %s", failure)
             self.machine.step(self._clock.monotonic_ms(), Resign())
             self._delivery.end(self.machine.epoch)
-            for token in list(self._waiting):
-                token.set_exception(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self._refuse_waiting()
             self._on_failure(failure)
 
     # -- snapshots ------------------------------------------------------------------------------
@@ -537,7 +552,7 @@ class RaftClient:
 
     def _deliver(self) -> None:
         """Deliver committed records to the listeners."""
-        if self.failure is not None:
+        if self.failure is not None or self._is_closed:
             return
         try:
             self._delivery.deliver()
@@ -545,7 +560,7 @@ class RaftClient:
             log.exception("the committed metadata cannot be applied")
             self._fail(self._failure_of(error))
 
-    def _call_soon(self, _deliver: Callable[[], None]) -> None:
+    def _schedule_delivery(self) -> None:
         self._loop.call_soon(self._deliver)
 
 

@@ -34,12 +34,12 @@ class Delivery:
         log: MetadataLog,
         machine: RaftMachine,
         leader: LeaderAndEpoch,
-        call_soon: Callable[[Callable[[], None]], object],
+        schedule: Callable[[], object],
     ) -> None:
-        """`call_soon` calls a function in the next turn of the loop, unless the client failed."""
+        """`schedule` has `deliver` called again in the next turn of the loop."""
         self._log = log
         self._machine = machine
-        self._call_soon = call_soon
+        self._schedule = schedule
         self._listeners: list[RaftListener] = []
         self._appended: deque[CommittedBatch] = deque()
         """Batches that this node appended in its present epoch, not delivered yet."""
@@ -96,7 +96,7 @@ class Delivery:
             self.tell_leader(LeaderAndEpoch(role.leader_id, role.epoch))
         if self._delivered < self._machine.high_watermark and not self._is_scheduled:
             self._is_scheduled = True
-            self._call_soon(self.deliver)
+            self._schedule()
 
     def _deliver_snapshot(self) -> None:
         self._delivered = self._log.start_offset

@@ -177,7 +177,7 @@ class RaftMachine:
             request = flight.request
             is_useful = not response.error
             if isinstance(request, VoteRequest):
-                self._voting.on_vote_response(flight.destination, request, response)
+                self._voting.on_vote_response(now_ms, flight.destination, request, response)
             elif isinstance(request, EndQuorumEpochRequest):
                 self._voting.on_end_epoch_response(flight.destination)
             elif isinstance(response, FetchResponse):

@@ -42,6 +42,8 @@ class Serving:
         request = event.request
         assert isinstance(request, FetchRequest)
         error = self._problem(request.epoch)
+        if min(request.epoch, request.offset, request.last_fetched_epoch) < 0:
+            error = ErrorCode.INVALID_REQUEST
         if error:
             self._respond(event.token, error=error)
             return

@@ -133,9 +133,18 @@ class Voting:
 
     # -- responses ------------------------------------------------------------------------------
 
-    def on_vote_response(self, peer: Destination, request: VoteRequest, response: Response) -> None:
-        """A voter has answered."""
+    def on_vote_response(
+        self, now_ms: int, peer: Destination, request: VoteRequest, response: Response
+    ) -> None:
+        """A voter has answered. If it is the leader that this replica followed, the leader lives."""
         role = self._quorum.role
+        if (
+            isinstance(role, Prospective)
+            and role.leader is not None
+            and role.leader_id == response.leader_id == peer.node_id
+        ):
+            self._quorum.become_follower(now_ms, role.epoch, role.leader_id, role.leader)
+            return
         expected = Prospective if request.is_pre_vote else Candidate
         if not isinstance(role, Prospective | Candidate) or not isinstance(role, expected):
             return

@@ -1,0 +1,29 @@
+"""Answers the requests of other nodes of the quorum: Vote, Fetch of the metadata log, and so on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.broker.raft.client import RaftClient
+from odradek.broker.raft.wire_messages import from_request, to_response
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.primitives import Message
+
+
+class QuorumRequests:
+    """See the module. Use it only on the event loop's thread."""
+
+    def __init__(self, raft: RaftClient, cluster_id: str) -> None:
+        self._raft = raft
+        self._cluster_id = cluster_id
+
+    async def answer(self, message: Any) -> Message:
+        """Return the response to a request.
+
+        Raises:
+            ApiError: INCONSISTENT_CLUSTER_ID, UNKNOWN_TOPIC_OR_PARTITION (the request is not for
+                the metadata log), or BROKER_NOT_AVAILABLE (this node is stopping).
+        """
+        if message.cluster_id not in (None, self._cluster_id):
+            raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID)
+        return to_response(message, await self._raft.serve(from_request(message)))

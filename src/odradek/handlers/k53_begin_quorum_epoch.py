@@ -1,0 +1,25 @@
+"""BeginQuorumEpoch (53), versions 0-1: a new leader of the metadata quorum announces itself (KIP-595).
+
+- Before version 1, the address of the leader is not in the request. It must be one of the voters.
+- The quorum's machine decides (`odradek.core.raft`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.wire.generated.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from odradek.wire.primitives import Message
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: BeginQuorumEpochRequest
+) -> Awaitable[Message]:
+    """Pass the request to the quorum."""
+    return broker.quorum.answer(request)
+
+
+HANDLER = Handler(request=BeginQuorumEpochRequest, versions=(0, 1), controller=handle)

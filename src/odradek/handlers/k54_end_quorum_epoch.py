@@ -1,0 +1,25 @@
+"""EndQuorumEpoch (54), versions 0-1: the leader of the metadata quorum resigns (KIP-595).
+
+- The request names the successors. The first one stands for election at once, the others later.
+- The quorum's machine decides (`odradek.core.raft`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.wire.generated.end_quorum_epoch_request import EndQuorumEpochRequest
+from odradek.wire.primitives import Message
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: EndQuorumEpochRequest
+) -> Awaitable[Message]:
+    """Pass the request to the quorum."""
+    return broker.quorum.answer(request)
+
+
+HANDLER = Handler(request=EndQuorumEpochRequest, versions=(0, 1), controller=handle)

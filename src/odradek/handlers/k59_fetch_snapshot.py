@@ -1,0 +1,26 @@
+"""FetchSnapshot (59), versions 0-1: a replica of the metadata log fetches a snapshot (KIP-630).
+
+- Each response has at most 1 MiB of the snapshot's file, and its size.
+- Only the leader of the quorum responds with data.
+- The quorum's machine decides (`odradek.core.raft`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.handlers.handler import Handler
+from odradek.wire.generated.fetch_snapshot_request import FetchSnapshotRequest
+from odradek.wire.primitives import Message
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: FetchSnapshotRequest
+) -> Awaitable[Message]:
+    """Pass the request to the quorum."""
+    return broker.quorum.answer(request)
+
+
+HANDLER = Handler(request=FetchSnapshotRequest, versions=(0, 1), controller=handle)

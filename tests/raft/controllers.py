@@ -1,0 +1,214 @@
+"""Three controllers in one process, which replicate over sockets."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+from types import SimpleNamespace
+
+from odradek.broker.controller.channel import LocalControllerChannel
+from odradek.broker.controller.lifecycle import BrokerLifecycle
+from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.metadata.loader import MetadataLoader
+from odradek.broker.metadata.publisher import Publishers
+from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
+from odradek.broker.raft.client import RaftClient
+from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.broker.raft.quorum_requests import QuorumRequests
+from odradek.config.load import load
+from odradek.core.metadata.registrations import Endpoint
+from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
+from odradek.env.clock import SystemClock
+from odradek.env.executor import ThreadExecutor
+from odradek.env.file_system import OsFileSystem
+from odradek.env.network import SocketNetwork
+from odradek.env.randomness import system_random_bytes
+from odradek.handlers.dispatch import Dispatcher
+from odradek.log.startup import open_directory
+from odradek.log.storage import Storage
+from odradek.network.listeners import bind
+from odradek.network.server import Server
+from odradek.node.format import Formatter
+from odradek.node.listeners import limits_of
+from odradek.node.serving import controller_table
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+FEATURES = {"metadata.version": (7, 30), "kraft.version": (0, 1)}
+TIMES = {
+    "controller.quorum.election.timeout.ms": "300",
+    "controller.quorum.election.backoff.max.ms": "100",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "controller.quorum.request.timeout.ms": "1000",
+}
+
+
+class Controller:
+    """One controller: its log, its raft client, and its listener."""
+
+    def __init__(self, quorum, node_id):
+        self.quorum = quorum
+        self.id = node_id
+        self.path = quorum.path / str(node_id)
+        self.is_running = False
+
+    async def start(self):
+        settings = {**TIMES, **self.quorum.settings}
+        overrides = {"log.dirs": str(self.path), "node.id": str(self.id), **settings}
+        config = load({}, overrides).config
+        loop = asyncio.get_running_loop()
+        clock, files = SystemClock(), OsFileSystem()
+        formatter = Formatter(config, files, system_random_bytes, clock.now_ms())
+        identity = formatter.read() or formatter.format(CLUSTER_ID, standalone=False)
+        self.directory = open_directory(files, str(self.path))
+        self.executor = ThreadExecutor(loop)
+        key = ReplicaKey(self.id, identity.directory_ids[str(self.path)])
+        endpoints = (VoterEndpoint("CONTROLLER", "127.0.0.1", self.quorum.ports[self.id]),)
+        self.failures = []
+        self.raft = RaftClient(
+            config,
+            MetadataLog.open(Storage(files, clock, system_random_bytes), self.directory, config),
+            self.quorum.voters,
+            Voter(key, endpoints),
+            clock,
+            self.executor,
+            self.failures.append,
+            network=SocketNetwork(),
+            cluster_id=CLUSTER_ID,
+            is_alone=False,
+        )
+        self.publishers = Publishers(loop)
+        self.loader = MetadataLoader(self.publishers, lambda: self.raft.high_watermark)
+        self.snapshots = SnapshotGenerator(config, self.raft, self.loader)
+        self.controller = QuorumController(
+            config=config,
+            cluster_id=CLUSTER_ID,
+            raft=self.raft,
+            loader=self.loader,
+            bootstrap=identity.bootstrap,
+            clock=clock,
+            random_bytes=system_random_bytes,
+            supported_features=FEATURES,
+        )
+        for listener in (self.loader, self.snapshots, self.controller):
+            self.raft.register(listener)
+        broker = SimpleNamespace(quorum=QuorumRequests(self.raft, CLUSTER_ID))
+        endpoint = self.quorum.endpoints.pop(self.id, None)
+        if endpoint is None:
+            endpoint = self.quorum.bind(self.quorum.ports[self.id])
+        dispatcher = Dispatcher(controller_table(broker), clock)
+        self.server = Server(dispatcher, limits_of(config), [endpoint])
+        self.server.start()
+        self.raft.start()
+        self.is_running = True
+
+    async def stop(self):
+        """Stop in good order."""
+        self.is_running = False
+        self.publishers.close()
+        await self.snapshots.close()
+        await self.raft.close()
+        await self.server.drain(100)
+        await self.executor.close()
+        os.close(self.directory.lock)
+
+    async def kill(self):
+        """End without a word to the others: no connection, and no event any more."""
+        self.is_running = False
+        self.publishers.close()
+        self.raft.abandon()
+        await self.server.drain(0)
+        await self.executor.close()
+        os.close(self.directory.lock)
+
+    def wipe(self):
+        """Lose the disk."""
+        assert not self.is_running
+        shutil.rmtree(self.path)
+
+    async def register_broker(self):
+        """Register a broker and unfence it, so that topics can be created."""
+        channel = LocalControllerChannel(self.controller)
+        lifecycle = BrokerLifecycle(
+            channel,
+            node_id=self.id,
+            cluster_id=CLUSTER_ID,
+            random_bytes=system_random_bytes,
+            supported_features=FEATURES,
+        )
+        endpoint = Endpoint("PLAINTEXT", "localhost", 9092, 0)
+        await lifecycle.register([endpoint], [bytes([self.id] * 16)], None, -1)
+        await lifecycle.unfence(self.loader.image.offset)
+
+    async def ask(self, request):
+        return await self.controller.submit(None, request)
+
+
+class Quorum:
+    """The controllers."""
+
+    def __init__(self, path, settings):
+        self.path = path
+        self.settings = settings
+        ids = (1, 2, 3)
+        self.endpoints = {each: self.bind(0) for each in ids}
+        self.ports = {each: endpoint.port for each, endpoint in self.endpoints.items()}
+        self.voters = VoterSet(
+            Voter(
+                ReplicaKey(each, bytes(16)),
+                (VoterEndpoint("CONTROLLER", "127.0.0.1", self.ports[each]),),
+            )
+            for each in ids
+        )
+        self.controllers = {each: Controller(self, each) for each in ids}
+
+    @staticmethod
+    def bind(port):
+        return bind(SocketNetwork(), "CONTROLLER", "127.0.0.1", port)
+
+    @property
+    def running(self):
+        return [each for each in self.controllers.values() if each.is_running]
+
+    async def until(self, holds):
+        """Wait; the test's own time limit ends a wait without end."""
+        while not holds():
+            assert not any(each.failures for each in self.running)
+            await asyncio.sleep(0.01)
+
+    async def active(self):
+        """The active controller that a majority follows."""
+
+        def found():
+            return [
+                each
+                for each in self.running
+                if each.controller.is_active
+                and sum(other.raft.leader == each.raft.leader for other in self.running) >= 2
+            ]
+
+        await self.until(found)
+        return found()[0]
+
+    async def until_equal(self):
+        """Wait until all running controllers have the same metadata; return the topics' names."""
+        active = await self.active()
+        await self.until(
+            lambda: all(
+                each.loader.image.topics == active.loader.image.topics
+                and each.raft.high_watermark == active.raft.log.end_offset
+                for each in self.running
+            )
+        )
+        return sorted(active.loader.image.topics.by_name)
+
+
+@contextlib.asynccontextmanager
+async def three_controllers(path, **settings):
+    quorum = Quorum(path, {name.replace("_", "."): value for name, value in settings.items()})
+    for each in quorum.controllers.values():
+        await each.start()
+    try:
+        yield quorum
+    finally:
+        for each in quorum.running:
+            await each.stop()

@@ -1,0 +1,94 @@
+"""Three controllers over sockets: they elect, replicate, and go on when one of them ends."""
+
+import asyncio
+
+from tests.control.test_topic_decisions import topic
+
+from odradek.wire.generated.create_topics_request import CreateTopicsRequest
+
+from .controllers import three_controllers
+
+
+def create(*names):
+    return CreateTopicsRequest(topics=[topic(each) for each in names], timeout_ms=60_000)
+
+
+def run(test):
+    def runner(tmp_path):
+        asyncio.run(test(tmp_path))
+
+    runner.__name__ = test.__name__
+    return runner
+
+
+@run
+async def test_decisions_reach_all_controllers(tmp_path):
+    async with three_controllers(tmp_path) as quorum:
+        active = await quorum.active()
+        await active.register_broker()
+        response = await active.ask(create("a", "b"))
+        assert [each.error_code for each in response.topics] == [0, 0]
+        assert await quorum.until_equal() == ["a", "b"]
+        assert sum(each.controller.is_active for each in quorum.running) == 1
+        logs = [
+            b"".join(bytes(batch.data) for batch in each.raft.log.batches(0))
+            for each in quorum.running
+        ]
+        assert logs[0] == logs[1] == logs[2], "the same bytes"
+
+
+@run
+async def test_a_stopped_leader_hands_over_and_catches_up_later(tmp_path):
+    async with three_controllers(tmp_path) as quorum:
+        first = await quorum.active()
+        await first.register_broker()
+        await first.ask(create("a"))
+        epoch = first.raft.machine.epoch
+        await first.stop()
+        second = await quorum.active()
+        assert second is not first
+        assert second.raft.machine.epoch > epoch
+        await second.register_broker()
+        await second.ask(create("b"))
+        await first.start()
+        assert await quorum.until_equal() == ["a", "b"]
+
+
+@run
+async def test_a_killed_leader_is_replaced_and_nothing_is_lost(tmp_path):
+    async with three_controllers(tmp_path) as quorum:
+        names = []
+        for number in range(3):
+            active = await quorum.active()
+            await active.register_broker()
+            name = f"t{number}"
+            await active.ask(create(name))
+            names.append(name)
+            await active.kill()
+            await quorum.active()
+            await active.start()
+        assert await quorum.until_equal() == names
+
+
+@run
+async def test_a_controller_without_a_disk_fetches_the_snapshot(tmp_path):
+    settings = {
+        "metadata_log_max_record_bytes_between_snapshots": "500",
+        "metadata_max_retention_bytes": "1",
+    }
+    async with three_controllers(tmp_path, **settings) as quorum:
+        active = await quorum.active()
+        await active.register_broker()
+        for number in range(20):
+            await active.ask(create(f"t{number:02}"))
+        await quorum.until(lambda: active.raft.log.start_offset > 0)
+        names = await quorum.until_equal()
+        assert len(names) == 20
+        follower = next(each for each in quorum.running if each is not active)
+        await follower.stop()
+        follower.wipe()
+        await follower.start()
+        assert await quorum.until_equal() == names
+        assert follower.raft.log.start_offset > 0, "it began with a snapshot"
+        await active.ask(create("later"))
+        assert "later" in await quorum.until_equal()
