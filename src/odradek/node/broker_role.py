@@ -91,10 +91,7 @@ class BrokerRole:
             topic_creation=TopicCreation(controller, lambda: dynamic.newest),
             logs=storage.logs,
             replicas=replicas,
-            fetch_sessions=FetchSessionCache(
-                config.max_incremental_fetch_session_cache_slots,
-                partial(_draw_session_id, random_bytes),
-            ),
+            fetch_sessions=_fetch_sessions(config, random_bytes),
             cold_reads=ColdReads(storage.logs.storage, loop),
             **coordinators._asdict(),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, random_bytes),
@@ -184,6 +181,11 @@ def _lifecycle(
         random_bytes=random_bytes,
         supported_features=SUPPORTED_FEATURES,
     )
+
+
+def _fetch_sessions(config: BrokerConfig, random_bytes: RandomBytes) -> FetchSessionCache:
+    slots = config.max_incremental_fetch_session_cache_slots
+    return FetchSessionCache(slots, partial(_draw_session_id, random_bytes))
 
 
 def _draw_session_id(random_bytes: RandomBytes) -> int:
