@@ -45,14 +45,16 @@ TIMES = {
 class Controller:
     """One controller: its log, its raft client, and its listener."""
 
-    def __init__(self, quorum, node_id):
+    def __init__(self, quorum, node_id, voters=None):
         self.quorum = quorum
+        self.voters = quorum.voters if voters is None else voters
         self.id = node_id
         self.path = quorum.path / str(node_id)
         self.is_running = False
+        self.settings = {}
 
     async def start(self):
-        settings = {**TIMES, **self.quorum.settings}
+        settings = {**TIMES, **self.quorum.settings, **self.settings}
         overrides = {"log.dirs": str(self.path), "node.id": str(self.id), **settings}
         config = load({}, overrides).config
         loop = asyncio.get_running_loop()
@@ -67,7 +69,7 @@ class Controller:
         self.raft = RaftClient(
             config,
             MetadataLog.open(Storage(files, clock, system_random_bytes), self.directory, config),
-            self.quorum.voters,
+            self.voters,
             Voter(key, endpoints),
             clock,
             self.executor,
@@ -160,6 +162,15 @@ class Quorum:
             for each in ids
         )
         self.controllers = {each: Controller(self, each) for each in ids}
+
+    def observer(self, server):
+        """A node that is not a voter, and knows only the address of one controller."""
+        self.endpoints[4] = self.bind(0)
+        self.ports[4] = self.endpoints[4].port
+        made = self.controllers[4] = Controller(self, 4, VoterSet())
+        address = f"127.0.0.1:{self.ports[server.id]}"
+        made.settings = {"controller.quorum.bootstrap.servers": address}
+        return made
 
     @staticmethod
     def bind(port):

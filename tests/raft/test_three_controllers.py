@@ -92,3 +92,22 @@ async def test_a_controller_without_a_disk_fetches_the_snapshot(tmp_path):
         assert follower.raft.log.start_offset > 0, "it began with a snapshot"
         await active.ask(create("later"))
         assert "later" in await quorum.until_equal()
+
+
+@run
+async def test_an_observer_finds_the_leader_and_follows_the_log(tmp_path):
+    async with three_controllers(tmp_path) as quorum:
+        active = await quorum.active()
+        await active.register_broker()
+        await active.ask(create("a"))
+        observer = quorum.observer(next(each for each in quorum.running if each is not active))
+        await observer.start()
+        assert await quorum.until_equal() == ["a"]
+        await active.stop()
+        active = await quorum.active()
+        assert active is not observer
+        await active.register_broker()
+        await active.ask(create("b"))
+        assert await quorum.until_equal() == ["a", "b"]
+        known = {each.key.id: each.is_voter for each in active.raft.replicas()}
+        assert known == {1: True, 2: True, 3: True, 4: False}

@@ -35,6 +35,7 @@ from odradek.broker.raft.replicated_log import ReplicatedLog
 from odradek.broker.raft.snapshots import Snapshot, SnapshotId, SnapshotPart, snapshot_batches
 from odradek.broker.raft.wire_messages import PART_SIZE_MAX
 from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import host_and_port
 from odradek.core.raft.election import NO_LEADER, ElectionState
 from odradek.core.raft.events import (
     AppendRecords,
@@ -61,7 +62,7 @@ from odradek.core.raft.machine import QuorumError, RaftMachine
 from odradek.core.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from odradek.core.raft.roles import Resigned
 from odradek.core.raft.settings import RaftSettings
-from odradek.core.raft.voters import Voter, VoterSet
+from odradek.core.raft.voters import Destination, Voter, VoterSet
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor, Pool, call
 from odradek.env.network import Network
@@ -107,13 +108,15 @@ class RaftClient:
         self._config = config
         self.log = metadata_log
         self._replicated = ReplicatedLog(metadata_log, static_voters)
-        check_voters(local, self.settings.voters, is_alone=is_alone)
+        bootstrap = () if is_alone else bootstrap_servers(config)
+        check_voters(local, self.settings.voters, is_alone=is_alone, has_servers=bool(bootstrap))
         self.machine = RaftMachine(
             local,
             self._replicated,
             metadata_log.read_election(),
             raft_settings(config),
             random_bytes,
+            bootstrap,
         )
         self._local = local
         self._clock = clock
@@ -564,13 +567,27 @@ class RaftClient:
         self._loop.call_soon(self._deliver)
 
 
-def check_voters(local: Voter, voters: VoterSet, *, is_alone: bool) -> None:
-    """Check that this node can be part of the quorum. `is_alone`: it knows no other nodes.
+def bootstrap_servers(config: BrokerConfig) -> tuple[Destination, ...]:
+    """Return the addresses that an observer asks for the leader."""
+    found: list[Destination] = []
+    for number, server in enumerate(config.quorum_bootstrap_servers):
+        host, port = host_and_port("controller.quorum.bootstrap.servers", server, "host:port")
+        found.append(Destination(-2 - number, host, port))
+    return tuple(found)
+
+
+def check_voters(
+    local: Voter, voters: VoterSet, *, is_alone: bool, has_servers: bool = False
+) -> None:
+    """Check that this node can be part of the quorum.
+
+    `is_alone`: it must be the only voter. `has_servers`: it knows other nodes that it can ask for
+    the leader.
 
     Raises:
         QuorumError: the message says what to do.
     """
-    if not voters:
+    if not voters and not has_servers:
         raise QuorumError(
             "the metadata directory names no voters, so they come from the configuration: "
             "set controller.quorum.voters as it was when the directory was made"
