@@ -13,8 +13,10 @@ from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers
 from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
 from odradek.broker.raft.client import RaftClient
-from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.broker.raft.control import voters_messages
+from odradek.broker.raft.metadata_log import METADATA_PARTITION, MetadataLog
 from odradek.broker.raft.quorum_requests import QuorumRequests
+from odradek.broker.raft.snapshots import STARTING, snapshot_batches, write_snapshot
 from odradek.config.load import load
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -53,24 +55,36 @@ class Controller:
         self.is_running = False
         self.settings = {}
 
-    async def start(self):
+    def config(self):
         settings = {**TIMES, **self.quorum.settings, **self.settings}
         overrides = {"log.dirs": str(self.path), "node.id": str(self.id), **settings}
-        config = load({}, overrides).config
+        return load({}, overrides).config
+
+    def identity(self, config):
+        """What the disk says; it is formatted if it is empty."""
+        formatter = Formatter(config, OsFileSystem(), system_random_bytes, 0)
+        return formatter.read() or formatter.format(CLUSTER_ID, standalone=False)
+
+    def formatted(self):
+        """This controller as a voter."""
+        directories = self.identity(self.config()).directory_ids
+        key = ReplicaKey(self.id, directories[str(self.path)])
+        port = self.quorum.ports[self.id]
+        return Voter(key, (VoterEndpoint("CONTROLLER", "127.0.0.1", port),))
+
+    async def start(self):
+        config = self.config()
         loop = asyncio.get_running_loop()
         clock, files = SystemClock(), OsFileSystem()
-        formatter = Formatter(config, files, system_random_bytes, clock.now_ms())
-        identity = formatter.read() or formatter.format(CLUSTER_ID, standalone=False)
+        identity = self.identity(config)
         self.directory = open_directory(files, str(self.path))
         self.executor = ThreadExecutor(loop)
-        key = ReplicaKey(self.id, identity.directory_ids[str(self.path)])
-        endpoints = (VoterEndpoint("CONTROLLER", "127.0.0.1", self.quorum.ports[self.id]),)
         self.failures = []
         self.raft = RaftClient(
             config,
             MetadataLog.open(Storage(files, clock, system_random_bytes), self.directory, config),
             self.voters,
-            Voter(key, endpoints),
+            self.formatted(),
             clock,
             self.executor,
             self.failures.append,
@@ -212,10 +226,22 @@ class Quorum:
         )
         return sorted(active.loader.image.topics.by_name)
 
+    def format_dynamic(self):
+        """Format the disks for kraft.version 1, whose first snapshot has the voters."""
+        made = [each.formatted() for each in self.controllers.values()]
+        messages = voters_messages(VoterSet(made))
+        for each in self.controllers.values():
+            directory = f"{each.path}/{METADATA_PARTITION}"
+            batches = snapshot_batches(0, 0, messages, (), 0)
+            os.makedirs(directory)
+            write_snapshot(OsFileSystem(), f"{directory}/{STARTING.name}", batches, directory)
+
 
 @contextlib.asynccontextmanager
-async def three_controllers(path, **settings):
+async def three_controllers(path, dynamic=False, **settings):
     quorum = Quorum(path, {name.replace("_", "."): value for name, value in settings.items()})
+    if dynamic:
+        quorum.format_dynamic()
     for each in quorum.controllers.values():
         await each.start()
     try:

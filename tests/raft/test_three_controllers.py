@@ -4,6 +4,8 @@ import asyncio
 
 from tests.control.test_topic_decisions import topic
 
+from odradek.core.raft.messages import AddVoterRequest, RemoveVoterRequest
+from odradek.model.errors import ErrorCode
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
 
 from .controllers import three_controllers
@@ -21,6 +23,13 @@ def run(test):
     return runner
 
 
+def assert_same_bytes(quorum):
+    logs = [
+        b"".join(bytes(batch.data) for batch in each.raft.log.batches(0)) for each in quorum.running
+    ]
+    assert logs.count(logs[0]) == len(logs) == 3
+
+
 @run
 async def test_decisions_reach_all_controllers(tmp_path):
     async with three_controllers(tmp_path) as quorum:
@@ -30,11 +39,7 @@ async def test_decisions_reach_all_controllers(tmp_path):
         assert [each.error_code for each in response.topics] == [0, 0]
         assert await quorum.until_equal() == ["a", "b"]
         assert sum(each.controller.is_active for each in quorum.running) == 1
-        logs = [
-            b"".join(bytes(batch.data) for batch in each.raft.log.batches(0))
-            for each in quorum.running
-        ]
-        assert logs[0] == logs[1] == logs[2], "the same bytes"
+        assert_same_bytes(quorum)
 
 
 @run
@@ -111,3 +116,63 @@ async def test_an_observer_finds_the_leader_and_follows_the_log(tmp_path):
         assert await quorum.until_equal() == ["a", "b"]
         known = {each.key.id: each.is_voter for each in active.raft.replicas()}
         assert known == {1: True, 2: True, 3: True, 4: False}
+
+
+@run
+async def test_voters_are_added_and_removed(tmp_path):
+    async with three_controllers(tmp_path, dynamic=True) as quorum:
+        active = await quorum.active()
+        assert active.raft.settings.kraft_version == 1
+        await active.register_broker()
+        await active.ask(create("a"))
+        added = quorum.observer(active)
+        await added.start()
+        await quorum.until_equal()
+        voter = added.formatted()
+        response = await active.raft.serve(AddVoterRequest(voter))
+        assert response.error is ErrorCode.NONE
+        assert (await active.raft.serve(AddVoterRequest(voter))).error is ErrorCode.DUPLICATE_VOTER
+        assert await quorum.until_equal() == ["a"]
+        for each in quorum.running:
+            assert sorted(each.raft.settings.voters.voters) == [1, 2, 3, 4]
+        removed = active.raft.machine.local
+        response = await active.raft.serve(RemoveVoterRequest(removed))
+        assert response.error is ErrorCode.NONE
+        await quorum.until(lambda: not active.controller.is_active)
+        await active.stop()
+        active = await quorum.active()
+        assert active.raft.machine.local.id != removed.id
+        await added.stop()
+        await added.start()
+        await (await quorum.active()).register_broker()
+        await (await quorum.active()).ask(create("b"))
+        assert await quorum.until_equal() == ["a", "b"]
+        for each in quorum.running:
+            assert sorted(each.raft.settings.voters.voters) == sorted({1, 2, 3, 4} - {removed.id})
+
+
+@run
+async def test_what_only_the_old_leader_has_is_truncated(tmp_path):
+    async with three_controllers(tmp_path) as quorum:
+        old = await quorum.active()
+        await old.register_broker()
+        await old.ask(create("a"))
+        await quorum.until_equal()
+        others = [each for each in quorum.running if each is not old]
+        for each in others:
+            await each.kill()
+        before = old.raft.log.end_offset
+        asked = asyncio.ensure_future(old.ask(create("lost")))
+        await quorum.until(lambda: old.raft.log.flushed_offset > before)
+        assert "lost" not in old.loader.image.topics.by_name
+        await old.kill()
+        asked.cancel()
+        for each in others:
+            await each.start()
+        active = await quorum.active()
+        await active.register_broker()
+        await active.ask(create("b"))
+        await old.start()
+        assert old.raft.log.end_offset > before
+        assert await quorum.until_equal() == ["a", "b"]
+        assert_same_bytes(quorum)
