@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.broker.raft.client import check_voters
+from odradek.broker.raft.configuration import check_voters
 from odradek.core.raft.election import ElectionState
 from odradek.core.raft.events import (
     BecomeLeader,

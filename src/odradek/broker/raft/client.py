@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
+from odradek.broker.raft.configuration import bootstrap_servers, check_voters, raft_settings
 from odradek.broker.raft.control import (
     KRAFT_VERSION_STATIC,
     ControlMessage,
@@ -35,7 +36,6 @@ from odradek.broker.raft.replicated_log import ReplicatedLog
 from odradek.broker.raft.snapshots import Snapshot, SnapshotId, SnapshotPart, snapshot_batches
 from odradek.broker.raft.wire_messages import PART_SIZE_MAX
 from odradek.config.broker_config import BrokerConfig
-from odradek.config.checks import host_and_port
 from odradek.core.raft.election import NO_LEADER, ElectionState
 from odradek.core.raft.events import (
     AppendRecords,
@@ -58,11 +58,10 @@ from odradek.core.raft.events import (
     WriteSnapshot,
 )
 from odradek.core.raft.leader import Leader, ReplicaProgress
-from odradek.core.raft.machine import QuorumError, RaftMachine
+from odradek.core.raft.machine import RaftMachine
 from odradek.core.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from odradek.core.raft.roles import Resigned
-from odradek.core.raft.settings import RaftSettings
-from odradek.core.raft.voters import Destination, Voter, VoterSet
+from odradek.core.raft.voters import Voter, VoterSet
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor, Pool, call
 from odradek.env.network import Network
@@ -565,49 +564,3 @@ class RaftClient:
 
     def _schedule_delivery(self) -> None:
         self._loop.call_soon(self._deliver)
-
-
-def bootstrap_servers(config: BrokerConfig) -> tuple[Destination, ...]:
-    """Return the addresses that an observer asks for the leader."""
-    found: list[Destination] = []
-    for number, server in enumerate(config.quorum_bootstrap_servers):
-        host, port = host_and_port("controller.quorum.bootstrap.servers", server, "host:port")
-        found.append(Destination(-2 - number, host, port))
-    return tuple(found)
-
-
-def check_voters(
-    local: Voter, voters: VoterSet, *, is_alone: bool, has_servers: bool = False
-) -> None:
-    """Check that this node can be part of the quorum.
-
-    `is_alone`: it must be the only voter. `has_servers`: it knows other nodes that it can ask for
-    the leader.
-
-    Raises:
-        QuorumError: the message says what to do.
-    """
-    if not voters and not has_servers:
-        raise QuorumError(
-            "the metadata directory names no voters, so they come from the configuration: "
-            "set controller.quorum.voters as it was when the directory was made"
-        )
-    if is_alone and not voters.contains(local.key):
-        ids = ", ".join(map(str, sorted(voters.voters)))
-        raise QuorumError(
-            f"node {local.key.id} with this metadata directory is not among the voters "
-            f"(nodes {ids}); was the directory copied from another node, or meta.properties lost?"
-        )
-    if is_alone and len(voters) > 1:
-        raise QuorumError(f"the quorum has {len(voters)} voters; this version runs a quorum of one")
-
-
-def raft_settings(config: BrokerConfig) -> RaftSettings:
-    """Return the settings of the machine."""
-    return RaftSettings(
-        election_timeout_ms=config.controller_quorum_election_timeout_ms,
-        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
-        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
-        request_timeout_ms=config.controller_quorum_request_timeout_ms,
-        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
-    )
