@@ -141,6 +141,7 @@ class Simulation:
                 self.append,
                 self.append_idempotent,
                 self.append_transactional,
+                self.append_as_follower,
                 self.end_transaction,
                 self.flush,
                 self.roll,
@@ -151,7 +152,7 @@ class Simulation:
                 self.work_in_background,
                 self.restart,
             ),
-            (30, 20, 10, 8, 8, 3, 3, 2, 3, 3, 4, 1),
+            (25, 15, 10, 10, 8, 8, 3, 3, 2, 3, 3, 4, 1),
         )[0]
         self.now = operation.__name__
         operation(log, model)
@@ -199,6 +200,29 @@ class Simulation:
         producer_id = model.first_id + self.draw.randrange(10, 13)
         self.numbered(log, model, producer_id, is_transactional=True)
         model.open.add(producer_id)
+
+    def append_as_follower(self, log: PartitionLog, model: Model) -> None:
+        """Several batches of a leader, which are written at once where possible."""
+        offset, payload = log.log_end_offset, bytearray()
+        for _ in range(self.draw.randint(1, 6)):
+            fields = {}
+            if self.draw.random() < 0.5:
+                producer_id = model.first_id + self.draw.randrange(3)
+                sequence = model.sequences.get(producer_id, 0)
+                fields = {"producer_id": producer_id, "producer_epoch": 0}
+                fields["base_sequence"] = sequence
+            batch = self.batch(**fields)
+            count = RecordBatch(batch).count
+            if fields:
+                model.sequences[fields["producer_id"]] = fields["base_sequence"] + count
+            batch[0:8] = offset.to_bytes(8, "big")
+            batch[12:16] = self.epoch.to_bytes(4, "big")
+            model.batches.append(bytes(batch))
+            payload += batch
+            offset += count
+        log.append_as_follower(payload, self.epoch)
+        assert log.log_end_offset == offset
+        log.high_watermark = offset
 
     def end_transaction(self, log: PartitionLog, model: Model) -> None:
         if model.open:

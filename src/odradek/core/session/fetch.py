@@ -43,6 +43,7 @@ class FetchedPartition:
     __slots__ = (
         "current_leader_epoch",
         "fetch_offset",
+        "follower_log_start_offset",
         "high_watermark",
         "key",
         "last_fetched_epoch",
@@ -56,6 +57,8 @@ class FetchedPartition:
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
+        self.follower_log_start_offset = request.log_start_offset
+        """The log start offset of the follower that fetches; -1 for consumers."""
         self.high_watermark = -1
         """The high watermark in the last response; -1 before the first response."""
         self.log_start_offset = -1
@@ -66,6 +69,7 @@ class FetchedPartition:
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
+        self.follower_log_start_offset = request.log_start_offset
 
     def has_news(self, answer: PartitionData) -> bool:
         """Return whether an incremental response must include the partition.

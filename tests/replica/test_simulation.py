@@ -1,0 +1,45 @@
+"""Partitions of three brokers in simulation, and planted bugs that it finds (see `world`).
+
+`ODRADEK_REPLICA_HISTORIES` sets the number of histories; ODRADEK_HISTORY repeats one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.replica.planted import BUGS
+from tests.replica.world import Broken, World
+from tests.support.run_seed import numbers_of_histories
+
+HISTORIES = numbers_of_histories("ODRADEK_REPLICA_HISTORIES", 80)
+
+
+def test_replicas_agree_and_lose_nothing() -> None:
+    counts: Counter[str] = Counter()
+    for seed in HISTORIES:
+        world = World(seed)
+        world.run()
+        counts += world.counts
+    if len(HISTORIES) >= 20:
+        for each in ("acknowledged", "killed", "lost power", "moved", "cut", "alter made"):
+            assert counts[each] > len(HISTORIES), counts
+
+
+def test_a_seed_determines_the_history() -> None:
+    first, second = World(HISTORIES[0]), World(HISTORIES[0])
+    first.run()
+    second.run()
+    assert first.counts == second.counts
+    assert first.acknowledged == second.acknowledged
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_found(name: str) -> None:
+    bug = BUGS[name]
+    for seed in range(bug.seeds):
+        try:
+            World(seed, bug.planted, bug.late_share).run()
+        except Broken:
+            return
+    pytest.fail(f"not found in {bug.seeds} histories")
