@@ -15,9 +15,11 @@ from odradek.model.errors import ErrorCode
 NO_LEADER = -1
 
 
-def broker_registration(broker_id: int, epoch: int, fenced: bool) -> BrokerRegistration:
+def broker_registration(
+    broker_id: int, epoch: int, fenced: bool, listeners=None
+) -> BrokerRegistration:
     return BrokerRegistration(
-        broker_id, epoch, bytes(16), {}, {}, None, fenced, False, False, (), None
+        broker_id, epoch, bytes(16), listeners or {}, {}, None, fenced, False, False, (), None
     )
 
 
@@ -32,8 +34,15 @@ Change = tuple[int | None, BrokerRegistration | PartitionRegistration]
 
 
 class Controller:
-    def __init__(self, broker_ids: tuple[int, ...], partitions: int, publish) -> None:
-        self.brokers = {each: broker_registration(each, each, False) for each in broker_ids}
+    def __init__(
+        self, broker_ids: tuple[int, ...], partitions: int, publish, listeners=None
+    ) -> None:
+        """`listeners` has the listeners of each broker."""
+        self._listeners = listeners or {}
+        self.brokers = {
+            each: broker_registration(each, each, False, self._listeners.get(each))
+            for each in broker_ids
+        }
         self.partitions = [
             partition_registration(broker_ids[i % len(broker_ids) :] + broker_ids[: i % 3])
             for i in range(partitions)
@@ -84,7 +93,9 @@ class Controller:
     def register(self, broker_id: int) -> int:
         """A new incarnation; it is fenced until `unfence`."""
         self._epoch += 1
-        self.brokers[broker_id] = broker_registration(broker_id, self._epoch, True)
+        self.brokers[broker_id] = broker_registration(
+            broker_id, self._epoch, True, self._listeners.get(broker_id)
+        )
         self._publish([(None, self.brokers[broker_id]), *self._without(broker_id)])
         return self._epoch
 

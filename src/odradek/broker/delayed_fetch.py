@@ -32,6 +32,7 @@ class DelayedFetch:
         wake: Callable[[DelayedFetch], None],
         cold_reads: ColdReads,
         loop: asyncio.AbstractEventLoop,
+        is_follower: bool = False,
     ) -> None:
         """Wait for `missing_bytes` more bytes, at most `wait_ms`.
 
@@ -47,10 +48,10 @@ class DelayedFetch:
         self.future: asyncio.Future[FetchResponse] = loop.create_future()
         self._timer = loop.call_later(wait_ms / 1000, self.expire)
         for partition in self._partitions:
-            partition.add_waiter(self)
+            partition.add_waiter(self, is_follower=is_follower)
 
     def on_committed(self, appended_bytes: int) -> None:
-        """Count bytes that were committed in a partition of the fetch."""
+        """Count bytes that were committed in a partition of the fetch; for a follower, appended."""
         self._missing_bytes -= appended_bytes
         if self._missing_bytes <= 0:
             self._wake(self)

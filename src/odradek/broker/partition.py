@@ -1,9 +1,10 @@
 """The replica of one partition on this broker: its log, its leader, and the requests that wait.
 
 A record is committed when all in-sync replicas have it. An append advances the log end offset, a
-commit the high watermark. Today this broker has the only replica of each partition. Therefore a
-record is committed as soon as it is appended or, if the topic has `flush.messages=1`, as soon as it
-is flushed.
+commit the high watermark. If this broker has the only replica, a record is committed as soon as it
+is appended or, if the topic has `flush.messages=1`, as soon as it is flushed. If this broker leads
+other replicas, `Leading` decides when records are committed. If it follows, it gets the high
+watermark from the leader (`replication/fetchers.py`).
 
 Consumers read only records below the high watermark. `when_acknowledged` delays the response to a
 producer according to its `acks`.
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Final, Protocol
 
+from odradek.broker.replication.leading import LeaderContext, Leading
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
 from odradek.log.partition_log import PartitionLog
@@ -50,8 +52,10 @@ class Partition:
 
     __slots__ = (
         "_flushing_to",
+        "_follower_waiters",
         "_isr_size",
         "_leader_epoch",
+        "_leading",
         "_node_id",
         "_uncommitted",
         "_waiters",
@@ -84,9 +88,13 @@ class Partition:
         self.index = index
         self.log = log
         self._node_id = node_id
+        self._leading: Leading | None = None
+        """The followers; None if this is not the leader, or if there are no other replicas."""
         self.update(registration)
         self._waiters: dict[Waiter, None] | None = None
         """Requests that wait for more records, oldest first. None until the first request waits."""
+        self._follower_waiters: dict[Waiter, None] | None = None
+        """Fetch requests of followers that wait for more records."""
         self._uncommitted: list[tuple[int, Committed]] | None = None
         """Callbacks of `when_committed` that have not been called, by ascending offset."""
         self._flushing_to = -1
@@ -106,6 +114,54 @@ class Partition:
     def resign(self) -> None:
         """Stop leading: the replica is removed from this broker, or its disk has failed."""
         self.is_leader = False
+        self.stop_leading_followers()
+
+    # -- replication ----------------------------------------------------------------------------
+
+    @property
+    def leading(self) -> Leading | None:
+        """The followers; None if this is not the leader, or if there are no other replicas."""
+        return self._leading
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether other brokers have replicas, too."""
+        return len(self.registration.replicas) > 1
+
+    def lead_followers(self, context: LeaderContext) -> None:
+        """Lead the other replicas of the newest registration. The log has the leader epoch."""
+        if self._leading is not None:
+            self._leading.update(self.registration)
+            return
+        self._leading = Leading(
+            context,
+            self.topic_id,
+            self.index,
+            self.log,
+            self.registration,
+            self._advance_high_watermark,
+        )
+        self._leading.start()
+        if self.log.is_flushed_before_ack:
+            self._flush(self.log.log_end_offset, 0)
+
+    def stop_leading_followers(self) -> None:
+        """Undo `lead_followers`."""
+        if self._leading is not None:
+            self._leading.stop()
+            self._leading = None
+
+    def follows_in(self, leader_epoch: int) -> bool:
+        """Whether this replica is a follower in this leader epoch."""
+        return not self.is_leader and self._leader_epoch == leader_epoch
+
+    def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
+        """Set the offsets that the leader has sent."""
+        log = self.log
+        if log.high_watermark != high_watermark:
+            log.high_watermark = high_watermark
+        if log_start_offset > log.log_start_offset:
+            log.delete_records_before(min(log_start_offset, log.high_watermark))
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Raise an error if the client's leader epoch differs from this replica's.
@@ -145,9 +201,13 @@ class Partition:
         """
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log = self.log
-        if acks == ACKS_ALL and self._isr_size < log.config.min_insync_replicas:
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        log, leading = self.log, self._leading
+        if acks == ACKS_ALL:
+            if leading is not None:
+                if leading.is_under_min_isr:
+                    raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+            elif self._isr_size < log.config.min_insync_replicas:
+                raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         info = log.appender.append_as_leader(
             records, self._leader_epoch, verification_guard=verification_guard
         )
@@ -155,11 +215,23 @@ class Partition:
         end = info.last_offset + 1
         self.records_in += end - info.base_offset
         self.bytes_in += size
-        if log.is_flushed_before_ack:
+        if leading is not None:
+            self._replicate(leading, size)
+        elif log.is_flushed_before_ack:
             self._flush(log.log_end_offset, size)
         else:
             self._advance_high_watermark(end, size)
         return info
+
+    def _replicate(self, leading: Leading, appended_bytes: int) -> None:
+        """Let the followers fetch the appended records."""
+        log = self.log
+        if log.is_flushed_before_ack:
+            self._flush(log.log_end_offset, 0)
+        leading.appended(appended_bytes)
+        if self._follower_waiters:
+            for waiter in self._follower_waiters:
+                waiter.on_committed(appended_bytes)
 
     def append_marker(
         self, batch: bytearray, marker: EndOfTransaction, transaction_version: int
@@ -170,8 +242,13 @@ class Partition:
             ApiError: this is not the leader, the ISR is too small, or the log rejects the marker.
         """
         self.check_leader()
-        log = self.log
-        if self._isr_size < log.config.min_insync_replicas:
+        log, leading = self.log, self._leading
+        is_too_small = (
+            self._isr_size < log.config.min_insync_replicas
+            if leading is None
+            else leading.is_under_min_isr
+        )
+        if is_too_small:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         log.appender.append_marker(
             batch, marker, self.registration.leader_epoch, transaction_version
@@ -180,29 +257,42 @@ class Partition:
 
     def on_appended(self, appended_bytes: int) -> None:
         """Advance the high watermark after an append, now or when the records are flushed."""
-        log = self.log
-        if log.is_flushed_before_ack:
+        log, leading = self.log, self._leading
+        if leading is not None:
+            self._replicate(leading, appended_bytes)
+        elif log.is_flushed_before_ack:
             self._flush(log.log_end_offset, appended_bytes)
         else:
             self._advance_high_watermark(log.log_end_offset, appended_bytes)
 
     def _flush(self, end: int, appended_bytes: int) -> None:
-        """Flush the log, then advance the high watermark to `end`."""
+        """Flush the log, then advance the high watermark to `end`, or let `Leading` do that."""
+        leading = self._leading
 
         def flushed(error: ApiError | None) -> None:
-            if error is None:
-                self._advance_high_watermark(end, appended_bytes)
-            else:
+            if error is not None:
                 self._flushing_to = -1
                 self.fail_uncommitted(error, end)
+            elif leading is not None:
+                leading.stored(end)
+            else:
+                self._advance_high_watermark(end, appended_bytes)
 
         self._flushing_to = end
         self._when_flushed(self.log, end, flushed)
 
     # -- waiting requests -----------------------------------------------------------------------
 
-    def add_waiter(self, waiter: Waiter) -> None:
-        """Notify `waiter` of every advance of the high watermark, until `remove_waiter`."""
+    def add_waiter(self, waiter: Waiter, *, is_follower: bool = False) -> None:
+        """Notify `waiter` of every advance of the high watermark, until `remove_waiter`.
+
+        A follower is notified of every append instead.
+        """
+        if is_follower:
+            if self._follower_waiters is None:
+                self._follower_waiters = {}
+            self._follower_waiters[waiter] = None
+            return
         if self._waiters is None:
             self._waiters = {}
         self._waiters[waiter] = None
@@ -211,13 +301,15 @@ class Partition:
         """Undo `add_waiter`."""
         if self._waiters is not None:
             self._waiters.pop(waiter, None)
+        if self._follower_waiters is not None:
+            self._follower_waiters.pop(waiter, None)
 
     def expire_waiters(self) -> None:
         """Let all waiting requests respond now.
 
         For example, the leader epoch has changed, the replica is removed, or the node stops.
         """
-        for waiter in list(self._waiters or ()):
+        for waiter in [*(self._waiters or ()), *(self._follower_waiters or ())]:
             waiter.expire()
 
     def on_fetched(self, fetched_bytes: int) -> None:
@@ -229,7 +321,7 @@ class Partition:
     @property
     def commits_at_once(self) -> bool:
         """Whether records are committed when `append` returns."""
-        return not self.log.is_flushed_before_ack
+        return self._leading is None and not self.log.is_flushed_before_ack
 
     def is_acknowledged(self, offset: int, acks: int) -> bool:
         """Whether all records below `offset` satisfy `acks` (-1 or 1)."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from odradek.broker.partition import Partition
+from odradek.core.replica.divergence import diverging_epoch
 from odradek.core.session.fetch import FetchedPartition
 from odradek.env.file_system import FileSystem
 from odradek.log.results import FetchData
@@ -15,6 +18,14 @@ from odradek.wire.generated.fetch_response import (
 )
 
 READ_COMMITTED = 1
+
+
+class Follower(NamedTuple):
+    """The broker that fetches as a follower."""
+
+    broker_id: int
+    broker_epoch: int
+    """-1 before Fetch version 15."""
 
 
 def failed(index: int, error: ErrorCode) -> PartitionData:
@@ -44,16 +55,7 @@ def read(
     try:
         partition.check_leader(wanted.current_leader_epoch)
     except ApiError as error:
-        answer = failed(index, error.code)
-        if (
-            error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-            or error.code is ErrorCode.FENCED_LEADER_EPOCH
-        ):
-            registration = partition.registration
-            answer.current_leader = LeaderIdAndEpoch(
-                leader_id=registration.leader, leader_epoch=registration.leader_epoch
-            )
-        return answer
+        return _not_led(partition, error.code)
     log = partition.log
     committed = isolation == READ_COMMITTED
     answer = PartitionData(
@@ -88,6 +90,67 @@ def read(
             answer.aborted_transactions = _aborted(data) if data.aborted_transactions else []
     elif committed:
         answer.aborted_transactions = []
+    return answer
+
+
+def _not_led(partition: Partition, error: ErrorCode) -> PartitionData:
+    answer = failed(partition.index, error)
+    if error is ErrorCode.NOT_LEADER_OR_FOLLOWER or error is ErrorCode.FENCED_LEADER_EPOCH:
+        registration = partition.registration
+        answer.current_leader = LeaderIdAndEpoch(
+            leader_id=registration.leader, leader_epoch=registration.leader_epoch
+        )
+    return answer
+
+
+def read_for_follower(
+    partition: Partition,
+    wanted: FetchedPartition,
+    follower: Follower,
+    max_bytes: int,
+    whole_first: bool,
+    files: FileSystem | None = None,
+    *,
+    is_first: bool = True,
+) -> PartitionData:
+    """Read up to the log end offset for a follower. An error is returned as part of the response.
+
+    With `is_first` the request tells the leader which records the follower has. A request that has
+    waited tells nothing new.
+    """
+    index = wanted.key[1]
+    try:
+        partition.check_leader(wanted.current_leader_epoch)
+        leading = partition.leading
+        if leading is None:
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)  # this broker's metadata are older
+        leading.machine.check_follower(follower.broker_id, follower.broker_epoch)
+        log, offset = partition.log, wanted.fetch_offset
+        answer = PartitionData(partition_index=index, records=b"")
+        if wanted.last_fetched_epoch >= 0:
+            diverging = diverging_epoch(log, wanted.last_fetched_epoch, offset)
+            if diverging is not None:
+                epoch, end_offset = diverging
+                answer.high_watermark = log.high_watermark
+                answer.log_start_offset = log.log_start_offset
+                answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+                return answer
+        limit = min(wanted.max_bytes, max_bytes)
+        data = log.read(offset, limit, log.log_end_offset, whole_first, False, files)
+        if is_first:
+            leading.fetched(
+                follower.broker_id,
+                follower.broker_epoch,
+                offset,
+                wanted.follower_log_start_offset,
+            )
+    except ApiError as error:
+        return _not_led(partition, error.code)
+    if data is not None:
+        answer.records = data.records
+    answer.high_watermark = log.high_watermark
+    answer.last_stable_offset = log.last_stable_offset
+    answer.log_start_offset = log.log_start_offset
     return answer
 
 

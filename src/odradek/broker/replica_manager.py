@@ -25,6 +25,7 @@ from odradek.broker.partition import Partition
 from odradek.core.metadata.delta import MetadataDelta, TopicDelta
 from odradek.core.metadata.image import (
     EMPTY_IMAGE,
+    BrokerRegistration,
     MetadataImage,
     PartitionRegistration,
     TopicImage,
@@ -58,6 +59,22 @@ class LeadershipListener(Protocol):
         ...
 
 
+class Replication(Protocol):
+    """Leads and follows the partitions that have several replicas."""
+
+    def follow(self, partition: Partition) -> None:
+        """Lead the other replicas, or follow the leader, as the registration says."""
+        ...
+
+    def leave(self, partition: Partition) -> None:
+        """Neither lead nor follow any more."""
+        ...
+
+    def on_brokers_changed(self) -> None:
+        """Apply changed registrations of brokers."""
+        ...
+
+
 class ReplicaManager:
     """The replicas of this broker. Use it only on the event loop's thread."""
 
@@ -75,10 +92,16 @@ class ReplicaManager:
         self._loop = loop
         self._woken: dict[DelayedFetch, None] = {}
         self._run_scheduled = False
+        self._replication: Replication | None = None
         self._to_open: deque[tuple[bytes, int, bool]] = deque()
         """Replicas that `publish` has not opened yet: topic id, index, whether the topic is new."""
         self._all_open = asyncio.Event()
         self._all_open.set()
+
+    def replicate(self, replication: Replication) -> None:
+        """Replicate partitions with more than one replica. Without this call, each partition is
+        served as if this broker had the only replica."""
+        self._replication = replication
 
     @property
     def offline_count(self) -> int:
@@ -102,6 +125,10 @@ class ReplicaManager:
         if partition is None:
             raise ApiError(self.why_missing(topic, index))
         return partition
+
+    def broker_of(self, broker_id: int) -> BrokerRegistration | None:
+        """Return the registration of a broker in the metadata that the replicas have."""
+        return self._image.cluster.brokers.get(broker_id)
 
     def why_missing(self, topic: str | bytes, index: int) -> ErrorCode:
         """Return the error for a partition that is not here; `topic` is the topic's name or id."""
@@ -182,6 +209,8 @@ class ReplicaManager:
             topic = image.topics.by_id.get(topic_id)
             if topic is not None:
                 self._change_topic(topic, topic_delta)
+        if self._replication is not None and delta.cluster.brokers.changed:
+            self._replication.on_brokers_changed()
         if self._all_open.is_set():
             self._open_some()
 
@@ -229,7 +258,7 @@ class ReplicaManager:
             self.node_id,
             self.logs.when_flushed,
         )
-        partition.on_appended(0)
+        self._replicate(partition)
         partitions = self.by_id.get(topic.id)
         if partitions is None:
             partitions = self.by_id[topic.id] = self.by_name[topic.name] = {}
@@ -238,6 +267,17 @@ class ReplicaManager:
         partitions[index] = partition
         if partition.is_leader:
             self._elected(partition)
+
+    def _replicate(self, partition: Partition) -> None:
+        """Apply the partition's registration to its replication."""
+        replication = self._replication
+        if replication is None:
+            partition.on_appended(0)
+        elif partition.is_replicated:
+            replication.follow(partition)
+        else:
+            replication.leave(partition)
+            partition.on_appended(0)
 
     def _open_some(self) -> None:
         """Open waiting partitions: at least one, and more within the time limit."""
@@ -283,10 +323,14 @@ class ReplicaManager:
     def _update(self, partition: Partition, registration: PartitionRegistration) -> None:
         before, led = partition.registration, partition.is_leader
         partition.update(registration)
-        if before.leader_epoch == registration.leader_epoch:
+        is_new_epoch = before.leader_epoch != registration.leader_epoch
+        if partition.is_leader and is_new_epoch:
+            partition.log.on_leader_epoch(registration.leader_epoch)
+        if self._replication is not None and (partition.is_replicated or len(before.replicas) > 1):
+            self._replicate(partition)
+        if not is_new_epoch:
             return
         if partition.is_leader:
-            partition.log.on_leader_epoch(registration.leader_epoch)
             self._elected(partition)
         elif led:
             self._resigned(partition, registration.leader_epoch)
@@ -304,6 +348,8 @@ class ReplicaManager:
         if partition.is_leader:
             self._resigned(partition, None)
         partition.resign()
+        if self._replication is not None:
+            self._replication.leave(partition)
         by_id = self.by_id.get(partition.topic_id, {})
         by_id.pop(partition.index, None)
         if not by_id:

@@ -13,8 +13,9 @@
   confirmed that the partition belongs to the transaction (KIP-890). Before version 12 the producer
   adds the partition to the transaction. From version 12 on the broker adds it.
 - With acks=all the response waits until the records are committed. If the topic has
-  `flush.messages=1`, the response waits until the records are flushed, also with acks=1. The
-  request's timeout is not used yet, because only the disk of this broker can delay the response.
+  `flush.messages=1`, the response waits until the records are flushed, also with acks=1. If other
+  brokers have replicas, a partition whose records are not committed within the request's timeout
+  gets the error REQUEST_TIMED_OUT. The records may still become committed.
 - Most requests take the fast path (`quick`), which returns the same responses as `handle`.
 """
 
@@ -249,7 +250,7 @@ def _append_all(
             result.partition_responses.append(answer)
         response.responses.append(result)
     if unacknowledged:
-        return _when_acknowledged(broker, peer, request.acks, response, unacknowledged)
+        return _when_acknowledged(broker, peer, request, response, unacknowledged)
     if request.acks:
         return response
     if failed:
@@ -292,34 +293,48 @@ def _answer(
 def _when_acknowledged(
     broker: Broker,
     peer: Peer,
-    acks: int,
+    request: ProduceRequest,
     response: ProduceResponse,
     unacknowledged: list[_Unacknowledged],
 ) -> asyncio.Future[ProduceResponse]:
     """Return a future of the response.
 
-    It completes when the appended records of each partition satisfy `acks` or have failed.
+    It completes when the appended records of each partition satisfy `acks` or have failed. If other
+    brokers have replicas of a partition, it completes when the request times out, too.
     """
     future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
-    left = len(unacknowledged)
+    waiting = {number: answer for number, (_, _, answer) in enumerate(unacknowledged)}
 
-    def callback(partition: Partition, answer: PartitionProduceResponse) -> Committed:
+    def time_out() -> None:
+        if future.done():
+            return
+        for answer in waiting.values():
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            answer.base_offset = -1
+        future.set_result(response)
+
+    if any(partition.is_replicated for partition, _, _ in unacknowledged):
+        timer = broker.loop.call_later(request.timeout_ms / 1000, time_out)
+        future.add_done_callback(lambda _: timer.cancel())
+
+    def callback(number: int, partition: Partition, answer: PartitionProduceResponse) -> Committed:
         def acknowledged(error: ApiError | None) -> None:
-            nonlocal left
+            if future.done():
+                return
+            del waiting[number]
             if error is not None:
                 answer.error_code = error.code
                 answer.error_message = error.message
                 answer.base_offset = -1
                 if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     _name_leader(broker, peer, partition, answer, response)
-            left -= 1
-            if not left and not future.done():
+            if not waiting:
                 future.set_result(response)
 
         return acknowledged
 
-    for partition, offset, answer in unacknowledged:
-        partition.when_acknowledged(offset, acks, callback(partition, answer))
+    for number, (partition, offset, answer) in enumerate(unacknowledged):
+        partition.when_acknowledged(offset, request.acks, callback(number, partition, answer))
     return future
 
 

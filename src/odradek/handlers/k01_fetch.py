@@ -13,9 +13,12 @@
   (`odradek.broker.cold_reads`).
 - With `read_committed`, the response contains only records below the last stable offset. It also
   contains the aborted transactions that overlap with these records.
+- A follower gets the records up to the log end offset. Its request tells the leader which records
+  it has (`broker/replication/leading.py`). A broker that is no follower in the leader's metadata
+  gets the error UNKNOWN_LEADER_EPOCH.
 - On a controller listener, replicas of the metadata log fetch it from the leader of the quorum
   (KIP-595). There are no fetch sessions, and the response has at most 1 MiB.
-- Gaps: followers cannot fetch from brokers, and consumers cannot fetch from the closest replica.
+- Gaps: consumers cannot fetch from the closest replica.
 """
 
 from __future__ import annotations
@@ -97,6 +100,7 @@ def _wait(
         wake,
         broker.cold_reads,
         broker.loop,
+        fetch.follower is not None,
     ).future
 
 
@@ -105,12 +109,14 @@ class _Fetch:
 
     __slots__ = (
         "_broker",
+        "_is_first",
         "_isolation",
         "_max_bytes",
         "_min_bytes",
         "_plan",
         "_replicas",
         "_uses_ids",
+        "follower",
         "waits_for",
     )
 
@@ -129,6 +135,10 @@ class _Fetch:
         self._max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self.waits_for: list[Partition] = []
+        self.follower = _follower(request)
+        """The broker that fetches; None for a consumer."""
+        self._is_first = True
+        """Whether the leader has not been told which records the follower has."""
 
     def evaluate(self, final: bool, files: FileSystem | None = None) -> FetchResponse | int:
         """Return the response, or the number of missing bytes. With `final`, always respond.
@@ -137,7 +147,7 @@ class _Fetch:
             ReadWouldBlock: a read from `files` would wait for the device. The exception contains
                 the missing data of all partitions.
         """
-        read = reading.read
+        read = reading.read if self.follower is None else self._read_for_follower
         replicas = self._replicas
         left = self._max_bytes
         found: list[_Found] = []
@@ -168,6 +178,7 @@ class _Fetch:
             found.append((wanted, answer, partition, size))
         if missing:
             raise ReadWouldBlock.all_of(missing)
+        self._is_first = False
         missing_bytes = self._min_bytes - (self._max_bytes - left)
         if missing_bytes > 0 and not immediate and found:
             self.waits_for = [each for _, _, each, _ in found if each is not None]
@@ -177,6 +188,26 @@ class _Fetch:
                 source.on_fetched(size)
         return self._respond(found)
 
+    def _read_for_follower(
+        self,
+        partition: Partition,
+        wanted: FetchedPartition,
+        _isolation: int,
+        max_bytes: int,
+        whole_first: bool,
+        files: FileSystem | None,
+    ) -> PartitionData:
+        assert self.follower is not None
+        return reading.read_for_follower(
+            partition,
+            wanted,
+            self.follower,
+            max_bytes,
+            whole_first,
+            files,
+            is_first=self._is_first,
+        )
+
     def _respond(self, found: list[_Found]) -> FetchResponse:
         session = self._plan.session
         if session is None:
@@ -185,6 +216,15 @@ class _Fetch:
         told = [each for each in found if each[0].has_news(each[1]) or not self._plan.incremental]
         session.rotate([wanted.key for wanted, answer, _, _ in told if answer.records])
         return FetchResponse(session_id=session.id, responses=_by_topic(told, self._uses_ids))
+
+
+def _follower(request: FetchRequest) -> reading.Follower | None:
+    state = request.replica_state  # from version 15 on
+    if state.replica_id >= 0:
+        return reading.Follower(state.replica_id, state.replica_epoch)
+    if request.replica_id >= 0:
+        return reading.Follower(request.replica_id, -1)
+    return None
 
 
 def _by_topic(found: list[_Found], uses_ids: bool) -> list[FetchableTopicResponse]:

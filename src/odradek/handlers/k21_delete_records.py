@@ -2,11 +2,16 @@
 
 - Offset -1 means the high watermark. An offset above the high watermark gets the error
   OFFSET_OUT_OF_RANGE.
+- The response has the low watermark: the lowest log start offset of the replicas. If other brokers
+  have replicas, the response waits until the live ones have deleted the records. After the
+  request's timeout the partition gets the error REQUEST_TIMED_OUT.
 - Internal topics get the error INVALID_TOPIC_EXCEPTION. Topics whose cleanup policy does not
   include `delete` get the error POLICY_VIOLATION.
 """
 
 from __future__ import annotations
+
+import asyncio
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
@@ -20,12 +25,16 @@ from odradek.wire.generated.delete_records_response import (
     DeleteRecordsTopicResult,
 )
 
+_Waiting = tuple[Partition, int, DeleteRecordsPartitionResult]
+"""A partition, the offset before which records are deleted, and the partition's response."""
+
 
 def handle(
     broker: Broker, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
-    """Delete records in each partition; the response contains the new log start offsets."""
+) -> DeleteRecordsResponse | asyncio.Future[DeleteRecordsResponse]:
+    """Delete records in each partition; the response contains the low watermarks."""
     response = DeleteRecordsResponse()
+    waiting: list[_Waiting] = []
     for topic in request.topics:
         result = DeleteRecordsTopicResult(name=topic.name)
         for wanted in topic.partitions:
@@ -34,12 +43,51 @@ def handle(
             )
             try:
                 partition = broker.replicas.find(topic.name, wanted.partition_index)
-                answer.low_watermark = _delete(partition, wanted.offset)
+                answer.low_watermark = start = _delete(partition, wanted.offset)
+                if partition.leading is not None and partition.leading.low_watermark < start:
+                    waiting.append((partition, start, answer))
             except ApiError as error:
                 answer.error_code = error.code
             result.partitions.append(answer)
         response.topics.append(result)
+    if waiting:
+        return _when_deleted(broker, request.timeout_ms, response, waiting)
     return response
+
+
+def _when_deleted(
+    broker: Broker, timeout_ms: int, response: DeleteRecordsResponse, waiting: list[_Waiting]
+) -> asyncio.Future[DeleteRecordsResponse]:
+    """Return a future of the response: the live replicas have deleted the records."""
+    future: asyncio.Future[DeleteRecordsResponse] = broker.loop.create_future()
+    left = dict(enumerate(waiting))
+
+    def time_out() -> None:
+        if not future.done():
+            for _, _, answer in left.values():
+                answer.low_watermark, answer.error_code = -1, ErrorCode.REQUEST_TIMED_OUT
+            future.set_result(response)
+
+    def wait(number: int, partition: Partition, offset: int) -> None:
+        def deleted(low_watermark: int | None) -> None:
+            if future.done():
+                return
+            _, _, answer = left.pop(number)
+            if low_watermark is None:
+                answer.low_watermark, answer.error_code = -1, ErrorCode.NOT_LEADER_OR_FOLLOWER
+            else:
+                answer.low_watermark = low_watermark
+            if not left:
+                future.set_result(response)
+
+        assert partition.leading is not None
+        partition.leading.when_deleted(offset, deleted)
+
+    timer = broker.loop.call_later(timeout_ms / 1000, time_out)
+    future.add_done_callback(lambda _: timer.cancel())
+    for number, (partition, offset, _) in enumerate(waiting):
+        wait(number, partition, offset)
+    return future
 
 
 def _delete(partition: Partition, offset: int) -> int:

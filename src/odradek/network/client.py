@@ -9,6 +9,7 @@ fetched records are not copied before they are appended to the log.
 SASL. It is a generator that yields requests and gets their responses.
 
 `odradek.broker.raft.peers` sends the requests of the metadata quorum with it.
+`odradek.broker.replication.fetchers` fetches the partitions that other brokers lead with it.
 """
 
 from __future__ import annotations

@@ -64,6 +64,11 @@ class Append:
     high_watermark: int
     log_start_offset: int
 
+    def keep_records(self) -> None:
+        """Copy the records, if they are part of a receive buffer that will be reused."""
+        if isinstance(self.records, memoryview):
+            self.records = bytes(self.records)
+
 
 @dataclass(slots=True)
 class Truncate:

@@ -135,7 +135,7 @@ class ReplicaFetcher:
         return []
 
     def remove(self, key: ReplicaKey) -> None:
-        """Stop to fetch a partition. Results of its effects are ignored from now on."""
+        """Stop fetching a partition. Results of its effects are ignored from now on."""
         state = self.states.pop(key, None)
         if state is not None:
             self._leave(state)

@@ -48,9 +48,11 @@ from odradek.model.errors import ApiError, ErrorCode
 BrokerOf = Callable[[int], BrokerRegistration | None]
 """Returns the registration of a broker in the newest metadata image."""
 
-_NOT_MADE = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
+_NOT_MADE: frozenset[int] = frozenset(
+    {ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA}
+)
 """The controller knows the partition epoch of the request, and has not made the change."""
-_OUTDATED = frozenset(
+_OUTDATED: frozenset[int] = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -342,8 +344,8 @@ class PartitionLeader:
         self._set_isr(frozenset(isr), None)
         return self._committed(now_ms)
 
-    def rejected(self, now_ms: int, change: IsrChange, error: ErrorCode) -> Sequence[LeaderEffect]:
-        """Apply an error for a change. The result has the change if it must be requested again."""
+    def rejected(self, now_ms: int, change: IsrChange, error: int) -> Sequence[LeaderEffect]:
+        """Apply an error code for a change. The result has the change if it must be repeated."""
         if change is not self.pending or error in _OUTDATED:
             return _NO_EFFECTS
         if error in _NOT_MADE:

@@ -1,0 +1,1 @@
+"""Replication of partitions: performs what the machines of `core/replica` decide."""

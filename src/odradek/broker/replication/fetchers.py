@@ -1,0 +1,370 @@
+"""Fetches the partitions that this broker follows: the shells of `core/replica/follower`.
+
+There is one `LeaderFetcher` for each broker that leads such a partition. It has one connection and
+one fetch session (Kafka's `ReplicaFetcherThread` with `num.replica.fetchers=1`). A response is
+processed for at most `TURN_SECONDS` in one iteration of the event loop. What is left is copied out
+of the receive buffer and processed in the next iterations. The next request is sent after that.
+
+Each partition's records in a response are appended in one write where the log allows it
+(`LogAppender.append_as_follower`). A truncation is cut and flushed in a thread; the partition is
+not fetched until then. If a topic has `flush.messages=1`, the partition is fetched again when its
+records are flushed, because the fetch offset tells the leader which records this broker has stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from odradek.broker.partition import Partition
+from odradek.core.metadata.registrations import NO_LEADER, BrokerRegistration, Endpoint
+from odradek.core.replica.effects import (
+    Append,
+    FetcherEffect,
+    ReplicaKey,
+    RestartAt,
+    Truncate,
+)
+from odradek.core.replica.follower import FetcherSettings, ReplicaFetcher
+from odradek.env.file_range import FileRange
+from odradek.env.network import Buffer
+from odradek.log.errors import DiskFull, RecordsRefused
+from odradek.log.group_commit import Flushed
+from odradek.log.partition_log import PartitionLog
+from odradek.model.errors import ApiError
+from odradek.wire.generated.fetch_response import FetchResponse
+from odradek.wire.generated.list_offsets_response import ListOffsetsResponse
+from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_fields
+
+log = logging.getLogger("odradek.replicas")
+
+TURN_SECONDS: Final = 0.004
+"""Time that one iteration of the event loop may spend on a response."""
+FETCH_KEY: Final = 1
+FETCH_VERSION: Final = 17
+LIST_OFFSETS_KEY: Final = 2
+LIST_OFFSETS_VERSION: Final = 9
+_client_id_length: Final = struct.Struct(">h").pack
+
+OnDone = Callable[[memoryview | None, Exception | None], None]
+
+
+class Connection(Protocol):
+    """A connection to another broker, for example `network.client.NodeClient`."""
+
+    def send(
+        self,
+        api_key: int,
+        api_version: int,
+        parts: list[Buffer],
+        timeout_ms: int,
+        on_done: OnDone,
+        /,
+    ) -> None:
+        """Send a request; `parts` are the bytes after the correlation id. See `NodeClient`."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection; all requests fail."""
+        ...
+
+
+Connect = Callable[[Endpoint], Connection]
+WhenFlushed = Callable[[PartitionLog, int, Flushed], None]
+
+
+class Fetchers:
+    """The fetchers of a broker, by the leader's id. Use it only on the event loop's thread."""
+
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        settings: FetcherSettings,
+        timeout_ms: int,
+        listener: str,
+        broker_of: Callable[[int], BrokerRegistration | None],
+        broker_epoch: Callable[[], int],
+        connect: Connect,
+        when_flushed: WhenFlushed,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`listener` is the inter-broker listener. `timeout_ms` is the time for one request."""
+        self.node_id = node_id
+        self.settings = settings
+        self.timeout_ms = timeout_ms
+        self.broker_epoch = broker_epoch
+        self.when_flushed = when_flushed
+        self.loop = loop
+        self._listener = listener
+        self._broker_of = broker_of
+        self._connect = connect
+        self._by_leader: dict[int, LeaderFetcher] = {}
+        self._partitions: dict[ReplicaKey, tuple[Partition, int]] = {}
+        """The followed partitions, with their leaders (-1: no leader can be reached)."""
+        self._unreachable: dict[ReplicaKey, None] = {}
+        self._is_closed = False
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch a partition from its leader, in its current leader epoch."""
+        if self._is_closed:
+            return
+        key = ReplicaKey(partition.topic_id, partition.index)
+        known = self._partitions.get(key)
+        registration = partition.registration
+        leader = registration.leader
+        fetcher = None if leader == NO_LEADER else self._fetcher(leader)
+        if known is not None and known[1] >= 0 and (fetcher is None or known[1] != leader):
+            self._by_leader[known[1]].remove(key)
+        self._partitions[key] = partition, NO_LEADER if fetcher is None else leader
+        if fetcher is None:
+            self._unreachable[key] = None
+        else:
+            self._unreachable.pop(key, None)
+            fetcher.add(key, partition)
+
+    def unfollow(self, partition: Partition) -> None:
+        """Stop fetching a partition."""
+        key = ReplicaKey(partition.topic_id, partition.index)
+        known = self._partitions.pop(key, None)
+        self._unreachable.pop(key, None)
+        if known is not None and known[1] >= 0:
+            self._by_leader[known[1]].remove(key)
+
+    def on_brokers_changed(self) -> None:
+        """Apply changed registrations of brokers: connect again, and close idle connections."""
+        for leader, fetcher in list(self._by_leader.items()):
+            endpoint = self._endpoint(leader)
+            if not fetcher.machine.states:
+                fetcher.close()
+                del self._by_leader[leader]
+            elif endpoint is not None and endpoint != fetcher.endpoint:
+                fetcher.connect(endpoint, self._connect)
+        for key in list(self._unreachable):
+            self.follow(self._partitions[key][0])
+
+    def partition(self, key: ReplicaKey, leader_epoch: int) -> Partition | None:
+        """Return a partition if this broker follows in this leader epoch."""
+        known = self._partitions.get(key)
+        if known is None or not known[0].follows_in(leader_epoch):
+            return None
+        return known[0]
+
+    def close(self) -> None:
+        """Stop fetching. Later calls of `follow` do nothing."""
+        self._is_closed = True
+        for fetcher in self._by_leader.values():
+            fetcher.close()
+        self._by_leader.clear()
+        self._partitions.clear()
+        self._unreachable.clear()
+
+    def _endpoint(self, leader: int) -> Endpoint | None:
+        broker = self._broker_of(leader)
+        return None if broker is None else broker.listeners.get(self._listener)
+
+    def _fetcher(self, leader: int) -> LeaderFetcher | None:
+        fetcher = self._by_leader.get(leader)
+        if fetcher is None:
+            endpoint = self._endpoint(leader)
+            if endpoint is None:
+                return None
+            fetcher = self._by_leader[leader] = LeaderFetcher(self, leader)
+            fetcher.connect(endpoint, self._connect)
+        return fetcher
+
+
+class LeaderFetcher:
+    """Fetches the partitions that one broker leads."""
+
+    def __init__(self, fetchers: Fetchers, leader: int) -> None:
+        self._fetchers = fetchers
+        self._leader = leader
+        self._loop = fetchers.loop
+        self.machine = ReplicaFetcher(fetchers.node_id, fetchers.settings)
+        self.endpoint: Endpoint | None = None
+        self._connection: Connection | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_scheduled = False
+        self._effects: deque[FetcherEffect] = deque()
+        """The effects that were not performed yet. Their records are copies."""
+        client_id = f"broker-{fetchers.node_id}-fetcher-0".encode()
+        self._header = _client_id_length(len(client_id)) + client_id + b"\0"
+
+    def connect(self, endpoint: Endpoint, connect: Connect) -> None:
+        """Use another address. Requests that are in flight fail."""
+        if self._connection is not None:
+            self._connection.close()
+        self.endpoint = endpoint
+        self._connection = connect(endpoint)
+
+    def close(self) -> None:
+        """Stop fetching."""
+        for key in list(self.machine.states):
+            self.machine.remove(key)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def add(self, key: ReplicaKey, partition: Partition) -> None:
+        """Fetch a partition in its current leader epoch."""
+        epoch = partition.registration.leader_epoch
+        self._effects.extend(self.machine.add(key, partition.topic, epoch, partition.log))
+        self._schedule()
+
+    def remove(self, key: ReplicaKey) -> None:
+        """Stop fetching a partition."""
+        self.machine.remove(key)
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        """Perform effects and send requests in the next iteration of the event loop."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_scheduled = False
+        if self._connection is None:
+            return
+        self._perform()
+        if self._effects:
+            self._schedule()
+            return
+        now_ms = self._now_ms()
+        request = self.machine.request(now_ms, self._fetchers.broker_epoch())
+        if request is not None:
+            self._send(FETCH_KEY, FETCH_VERSION, request, self._on_fetched)
+        lookup = self.machine.lookup(now_ms)
+        if lookup is not None:
+            self._send(LIST_OFFSETS_KEY, LIST_OFFSETS_VERSION, lookup, self._on_looked_up)
+        self._set_timer()
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ms = self.machine.deadline_ms()
+        if deadline_ms is not None:
+            delay_ms = max(1, deadline_ms - self._now_ms())
+            self._timer = self._loop.call_later(delay_ms / 1000, self._schedule)
+
+    def _send(self, api_key: int, version: int, request: Message, on_done: OnDone) -> None:
+        assert self._connection is not None
+        parts: list[Buffer] = [self._header, request.encode(version)]
+        self._connection.send(api_key, version, parts, self._fetchers.timeout_ms, on_done)
+
+    # -- responses ------------------------------------------------------------------------------
+
+    def _on_fetched(self, view: memoryview | None, error: Exception | None) -> None:
+        self._schedule()
+        now_ms = self._now_ms()
+        response = None
+        if view is not None:
+            try:
+                response = FetchResponse.decode(view, FETCH_VERSION, _after_header(view))
+            except MalformedMessage as malformed:
+                error = malformed
+        if response is None:
+            log.info("broker %d was not reached: %s", self._leader, error)
+            self.machine.disconnected(now_ms)
+        else:
+            self._effects.extend(self.machine.responded(now_ms, response))
+            try:
+                self._perform()
+            finally:
+                self._keep_records()
+
+    def _on_looked_up(self, view: memoryview | None, error: Exception | None) -> None:
+        self._schedule()
+        now_ms = self._now_ms()
+        response = None
+        if view is not None:
+            try:
+                response = ListOffsetsResponse.decode(
+                    view, LIST_OFFSETS_VERSION, _after_header(view)
+                )
+            except MalformedMessage as malformed:
+                error = malformed
+        if response is None:
+            log.info("broker %d was not reached: %s", self._leader, error)
+            self.machine.lookup_failed(now_ms)
+        else:
+            self._effects.extend(self.machine.looked_up(now_ms, response))
+
+    def _keep_records(self) -> None:
+        """Copy the records that are left: the receive buffer is reused after this."""
+        for effect in self._effects:
+            if isinstance(effect, Append):
+                effect.keep_records()
+
+    # -- effects --------------------------------------------------------------------------------
+
+    def _perform(self) -> None:
+        """Perform effects: at least one, and more within the time limit."""
+        deadline = self._loop.time() + TURN_SECONDS
+        while self._effects:
+            self._perform_one(self._effects.popleft())
+            if self._loop.time() >= deadline:
+                return
+
+    def _perform_one(self, effect: FetcherEffect) -> None:
+        key, leader_epoch = effect.key, effect.leader_epoch
+        partition = self._fetchers.partition(key, leader_epoch)
+        if partition is None:
+            return
+
+        def done(refusal: ApiError | None) -> None:
+            if refusal is None:
+                self.machine.appended(key, leader_epoch)
+            else:
+                self._failed(partition, key, leader_epoch, refusal)
+            self._schedule()
+
+        try:
+            match effect:
+                case Append():
+                    self._append(partition, effect, done)
+                case Truncate(_, _, offset):
+                    partition.log.truncate_to(offset, done)
+                case RestartAt(_, _, offset):
+                    partition.log.truncate_fully_and_start_at(offset, truncated=done)
+        except ApiError as refusal:
+            self._failed(partition, key, leader_epoch, refusal)
+
+    def _append(self, partition: Partition, effect: Append, done: Flushed) -> None:
+        records = effect.records
+        assert not isinstance(records, FileRange), "decoded records are bytes"
+        if records:
+            partition.log.append_as_follower(records, effect.leader_epoch)
+        partition.follow_leader(effect.high_watermark, effect.log_start_offset)
+        if records and partition.log.is_flushed_before_ack:
+            self._fetchers.when_flushed(partition.log, partition.log.log_end_offset, done)
+        else:
+            self.machine.appended(effect.key, effect.leader_epoch)
+
+    def _failed(
+        self, partition: Partition, key: ReplicaKey, leader_epoch: int, refusal: ApiError
+    ) -> None:
+        level = logging.WARNING if isinstance(refusal, DiskFull) else logging.ERROR
+        log.log(level, "%s-%d: not replicated: %s", partition.topic, key.partition, refusal.message)
+        is_final = not isinstance(refusal, DiskFull | RecordsRefused)
+        self.machine.failed(self._now_ms(), key, leader_epoch, is_final=is_final)
+
+
+def _after_header(view: memoryview) -> int:
+    """Return the position after the response header's tagged fields."""
+    if not len(view):
+        raise MalformedMessage("the response has no header")
+    return skip_tagged_fields(view, 1, view[0]) if view[0] else 1

@@ -1,0 +1,212 @@
+"""One partition with followers that this broker leads: the shell of `core/replica/leader`.
+
+`Leading` reports the partition's appends, the followers' Fetch requests and the metadata to the
+machine, and performs its effects: it raises the high watermark of the log, and passes ISR changes
+to the controller.
+
+A partition with one replica has no `Leading`: its records are committed when they are appended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from odradek.core.metadata.registrations import PartitionRegistration
+from odradek.core.replica.effects import HighWatermark, IsrChange, LeaderEffect
+from odradek.core.replica.leader import BrokerOf, PartitionLeader
+from odradek.log.partition_log import PartitionLog
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredPartition:
+    """The state of a partition in an AlterPartition response."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: Sequence[int]
+
+
+OnAltered = Callable[[IsrChange, AlteredPartition | int], None]
+"""Gets the controller's result for a change: the new state, or an error code."""
+OnDeleted = Callable[[int | None], None]
+"""Gets the low watermark, or None if this broker no longer leads the partition."""
+Alter = Callable[[bytes, int, IsrChange, OnAltered], None]
+"""Requests a change of the ISR of a partition, by topic id and index."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderContext:
+    """What all partitions that this broker leads have in common."""
+
+    node_id: int
+    now_ms: Callable[[], int]
+    broker_of: BrokerOf
+    lag_time_max_ms: int
+    alter: Alter
+    led: dict[Leading, None] = field(default_factory=dict)
+    """The partitions with followers that this broker leads."""
+
+
+class Leading:
+    """See the module. Use it only on the event loop's thread."""
+
+    __slots__ = (
+        "_context",
+        "_deletions",
+        "_index",
+        "_log",
+        "_min_insync_replicas",
+        "_moved",
+        "_sizes",
+        "_stored_offset",
+        "_topic_id",
+        "machine",
+    )
+
+    def __init__(
+        self,
+        context: LeaderContext,
+        topic_id: bytes,
+        index: int,
+        log: PartitionLog,
+        registration: PartitionRegistration,
+        moved: Callable[[int, int], None],
+    ) -> None:
+        """Begin to lead. Call `start` after that.
+
+        `moved` gets the new high watermark and the number of bytes that it has passed.
+        """
+        self._context = context
+        self._topic_id = topic_id
+        self._index = index
+        self._log = log
+        self._moved = moved
+        self._sizes: deque[tuple[int, int]] = deque()
+        """The end offset and the size of appends above the high watermark."""
+        self._stored_offset = log.recovery_point
+        """The records below this offset are flushed, if the topic has `flush.messages=1`."""
+        self._deletions: list[tuple[int, OnDeleted]] = []
+        """The offsets up to which records are being deleted, and the callbacks."""
+        self._min_insync_replicas = log.config.min_insync_replicas
+        self.machine = PartitionLeader(
+            context.now_ms(),
+            context.node_id,
+            registration,
+            context.broker_of,
+            end_offset=log.log_end_offset,
+            high_watermark=log.high_watermark,
+            lag_time_max_ms=context.lag_time_max_ms,
+            min_insync_replicas=self._min_insync_replicas,
+        )
+
+    def start(self) -> None:
+        """Determine the high watermark."""
+        self._context.led[self] = None
+        self.advance()
+
+    def stop(self) -> None:
+        """Stop leading. Results of ISR changes and flushes are ignored from now on."""
+        self._context.led.pop(self, None)
+        deletions, self._deletions = self._deletions, []
+        for _, deleted in deletions:
+            deleted(None)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether the ISR is too small for acks=all."""
+        self._refresh_config()
+        return self.machine.is_under_min_isr
+
+    def appended(self, appended_bytes: int) -> None:
+        """Apply an append to the log."""
+        self._sizes.append((self._log.log_end_offset, appended_bytes))
+        self.advance()
+
+    def stored(self, offset: int) -> None:
+        """Apply a flush: the records below `offset` survive a crash."""
+        if self in self._context.led:
+            self._stored_offset = max(self._stored_offset, offset)
+            self.advance()
+
+    def advance(self) -> None:
+        """Apply the current end of the log."""
+        log = self._log
+        end_offset = log.log_end_offset
+        stored_offset = self._stored_offset if log.is_flushed_before_ack else end_offset
+        self._perform(self.machine.advance(self._context.now_ms(), end_offset, stored_offset))
+
+    def update(self, registration: PartitionRegistration) -> None:
+        """Apply newer metadata. This broker still leads the partition."""
+        self._perform(self.machine.update(self._context.now_ms(), registration))
+
+    def tick(self) -> None:
+        """Let followers that lag leave the ISR."""
+        self._refresh_config()
+        if self._deletions:
+            self._settle_deletions()  # a broker may have been fenced
+        self._perform(self.machine.tick(self._context.now_ms()))
+
+    def fetched(
+        self, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int
+    ) -> None:
+        """Apply a follower's Fetch request (`PartitionLeader.fetched`)."""
+        now_ms = self._context.now_ms()
+        self._perform(
+            self.machine.fetched(now_ms, broker_id, broker_epoch, offset, log_start_offset)
+        )
+        if self._deletions:
+            self._settle_deletions()
+
+    @property
+    def low_watermark(self) -> int:
+        """The lowest log start offset of the live replicas."""
+        return self.machine.low_watermark(self._log.log_start_offset)
+
+    def when_deleted(self, offset: int, deleted: OnDeleted) -> None:
+        """Call `deleted` when all live replicas have deleted the records below `offset`."""
+        self._deletions.append((offset, deleted))
+        self._settle_deletions()
+
+    def _settle_deletions(self) -> None:
+        low_watermark = self.low_watermark
+        done = [each for each in self._deletions if each[0] <= low_watermark]
+        if done:
+            self._deletions = [each for each in self._deletions if each[0] > low_watermark]
+        for _, deleted in done:
+            deleted(low_watermark)
+
+    def _refresh_config(self) -> None:
+        number = self._log.config.min_insync_replicas
+        if number != self._min_insync_replicas:
+            self._min_insync_replicas = number
+            now_ms = self._context.now_ms()
+            self._perform(self.machine.set_min_insync_replicas(now_ms, number))
+
+    def _perform(self, effects: Sequence[LeaderEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case HighWatermark(offset):
+                    self._moved(offset, self._bytes_below(offset))
+                case IsrChange():
+                    self._context.alter(self._topic_id, self._index, effect, self._altered)
+
+    def _bytes_below(self, offset: int) -> int:
+        """Remove and add up the appends that end at or below `offset`."""
+        sizes, total = self._sizes, 0
+        while sizes and sizes[0][0] <= offset:
+            total += sizes.popleft()[1]
+        return total
+
+    def _altered(self, change: IsrChange, result: AlteredPartition | int) -> None:
+        if self not in self._context.led:
+            return
+        now_ms = self._context.now_ms()
+        if isinstance(result, AlteredPartition):
+            effects = self.machine.altered(
+                now_ms, change, result.leader_epoch, result.partition_epoch, result.isr
+            )
+        else:
+            effects = self.machine.rejected(now_ms, change, result)
+        self._perform(effects)

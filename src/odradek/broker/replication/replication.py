@@ -1,0 +1,66 @@
+"""All replicated partitions of a broker: those that it leads and those that it follows.
+
+`ReplicaManager` calls `follow` for each changed partition. Every `replica.lag.time.max.ms` / 2, the
+partitions that this broker leads are checked for followers that lag, `TICK_PARTITIONS` in one
+iteration of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+
+from odradek.broker.partition import Partition
+from odradek.broker.replication.fetchers import Fetchers
+from odradek.broker.replication.leading import LeaderContext, Leading
+
+TICK_PARTITIONS = 500
+
+
+class PartitionReplication:
+    """See the module. Use it only on the event loop's thread."""
+
+    def __init__(
+        self, context: LeaderContext, fetchers: Fetchers, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._context = context
+        self._fetchers = fetchers
+        self._loop = loop
+        self._interval_seconds = context.lag_time_max_ms / 2000
+        self._timer: asyncio.Handle = loop.call_later(self._interval_seconds, self._tick)
+
+    def follow(self, partition: Partition) -> None:
+        """Lead the other replicas, or follow the leader, as the registration says."""
+        if partition.is_leader:
+            self._fetchers.unfollow(partition)
+            partition.lead_followers(self._context)
+        else:
+            partition.stop_leading_followers()
+            self._fetchers.follow(partition)
+
+    def leave(self, partition: Partition) -> None:
+        """Neither lead nor follow any more."""
+        partition.stop_leading_followers()
+        self._fetchers.unfollow(partition)
+
+    def on_brokers_changed(self) -> None:
+        """Apply changed registrations of brokers."""
+        self._fetchers.on_brokers_changed()
+
+    def close(self) -> None:
+        """Stop fetching and checking."""
+        self._timer.cancel()
+        self._fetchers.close()
+
+    def _tick(self) -> None:
+        self._tick_some(list(self._context.led))
+
+    def _tick_some(self, led: list[Leading]) -> None:
+        for each in islice(led, TICK_PARTITIONS):
+            if each in self._context.led:
+                each.tick()
+        left = led[TICK_PARTITIONS:]
+        if left:
+            self._timer = self._loop.call_soon(self._tick_some, left)
+        else:
+            self._timer = self._loop.call_later(self._interval_seconds, self._tick)

@@ -1,0 +1,297 @@
+"""Three brokers replicate partitions over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+from tests.broker.replicating import TOPIC, Cluster, Node
+from tests.log.support import TOPIC_ID, batch
+from tests.log.test_power_loss import stored_batches
+
+from odradek.broker.context import RequestContext
+from odradek.broker.partition import ACKS_ALL
+from odradek.broker.replication import fetchers
+from odradek.handlers import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.generated.fetch_request import ReplicaState as FetchingReplica
+from odradek.wire.generated.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+
+def run(path, scenario, **arguments) -> None:
+    async def main() -> None:
+        async with Cluster(path, **arguments) as cluster:
+            await scenario(cluster)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def context(version: int) -> RequestContext:
+    return RequestContext(None, 0, version, 1, "client", 0)
+
+
+async def committed(node: Node, *values: bytes, index: int = 0) -> None:
+    """Append with acks=all, and wait."""
+    partition = node.partition(index)
+    end = partition.append(batch(*values), ACKS_ALL).last_offset + 1
+    future = asyncio.get_running_loop().create_future()
+    partition.when_committed(end, future.set_result)
+    error = await asyncio.wait_for(future, 10)
+    assert error is None
+
+
+def contents(node: Node, index: int = 0) -> list[bytes]:
+    return [bytes(each.data) for each in stored_batches(node.partition(index).log)]
+
+
+async def equal(cluster: Cluster, *node_ids: int, index: int = 0) -> None:
+    """All replicas have the same batches, and all are committed."""
+    logs = [cluster.nodes[each].partition(index).log for each in node_ids or (1, 2, 3)]
+
+    def are_equal() -> bool:
+        ends = {log.log_end_offset for log in logs} | {log.high_watermark for log in logs}
+        return len(ends) == 1
+
+    await cluster.until(are_equal, "the replicas have the same end and high watermark")
+    first, *others = (contents(cluster.nodes[each], index) for each in node_ids or (1, 2, 3))
+    assert first
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("settings", [{}, {"flush.messages": "1"}], ids=str)
+def test_records_are_committed_when_the_followers_have_them(tmp_path, settings) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        assert not leader.partition().commits_at_once
+        for number in range(20):
+            await committed(leader, b"%d" % number, os.urandom(1000))
+        partition = leader.partition()
+        for number in range(50):
+            partition.append(batch(b"%d" % number), 1)
+        await equal(cluster)
+        assert cluster.altered == []
+        log = cluster.nodes[2].partition().log
+        assert log.leader_epochs.entries == partition.log.leader_epochs.entries
+
+    run(tmp_path, scenario, **settings)
+
+
+def test_consumers_read_only_what_is_committed(tmp_path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        await committed(leader, b"1", b"2")
+        for each in (2, 3):
+            cluster.nodes[each].replication.close()
+        leader.partition().append(batch(b"3"), 1)
+        part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
+        topic = FetchTopic(topic=TOPIC, partitions=[part])
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=10_000, topics=[topic])
+        answer = k01_fetch.handle(leader.broker, context(12), request)
+        data = answer.responses[0].partitions[0]
+        assert data.high_watermark == 2
+        assert len(data.records) == len(contents(leader)[0])
+        wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        topics = [ListOffsetsTopic(name=TOPIC, partitions=[wanted])]
+        for replica_id, offset in ((-1, 2), (2, 3)):
+            request = ListOffsetsRequest(replica_id=replica_id, topics=topics)
+            found = k02_list_offsets.handle(leader.broker, context(9), request)
+            assert found.topics[0].partitions[0].offset == offset
+
+    run(tmp_path, scenario)
+
+
+def test_a_follower_that_stops_leaves_the_isr_and_comes_back(tmp_path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        await committed(leader, b"1")
+        cluster.nodes[3].replication.close()  # it hangs: its registration stays
+        await committed(leader, b"2")
+        assert cluster.controller.partitions[0].isr == (1, 2)
+        assert cluster.altered == [(1, 2)]
+        await cluster.stop(3)
+        await committed(leader, b"3", b"4")
+        cluster.restart(3)
+        await cluster.until(
+            lambda: len(cluster.controller.partitions[0].isr) == 3, "broker 3 is back in the ISR"
+        )
+        await committed(leader, b"5")
+        await equal(cluster)
+
+    run(tmp_path, scenario)
+
+
+def test_below_min_insync_replicas_nothing_is_acknowledged(tmp_path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        await committed(leader, b"1")
+        for each in (2, 3):
+            await cluster.stop(each)
+        partition = leader.partition()
+        with pytest.raises(ApiError) as refused:
+            partition.append(batch(b"2"), ACKS_ALL)
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        partition.append(batch(b"3"), 1)
+        assert partition.log.high_watermark == 1
+        cluster.restart(2)
+        await cluster.until(lambda: partition.log.high_watermark == 2, "the record is committed")
+
+    run(tmp_path, scenario)
+
+
+def test_a_produce_request_times_out(tmp_path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        for each in (2, 3):
+            cluster.nodes[each].replication.close()
+        data = PartitionProduceData(index=0, records=batch(b"1"))
+        topic = TopicProduceData(name=TOPIC, partition_data=[data])
+        request = ProduceRequest(acks=-1, timeout_ms=50, topic_data=[topic])
+        answer = await k00_produce.handle(leader.broker, context(12), request)
+        result = answer.responses[0].partition_responses[0]
+        assert (result.error_code, result.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert leader.partition().log.log_end_offset == 1
+
+    run(tmp_path, scenario)
+
+
+def test_a_deposed_leader_drops_what_was_not_committed(tmp_path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        old, new = cluster.nodes[1], cluster.nodes[2]
+        await committed(old, b"1", b"2")
+        await equal(cluster)
+        for each in (2, 3):
+            await cluster.nodes[each].stop()
+        partition = old.partition()
+        partition.append(batch(b"lost"), 1)
+        failed = asyncio.get_running_loop().create_future()
+        partition.when_committed(3, failed.set_result)
+        cluster.controller.move_leader(0, 2)
+        for each in (2, 3):
+            cluster.nodes[each].start()
+        assert (await failed).code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        with pytest.raises(ApiError):
+            partition.append(batch(b"late"), 1)
+        await committed(new, b"3", b"4", b"5")
+        await equal(cluster)
+        assert partition.log.leader_epochs.entries == [(0, 0), (1, 2)]
+        assert partition.log.log_end_offset == 5
+
+    run(tmp_path, scenario)
+
+
+def test_a_follower_behind_the_start_of_the_leaders_log_starts_there(tmp_path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        await committed(leader, b"1")
+        await cluster.stop(3)
+        for number in range(5):
+            await committed(leader, b"%d" % number)
+        leader.partition().log.delete_records_before(4)
+        await cluster.until(
+            lambda: cluster.nodes[2].partition().log.log_start_offset == 4, "the start follows"
+        )
+        cluster.restart(3)
+        await cluster.until(
+            lambda: len(cluster.controller.partitions[0].isr) == 3, "broker 3 is back in the ISR"
+        )
+        log = cluster.nodes[3].partition().log
+        assert (log.log_start_offset, log.log_end_offset) == (4, 6)
+
+    run(tmp_path, scenario)
+
+
+def test_records_are_deleted_when_all_live_replicas_have_deleted_them(tmp_path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        await committed(leader, b"1")
+        await committed(leader, b"2")
+        await equal(cluster)
+
+        async def delete(offset: int, timeout_ms: int):
+            part = DeleteRecordsPartition(partition_index=0, offset=offset)
+            topic = DeleteRecordsTopic(name=TOPIC, partitions=[part])
+            request = DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms)
+            answer = k21_delete_records.handle(leader.broker, context(2), request)
+            if asyncio.isfuture(answer):
+                answer = await answer
+            result = answer.topics[0].partitions[0]
+            return result.error_code, result.low_watermark
+
+        assert await delete(1, 10_000) == (0, 1)
+        assert cluster.nodes[3].partition().log.log_start_offset == 1
+        cluster.nodes[3].replication.close()
+        assert await delete(2, 100) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        await cluster.stop(3)
+        assert await delete(2, 10_000) == (0, 2)
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("turn_seconds", [fetchers.TURN_SECONDS, 0])
+def test_many_partitions_change_their_leaders(tmp_path, monkeypatch, turn_seconds) -> None:
+    monkeypatch.setattr(fetchers, "TURN_SECONDS", turn_seconds)
+    count = 30
+
+    async def scenario(cluster: Cluster) -> None:
+        for round_number in range(2):
+            for index in range(count):
+                leader = cluster.nodes[cluster.controller.partitions[index].leader]
+                await committed(leader, b"%d" % round_number, index=index)
+            for index in range(count):
+                leader = cluster.controller.partitions[index].leader
+                cluster.controller.move_leader(index, leader % 3 + 1)
+        for index in range(count):
+            leader = cluster.nodes[cluster.controller.partitions[index].leader]
+            await committed(leader, b"end", index=index)
+            await equal(cluster, index=index)
+
+    run(tmp_path, scenario, partitions=count)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"epoch": 1}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"replica": 9}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"broker_epoch": 1}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"topic_id": bytes(16)}, ErrorCode.UNKNOWN_TOPIC_ID),
+        ({"offset": 5}, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"node": 2}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({}, ErrorCode.NONE),
+    ],
+    ids=str,
+)
+def test_which_fetches_of_followers_are_refused(tmp_path, fields, error) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        part = FetchPartition(
+            partition=0,
+            current_leader_epoch=fields.get("epoch", 0),
+            fetch_offset=fields.get("offset", 0),
+            partition_max_bytes=1000,
+        )
+        topic = FetchTopic(topic_id=fields.get("topic_id", TOPIC_ID), partitions=[part])
+        who = FetchingReplica(
+            replica_id=fields.get("replica", 3), replica_epoch=fields.get("broker_epoch", 3)
+        )
+        request = FetchRequest(replica_state=who, min_bytes=1, max_bytes=1000, topics=[topic])
+        node = cluster.nodes[fields.get("node", 1)]
+        answer = k01_fetch.handle(node.broker, context(17), request)
+        assert answer.responses[0].partitions[0].error_code == error
+
+    run(tmp_path, scenario)
