@@ -37,9 +37,9 @@ MIN_INSYNC_REPLICAS = 2
 class Replica:
     """One partition on one broker."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, log: ModelLog) -> None:
         self.index = index
-        self.log = ModelLog()
+        self.log = log
         self.registration: PartitionRegistration | None = None
         self.leader: PartitionLeader | None = None
         self.waiting: list[tuple[int, Callable[[bool], None]]] = []
@@ -47,13 +47,14 @@ class Replica:
 
 
 class Planted:
-    """What a planted bug replaces."""
+    """What brokers are made of. A planted bug replaces a part."""
 
     leader: type[PartitionLeader] = PartitionLeader
     fetcher: type[ReplicaFetcher] = ReplicaFetcher
     checks_leader_epoch = True
     checks_divergence = True
     acknowledges_at_once = False
+    log: type[ModelLog] = ModelLog
 
 
 class Broker:
@@ -64,7 +65,7 @@ class Broker:
         self.epoch = broker_id
         self.incarnation = 0
         self.is_alive = True
-        self.replicas = [Replica(index) for index in range(partitions)]
+        self.replicas = [Replica(index, planted.log()) for index in range(partitions)]
         self._begin()
 
     def _begin(self) -> None:
@@ -80,10 +81,7 @@ class Broker:
         self.is_alive = False
         self.incarnation += 1
         for replica in self.replicas:
-            log = replica.log
-            end = log.log_end_offset
-            lost_to = self.world.draw.randint(min(log.flushed, end), end) if loses else end
-            log.crash(lost_to)
+            replica.log.crash(loses, self.world.draw)
             replica.leader = replica.registration = None
             replica.waiting.clear()
         self._begin()

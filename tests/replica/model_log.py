@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from odradek.log.leader_epochs import LeaderEpochs
 
 Record = tuple[int, int]
@@ -70,8 +72,11 @@ class ModelLog:
         self.flushed = self.log_end_offset
         self.checkpointed_high_watermark = self.high_watermark
 
-    def crash(self, lost_to: int) -> None:
-        """The process was killed; what was not flushed is lost from `lost_to` on."""
-        if lost_to < self.log_end_offset:
-            self.truncate_to(max(lost_to, self.flushed, self.log_start_offset))
+    def crash(self, loses: bool, draw: random.Random) -> None:
+        """The process was killed. If it `loses`, some records are lost that were not flushed."""
+        if loses:
+            end = self.log_end_offset
+            lost_to = draw.randint(min(self.flushed, end), end)
+            if lost_to < end:
+                self.truncate_to(max(lost_to, self.log_start_offset))
         self.set_high_watermark(self.checkpointed_high_watermark)

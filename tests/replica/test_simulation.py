@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.replica.broker import Planted
 from tests.replica.planted import BUGS
+from tests.replica.stored_log import StoredLog
 from tests.replica.world import Broken, World
 from tests.support.run_seed import numbers_of_histories
 
+STORED = 20
+"""The number of histories with real logs."""
 HISTORIES = numbers_of_histories("ODRADEK_REPLICA_HISTORIES", 80)
 
 
@@ -24,6 +28,14 @@ def test_replicas_agree_and_lose_nothing() -> None:
     if len(HISTORIES) >= 20:
         for each in ("acknowledged", "killed", "lost power", "moved", "cut", "alter made"):
             assert counts[each] > len(HISTORIES), counts
+
+
+def test_real_logs_that_lose_power() -> None:
+    """The logs are those of a broker, on a simulated disk. This takes longer."""
+    parts = Planted()
+    parts.log = StoredLog
+    for seed in HISTORIES[:STORED]:
+        World(seed, parts).run()
 
 
 def test_a_seed_determines_the_history() -> None:

@@ -383,6 +383,8 @@ class World:
 
     def _check_copies(self, index: int, offset: int, record: Record, since_ms: int) -> None:
         """A record is acknowledged: `min.insync.replicas` have it, or had it and lost power."""
+        if offset < self._deleted_to[index]:
+            return
         copies = 0
         for broker in self.brokers.values():
             had_it = self._lost_power_ms[broker.id] >= since_ms

@@ -128,6 +128,14 @@ class Partition:
         """Whether other brokers have replicas, too."""
         return len(self.registration.replicas) > 1
 
+    @property
+    def is_behind_epoch(self) -> bool:
+        """Whether the high watermark of a new leader is below the start of its epoch."""
+        leading = self._leading
+        return leading is not None and (
+            self.log.high_watermark < leading.machine.epoch_start_offset
+        )
+
     def lead_followers(self, context: LeaderContext) -> None:
         """Lead the other replicas of the newest registration. The log has the leader epoch."""
         if self._leading is not None:

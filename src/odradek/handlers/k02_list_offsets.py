@@ -10,6 +10,9 @@
 - A negative timestamp that the version does not have gets the error UNSUPPORTED_VERSION.
 - The offset is -1, without an error, if all records are earlier than the timestamp, or if consumers
   may not read the found record yet.
+- A new leader may not know yet what its predecessor had committed. Until its high watermark has
+  reached the start of its epoch, consumers get the error OFFSET_NOT_AVAILABLE (KIP-207), before
+  version 5 LEADER_NOT_AVAILABLE, if the offset would be at or above the high watermark.
 - If a request contains a partition twice, the partition gets the error INVALID_REQUEST.
 - If data is not in the page cache, a thread reads it first.
 """
@@ -74,7 +77,10 @@ def _answer(
                 partition = broker.replicas.find(topic.name, wanted.partition_index)
                 answer = _look_up(partition, wanted, request, files)
             except ApiError as error:
-                answer = ListOffsetsPartitionResponse(error_code=error.code)
+                code = error.code
+                if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < 5:
+                    code = ErrorCode.LEADER_NOT_AVAILABLE
+                answer = ListOffsetsPartitionResponse(error_code=code)
             except ReadWouldBlock as part:
                 missing.append(part)
                 continue
@@ -100,6 +106,9 @@ def _look_up(
     if request.replica_id == CONSUMER_ID:
         committed = request.isolation_level == READ_COMMITTED
         limit = log.last_stable_offset if committed else log.high_watermark
+    is_late = request.replica_id == CONSUMER_ID and partition.is_behind_epoch
+    if is_late and wanted.timestamp == LATEST:
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
     if wanted.timestamp == LATEST:
         return ListOffsetsPartitionResponse(
             offset=limit, leader_epoch=partition.registration.leader_epoch
@@ -108,6 +117,8 @@ def _look_up(
     if found is None:
         return ListOffsetsPartitionResponse()
     if found.offset >= limit and wanted.timestamp not in {EARLIEST, EARLIEST_LOCAL}:
+        if is_late:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
         return ListOffsetsPartitionResponse()
     return ListOffsetsPartitionResponse(
         timestamp=found.timestamp, offset=found.offset, leader_epoch=found.leader_epoch
