@@ -275,6 +275,8 @@ class Broker:
             if diverging is not None:
                 epoch, end = diverging
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
+                answer.high_watermark = leader.high_watermark
+                answer.log_start_offset = log.log_start_offset
                 return answer
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)

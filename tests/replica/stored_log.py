@@ -107,7 +107,9 @@ class StoredLog(ModelLog):
         found = read_records(log, log.log_start_offset)
         assert log.log_start_offset <= start
         assert log.log_end_offset >= kept_to, "flushed records are lost"
-        self.records = [(log.leader_epochs.epoch_for(each.offset), int(each.value)) for each in found]
+        self.records = [
+            (log.leader_epochs.epoch_for(each.offset), int(each.value)) for each in found
+        ]
         self.log_start_offset = log.log_start_offset
         assert self.log_end_offset == log.log_end_offset
         after, expected = self.between(start, end), before[: max(0, self.log_end_offset - start)]

@@ -184,8 +184,10 @@ def test_a_response_for_an_earlier_position_is_ignored() -> None:
     one = Fixture()
     one.request()
     one.fetcher.add(KEYS[0], "topic", 4, one.logs[KEYS[0]])
-    assert one.respond(data(records=b"r")) == []
+    assert one.respond(data(records=b"r", high_watermark=3)) == []
     assert one.request() == [(0, 3)]
+    # The leader would not send the high watermark again in the same session.
+    assert (one.last.session_id, one.last.session_epoch) == (5, 0)
     one.fetcher.remove(KEYS[0])
     assert one.respond(data(records=b"r")) == []
 

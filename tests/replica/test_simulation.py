@@ -16,7 +16,7 @@ from tests.support.run_seed import numbers_of_histories
 
 STORED = 20
 """The number of histories with real logs."""
-HISTORIES = numbers_of_histories("ODRADEK_REPLICA_HISTORIES", 80)
+HISTORIES = numbers_of_histories("ODRADEK_REPLICA_HISTORIES", 60)
 
 
 def test_replicas_agree_and_lose_nothing() -> None:

@@ -240,15 +240,21 @@ class ReplicaFetcher:
                 self._resume_ms = now_ms + self._settings.backoff_ms
             return []
         effects: list[FetcherEffect] = []
+        is_ignored = False
         for topic in response.responses:
             for data in topic.partitions:
                 key = ReplicaKey(topic.topic_id, data.partition_index)
-                state = self._ready.get(key)
                 # The partition may have been removed, added again or delayed in the meantime. If its
                 # position is the same nevertheless, the response is valid.
+                state = self._ready.get(key)
                 if state is not None and session.sent.get(key) == state.position:
                     effects += self._apply(now_ms, state, data)
+                else:
+                    is_ignored |= key in self.states
         session.accepted(response.session_id)
+        if is_ignored:
+            # The leader believes that this broker knows the high watermark in the response.
+            session.reset()
         return effects
 
     def _apply(

@@ -87,7 +87,11 @@ class FetchedPartition:
             # The next response must include the partition, even if nothing else changes.
             self.high_watermark = -1
             return True
-        return news or answer.preferred_read_replica >= 0 or answer.diverging_epoch.epoch >= 0
+        if answer.diverging_epoch.epoch >= 0:
+            # The fetcher truncates its log, and may ignore the offsets in the response.
+            self.high_watermark = -1
+            return True
+        return news or answer.preferred_read_replica >= 0
 
 
 class FetchSession:
