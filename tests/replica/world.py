@@ -359,7 +359,9 @@ class World:
 
     def _check_equal(self, leader: Replica, member: Replica, member_id: int, mark: int) -> None:
         one, other = leader.log, member.log
-        start = max(one.log_start_offset, other.log_start_offset)
+        # Deleted records may come back when a broker loses its log start offset.
+        deleted_to = self._deleted_to[leader.index]
+        start = max(one.log_start_offset, other.log_start_offset, deleted_to)
         if other.log_end_offset < mark or one.between(start, mark) != other.between(start, mark):
             raise Broken(
                 f"seed {self.seed}, {self.now_ms} ms: the log of broker {member_id} for partition "
