@@ -15,6 +15,7 @@ from odradek.broker.partition import ACKS_ALL
 from odradek.broker.replication import fetchers
 from odradek.handlers import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.peer import Peer
 from odradek.wire.generated.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -43,7 +44,8 @@ def run(path, scenario, **arguments) -> None:
 
 
 def context(version: int) -> RequestContext:
-    return RequestContext(None, 0, version, 1, "client", 0)
+    peer = Peer("127.0.0.1", 50_000, "PLAINTEXT", "127.0.0.1", 9092)
+    return RequestContext(peer, 0, version, 1, "client", 0)
 
 
 async def committed(node: Node, *values: bytes, index: int = 0) -> None:
