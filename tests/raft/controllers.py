@@ -132,6 +132,8 @@ class Controller:
         self.is_running = False
         self.publishers.close()
         self.raft.abandon()
+        # Its timer would append NoOp records to the files that the next incarnation opens.
+        self.controller._deactivate()
         await self.server.drain(0)
         await self.executor.close()
         os.close(self.directory.lock)
