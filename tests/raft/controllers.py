@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import os
 import shutil
-from types import SimpleNamespace
 
 from odradek.broker.controller.channel import LocalControllerChannel
+from odradek.broker.controller.controller import Controller as ControllerParts
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers
 from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
@@ -32,7 +33,7 @@ from odradek.network.listeners import bind
 from odradek.network.server import Server
 from odradek.node.format import Formatter
 from odradek.node.listeners import limits_of
-from odradek.node.serving import controller_table
+from odradek.node.serving import controller_table, controller_versions
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 FEATURES = {"metadata.version": (7, 30), "kraft.version": (0, 1)}
@@ -107,11 +108,20 @@ class Controller:
         )
         for listener in (self.loader, self.snapshots, self.controller):
             self.raft.register(listener)
-        broker = SimpleNamespace(quorum=QuorumRequests(self.raft, CLUSTER_ID))
+        cache = MetadataCache()
+        self.loader.install(cache)
+        parts = ControllerParts(
+            decisions=self.controller,
+            quorum=QuorumRequests(self.raft, CLUSTER_ID),
+            metadata=cache,
+            supported_features=FEATURES,
+            kraft_version=lambda: self.raft.settings.kraft_version,
+            served_versions=controller_versions(),
+        )
         endpoint = self.quorum.endpoints.pop(self.id, None)
         if endpoint is None:
             endpoint = self.quorum.bind(self.quorum.ports[self.id])
-        dispatcher = Dispatcher(controller_table(broker), clock)
+        dispatcher = Dispatcher(controller_table(parts), clock)
         self.server = Server(dispatcher, limits_of(config), [endpoint])
         self.server.start()
         self.raft.start()
@@ -179,10 +189,13 @@ class Quorum:
         )
         self.controllers = {each: Controller(self, each) for each in ids}
 
-    def observer(self, server):
-        """A node that is not a voter, and knows only the address of one controller."""
+    def observer(self, server=None):
+        """A node that is not a voter, and knows only the address of one controller, or all."""
         self.endpoints[4] = self.bind(0)
         self.ports[4] = self.endpoints[4].port
+        if server is None:
+            made = self.controllers[4] = Controller(self, 4)
+            return made
         made = self.controllers[4] = Controller(self, 4, VoterSet())
         address = f"127.0.0.1:{self.ports[server.id]}"
         made.settings = {"controller.quorum.bootstrap.servers": address}

@@ -15,7 +15,6 @@ from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
@@ -40,7 +39,6 @@ class Broker:
     """The newest configuration. The object is replaced when a dynamic setting changes."""
     metadata: MetadataCache
     controller: ControllerChannel
-    quorum: QuorumRequests
     topic_creation: TopicCreation
     logs: LogManager
     replicas: ReplicaManager
@@ -58,8 +56,6 @@ class Broker:
     """Returns the finalized level of kraft.version."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
     """The APIs of broker listeners (API key, lowest version, highest version), ordered by key."""
-    controller_versions: list[tuple[int, int, int]] = field(default_factory=list)
-    """The APIs of controller listeners, in the same form."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""

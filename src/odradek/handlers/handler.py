@@ -37,7 +37,7 @@ class Handler:
       this setting adds no version.
     - `handle` serves the API on broker listeners. It is None if brokers only forward the requests,
       or if only controllers serve the API.
-    - `controller` serves the API on controller listeners. It has the arguments of `handle`.
+    - `controller` serves the API on controller listeners. It gets `(controller, context, request)`.
     - `forwarded`: whether brokers forward the requests to the active controller.
     - `error_response`: (request, error) -> response, for APIs that `error_answers` cannot serve.
     - `quick` serves the most frequent requests without the creation of an object per field (see

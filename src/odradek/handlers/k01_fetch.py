@@ -30,6 +30,7 @@ from typing import cast
 from odradek.broker import reading
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition, FetchPlan
@@ -243,10 +244,10 @@ def _by_topic(found: list[_Found], uses_ids: bool) -> list[FetchableTopicRespons
 
 
 def handle_on_controller(
-    broker: Broker, context: RequestContext, request: FetchRequest
+    controller: Controller, context: RequestContext, request: FetchRequest
 ) -> Awaitable[Message]:
     """Pass a fetch of the metadata log to the quorum."""
-    return broker.quorum.answer(request)
+    return controller.quorum.answer(request)
 
 
 HANDLER = Handler(

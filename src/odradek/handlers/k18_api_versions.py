@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.core.metadata.versions import KRAFT_VERSION
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ErrorCode
@@ -41,18 +42,21 @@ def handle(
     broker: Broker, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
     """Return the APIs of broker listeners."""
-    return _respond(broker, context, request, broker.served_versions)
+    served = broker.served_versions
+    if not broker.client_telemetry.machine.has_subscriptions:
+        served = [each for each in served if each[0] not in TELEMETRY_KEYS]
+    return _respond(broker, context, request, served)
 
 
 def handle_on_controller(
-    broker: Broker, context: RequestContext, request: ApiVersionsRequest | None
+    controller: Controller, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
     """Return the APIs of controller listeners."""
-    return _respond(broker, context, request, broker.controller_versions)
+    return _respond(controller, context, request, controller.served_versions)
 
 
 def _respond(
-    broker: Broker,
+    node: Broker | Controller,
     context: RequestContext,
     request: ApiVersionsRequest | None,
     served: Sequence[tuple[int, int, int]],
@@ -67,23 +71,22 @@ def _respond(
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.peer.name_software(name, version)
-    features = broker.metadata.image.features
+    features = node.metadata.image.features
     answer = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=0 if key == PRODUCE_KEY else low, max_version=high)
             for key, low, high in served
-            if key not in TELEMETRY_KEYS or broker.client_telemetry.machine.has_subscriptions
         ],
-        finalized_features_epoch=broker.metadata.image.offset,
+        finalized_features_epoch=node.metadata.image.offset,
     )
     answer.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in broker.supported_features.items()
+        for name, (low, high) in node.supported_features.items()
         if low or context.api_version >= ZERO_LEVEL_FEATURES_VERSION
     ]
     answer.finalized_features = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in (*features.finalized.items(), (KRAFT_VERSION, broker.kraft_version()))
+        for name, level in (*features.finalized.items(), (KRAFT_VERSION, node.kraft_version()))
         if level
     ]
     return answer

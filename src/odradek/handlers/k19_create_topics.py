@@ -12,7 +12,8 @@
 
 from __future__ import annotations
 
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
 
-HANDLER = Handler(request=CreateTopicsRequest, versions=(2, 7), forwarded=True)
+HANDLER = Handler(request=CreateTopicsRequest, versions=(2, 7), controller=decide, forwarded=True)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError
 from odradek.model.uuids import ZERO
@@ -29,5 +30,9 @@ def _error_response(request: DeleteTopicsRequest, error: ApiError) -> DeleteTopi
 
 
 HANDLER = Handler(
-    request=DeleteTopicsRequest, versions=(1, 6), forwarded=True, error_response=_error_response
+    request=DeleteTopicsRequest,
+    versions=(1, 6),
+    controller=decide,
+    forwarded=True,
+    error_response=_error_response,
 )

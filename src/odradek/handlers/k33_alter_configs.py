@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.config_resources import answers_in_order, check_own_id
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError
@@ -52,4 +53,6 @@ async def handle(
     )
 
 
-HANDLER = Handler(request=AlterConfigsRequest, versions=(0, 2), handle=handle, forwarded=True)
+HANDLER = Handler(
+    request=AlterConfigsRequest, versions=(0, 2), handle=handle, controller=decide, forwarded=True
+)

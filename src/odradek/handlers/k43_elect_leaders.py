@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.elect_leaders_request import ElectLeadersRequest
 
-HANDLER = Handler(request=ElectLeadersRequest, versions=(0, 2), forwarded=True)
+HANDLER = Handler(request=ElectLeadersRequest, versions=(0, 2), controller=decide, forwarded=True)

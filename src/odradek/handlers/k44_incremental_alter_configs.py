@@ -17,6 +17,7 @@ from odradek.broker import loggers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.config_resources import answers_in_order, check_own_id
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
@@ -89,5 +90,9 @@ def _response(resource: AlterConfigsResource, error: ApiError) -> AlterConfigsRe
 
 
 HANDLER = Handler(
-    request=IncrementalAlterConfigsRequest, versions=(0, 1), handle=handle, forwarded=True
+    request=IncrementalAlterConfigsRequest,
+    versions=(0, 1),
+    handle=handle,
+    controller=decide,
+    forwarded=True,
 )

@@ -8,9 +8,12 @@
 
 from __future__ import annotations
 
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
 )
 
-HANDLER = Handler(request=AlterPartitionReassignmentsRequest, versions=(0, 1), forwarded=True)
+HANDLER = Handler(
+    request=AlterPartitionReassignmentsRequest, versions=(0, 1), controller=decide, forwarded=True
+)

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
 )
 
-HANDLER = Handler(request=ListPartitionReassignmentsRequest, versions=(0, 0), forwarded=True)
+HANDLER = Handler(
+    request=ListPartitionReassignmentsRequest, versions=(0, 0), controller=decide, forwarded=True
+)

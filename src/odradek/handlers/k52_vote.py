@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.vote_request import VoteRequest
 from odradek.wire.primitives import Message
 
 
-def handle(broker: Broker, context: RequestContext, request: VoteRequest) -> Awaitable[Message]:
+def handle(
+    controller: Controller, context: RequestContext, request: VoteRequest
+) -> Awaitable[Message]:
     """Pass the request to the quorum."""
-    return broker.quorum.answer(request)
+    return controller.quorum.answer(request)
 
 
 HANDLER = Handler(request=VoteRequest, versions=(0, 2), controller=handle)

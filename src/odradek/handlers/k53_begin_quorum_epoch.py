@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from odradek.wire.primitives import Message
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: BeginQuorumEpochRequest
+    controller: Controller, context: RequestContext, request: BeginQuorumEpochRequest
 ) -> Awaitable[Message]:
     """Pass the request to the quorum."""
-    return broker.quorum.answer(request)
+    return controller.quorum.answer(request)
 
 
 HANDLER = Handler(request=BeginQuorumEpochRequest, versions=(0, 1), controller=handle)

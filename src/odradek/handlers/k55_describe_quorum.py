@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.describe_quorum_request import DescribeQuorumRequest
 
-HANDLER = Handler(request=DescribeQuorumRequest, versions=(0, 2), forwarded=True)
+HANDLER = Handler(request=DescribeQuorumRequest, versions=(0, 2), controller=decide, forwarded=True)

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
+from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.update_features_request import UpdateFeaturesRequest
 
-HANDLER = Handler(request=UpdateFeaturesRequest, versions=(0, 2), forwarded=True)
+HANDLER = Handler(request=UpdateFeaturesRequest, versions=(0, 2), controller=decide, forwarded=True)

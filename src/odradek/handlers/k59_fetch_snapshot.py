@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.fetch_snapshot_request import FetchSnapshotRequest
 from odradek.wire.primitives import Message
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: FetchSnapshotRequest
+    controller: Controller, context: RequestContext, request: FetchSnapshotRequest
 ) -> Awaitable[Message]:
     """Pass the request to the quorum."""
-    return broker.quorum.answer(request)
+    return controller.quorum.answer(request)
 
 
 HANDLER = Handler(request=FetchSnapshotRequest, versions=(0, 1), controller=handle)

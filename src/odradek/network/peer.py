@@ -21,7 +21,8 @@ class Peer:
     Handlers get the peer in the `RequestContext`. Fast paths get it as an argument.
 
     `software_name` and `software_version` are from the client's ApiVersions request (KIP-511).
-    `principal` is `User:ANONYMOUS`, because there is no authentication yet.
+    `principal` is `User:ANONYMOUS`, because there is no authentication yet. A request that another
+    broker forwards has the principal that this broker names.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class Peer:
         local_host: str,
         local_port: int,
         connection: Closable | None = None,
+        principal: str = "User:ANONYMOUS",
     ) -> None:
         self.host = host
         self.port = port
@@ -54,7 +56,7 @@ class Peer:
         self.local_host = local_host
         """The address that the client connected to."""
         self.local_port = local_port
-        self.principal = "User:ANONYMOUS"
+        self.principal = principal
         self.client_id: str | None = None
         """The client id of the current request. Most clients never change it."""
         self.client_id_on_wire = NULL_CLIENT_ID

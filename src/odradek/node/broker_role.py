@@ -13,7 +13,6 @@ from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.metadata.dynamic_config import DynamicConfig
-from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
@@ -29,7 +28,7 @@ from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.node.coordinators import compose
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
-from odradek.node.serving import broker_table, controller_versions, served_versions
+from odradek.node.serving import broker_table, served_versions
 from odradek.node.settings import CoordinatorPublisher, SettingsPublisher, TopicConfigs
 from odradek.node.storage import NodeStorage
 
@@ -87,7 +86,6 @@ class BrokerRole:
             config=config,
             metadata=metadata.cache,
             controller=controller,
-            quorum=QuorumRequests(metadata.raft, cluster_id),
             topic_creation=TopicCreation(controller, lambda: dynamic.newest),
             logs=storage.logs,
             replicas=replicas,
@@ -98,7 +96,6 @@ class BrokerRole:
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: metadata.raft.settings.kraft_version,
             served_versions=served_versions(config),
-            controller_versions=controller_versions(),
         )
         self.service = Service(
             config, Dispatcher(broker_table(broker), clock, inject), endpoints, replicas.run_woken

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.broker.broker import Broker
+from odradek.broker.controller.controller import Controller
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.env.clock import Clock
@@ -15,7 +16,7 @@ from odradek.network.listeners import Endpoint
 from odradek.node.format import Identity
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
-from odradek.node.serving import controller_table
+from odradek.node.serving import controller_table, controller_versions
 
 
 class ControllerRole:
@@ -45,15 +46,23 @@ class ControllerRole:
             supported_features=SUPPORTED_FEATURES,
         )
         metadata.raft.register(self.controller)
+        self._parts = Controller(
+            decisions=self.controller,
+            quorum=QuorumRequests(metadata.raft, identity.cluster_id),
+            metadata=metadata.cache,
+            supported_features=SUPPORTED_FEATURES,
+            kraft_version=lambda: metadata.raft.settings.kraft_version,
+            served_versions=controller_versions(),
+        )
 
-    def serve(self, broker: Broker, endpoints: Sequence[Endpoint]) -> None:
+    def serve(self, endpoints: Sequence[Endpoint]) -> None:
         """Accept connections on the controller's listeners, if there are any.
 
         Raises:
             ListenError: another process listens on one of the addresses.
         """
         if endpoints:
-            dispatcher = Dispatcher(controller_table(broker), self._clock)
+            dispatcher = Dispatcher(controller_table(self._parts), self._clock)
             self._service = Service(self._config, dispatcher, endpoints)
             self._service.start()
 

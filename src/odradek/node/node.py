@@ -161,7 +161,7 @@ class Node:
         broker = self._make_broker(executor, metadata, topic_configs, listeners)
         await broker.register(listeners.advertised(self.config), self.config.broker_rack)
         broker.service.start()
-        self._controller.serve(broker.broker, listeners.controller)
+        self._controller.serve(listeners.controller)
         self._run_periodic_tasks()
         if self._metrics is not None:
             self._metrics.start(executor, lambda: families(self.metric_sources()))

@@ -12,6 +12,7 @@ from typing import Any
 import odradek.handlers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.config.broker_config import BrokerConfig
 from odradek.handlers.handler import Handler
 from odradek.network.peer import Peer
@@ -58,12 +59,12 @@ def _key(handler: Handler) -> int:
     return key
 
 
-def controller_table(broker: Broker) -> Table:
+def controller_table(controller: Controller) -> Table:
     """Return the handlers of controller listeners."""
     table: Table = {}
     for handler in handlers():
         if handler.controller is not None:
-            table[_key(handler)] = (handler, partial(handler.controller, broker), None)
+            table[_key(handler)] = (handler, partial(handler.controller, controller), None)
     return table
 
 

@@ -3,6 +3,8 @@
 - `quorum_controller` processes requests. `odradek.core.controller` decides which records a request
   needs. The records are appended, and the response is sent when they are committed.
 - `quorum_description` builds the response to DescribeQuorum.
-- `channel` sends a broker's requests to the active controller.
+- `controller` is what the handlers of controller listeners use.
+- `channel` sends a broker's requests to the active controller, if it is in the same process.
+  `remote_channel` sends them over the network.
 - `lifecycle` registers, unfences and shuts down this node's broker.
 """

@@ -60,8 +60,8 @@ from odradek.core.raft.events import (
 from odradek.core.raft.leader import Leader, ReplicaProgress
 from odradek.core.raft.machine import RaftMachine
 from odradek.core.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
-from odradek.core.raft.roles import Resigned
-from odradek.core.raft.voters import Voter, VoterSet
+from odradek.core.raft.roles import Follower, Resigned
+from odradek.core.raft.voters import Destination, Voter, VoterSet
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor, Pool, call
 from odradek.env.network import Network
@@ -173,6 +173,22 @@ class RaftClient:
     def high_watermark(self) -> int:
         """The end of the committed records; -1 while unknown."""
         return self.machine.high_watermark
+
+    @property
+    def controller(self) -> Destination | None:
+        """The address of the quorum's leader, which is the active controller; None if unknown."""
+        role = self.machine.role
+        if isinstance(role, Follower):
+            return role.leader
+        return self.settings.voters.destination(self.machine.leader_id)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the records are delivered that the leader has committed, as far as is known."""
+        role = self.machine.role
+        if not isinstance(role, Follower):
+            return self.is_leader
+        return 0 <= role.leader_high_watermark <= self._delivery.end_offset
 
     def replicas(self) -> list[ReplicaProgress]:
         """How far each replica has come; empty if this node does not lead."""

@@ -49,6 +49,11 @@ class Delivery:
         self.leader = leader
         """The leader and epoch that the listeners know."""
 
+    @property
+    def end_offset(self) -> int:
+        """All records below this offset are delivered; -1: nothing is, not even a snapshot."""
+        return self._delivered
+
     def register(self, listener: RaftListener) -> None:
         """Add a listener, before anything is delivered."""
         assert self._delivered < 0

@@ -1,0 +1,26 @@
+"""The controller as the handlers of controller listeners use it: references to its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.raft.quorum_requests import QuorumRequests
+
+
+@dataclass(slots=True)
+class Controller:
+    """The parts of a controller. `odradek.node` creates it, and every handler of a controller
+    listener gets it."""
+
+    decisions: QuorumController
+    quorum: QuorumRequests
+    metadata: MetadataCache
+    supported_features: Mapping[str, tuple[int, int]]
+    """The lowest and the highest level of each feature that this software supports."""
+    kraft_version: Callable[[], int]
+    """Returns the finalized level of kraft.version."""
+    served_versions: list[tuple[int, int, int]] = field(default_factory=list)
+    """The APIs of controller listeners (API key, lowest version, highest version)."""

@@ -1,0 +1,212 @@
+"""The connection of a broker to the active controller over the network.
+
+It sends the broker's own requests as they are, and those that it forwards for clients in an
+Envelope (KIP-590). The raft client knows who leads the quorum, which is the active controller. If
+there is no leader, the connection is lost, or the other node responds with NOT_CONTROLLER, the
+request is repeated after `retry_backoff_ms`, until its time is over. A request whose connection was
+lost may have been processed already: the repetition of CreateTopics then gets the error
+TOPIC_ALREADY_EXISTS. This is Kafka's NodeToControllerChannelManager and ForwardingManager.
+
+A request waits behind the ones before it on the same connection. So heartbeats use a channel of
+their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from odradek.broker.context import RequestContext
+from odradek.core.raft.voters import Destination
+from odradek.env.network import Buffer, Network
+from odradek.env.randomness import RandomBytes
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.client import NodeClient
+from odradek.network.client_machine import ClientSettings, RequestError
+from odradek.wire.api import BY_KEY, Api
+from odradek.wire.generated.default_principal_data import DefaultPrincipalData
+from odradek.wire.generated.envelope_request import EnvelopeRequest
+from odradek.wire.generated.request_header import RequestHeader
+from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_fields
+
+log = logging.getLogger("odradek.broker")
+
+PRINCIPAL_VERSION = 0
+_short = struct.Struct(">h").pack
+
+
+class _Repeat(Exception):
+    """The request was not answered by the active controller. The argument is the reason."""
+
+
+class RemoteControllerChannel:
+    """See the module. Use it only on the event loop's thread."""
+
+    def __init__(
+        self,
+        find_controller: Callable[[], Destination | None],
+        network: Network,
+        random_bytes: RandomBytes,
+        *,
+        client_id: str,
+        timeout_ms: int,
+        attempt_timeout_ms: int,
+        retry_backoff_ms: int,
+    ) -> None:
+        """`find_controller` returns the address of the active controller; None while unknown.
+
+        `timeout_ms` is the time for a request that has no timeout of its own.
+        `attempt_timeout_ms` is the time to connect, and the time after which a request without a
+        response is repeated if another node has become the active controller.
+        """
+        self._find_controller = find_controller
+        self._network = network
+        self._random_bytes = random_bytes
+        self._client_id = client_id
+        self._timeout_ms = timeout_ms
+        self._attempt_timeout_ms = attempt_timeout_ms
+        self._retry_backoff_ms = retry_backoff_ms
+        self._loop = asyncio.get_running_loop()
+        self._client: NodeClient | None = None
+        self._destination: Destination | None = None
+        self._is_closed = False
+
+    async def submit(self, context: RequestContext | None, request: Any) -> Any:
+        """Return the active controller's response; see `ControllerChannel`.
+
+        Raises:
+            ApiError: REQUEST_TIMED_OUT: there was no response of an active controller in time. Or
+                an error of the whole request.
+        """
+        timeout_ms = getattr(request, "timeout_ms", 0)
+        if timeout_ms <= 0:
+            timeout_ms = self._timeout_ms
+        deadline = self._loop.time() + timeout_ms / 1000
+        while True:
+            try:
+                return await self._attempt(context, request, deadline)
+            except _Repeat as reason:
+                log.debug("%s is repeated: %s", type(request).__name__, reason)
+                pause = self._retry_backoff_ms / 1000
+                if self._is_closed or self._loop.time() + pause >= deadline:
+                    raise ApiError(
+                        ErrorCode.REQUEST_TIMED_OUT, f"the controller does not answer: {reason}"
+                    ) from None
+            await asyncio.sleep(pause)
+
+    def close(self) -> None:
+        """Close the connection; requests are not repeated any more."""
+        self._is_closed = True
+        if self._client is not None:
+            self._client.close()
+
+    async def _attempt(self, context: RequestContext | None, request: Any, deadline: float) -> Any:
+        destination = self._find_controller()
+        if destination is None:
+            raise _Repeat("the active controller is not known")
+        client = self._connect(destination)
+        left_ms = max(1, int((deadline - self._loop.time()) * 1000))
+        if context is None:
+            response = await self._send(client, request, request.VERSION_MAX, left_ms)
+        else:
+            response = await self._forward(client, context, request, left_ms)
+        if _is_standby(response):
+            raise _Repeat(f"node {destination.node_id} is not the active controller")
+        code = getattr(response, "error_code", 0)
+        if code and context is None:
+            raise ApiError(ErrorCode(code))  # type: ignore[call-arg]
+        return response
+
+    def _connect(self, destination: Destination) -> NodeClient:
+        """Return the client of this node; close the one of another node."""
+        if self._client is None or destination != self._destination:
+            if self._client is not None:
+                self._client.close()
+            self._destination = destination
+            self._client = NodeClient(
+                self._network,
+                destination.host,
+                destination.port,
+                self._random_bytes,
+                ClientSettings(connection_setup_timeout_ms=self._attempt_timeout_ms),
+            )
+        return self._client
+
+    async def _send(self, client: NodeClient, request: Any, version: int, left_ms: int) -> Any:
+        api = BY_KEY[request.API_KEY]
+        name = self._client_id.encode()
+        parts: list[Buffer] = [_short(len(name)) + name]
+        if api.request_header_version(version) >= 2:
+            parts.append(b"\0")
+        request.ENCODERS[version](request, parts.append)
+        call = client.call(api.key, version, parts, left_ms)
+        while not (await asyncio.wait((call,), timeout=self._attempt_timeout_ms / 1000))[0]:
+            if self._find_controller() not in (None, self._destination):
+                client.close()  # another node is the active controller: `call` fails
+        try:
+            return _decoded(api, version, call.result())
+        except RequestError as error:
+            raise _Repeat(str(error)) from error
+
+    async def _forward(
+        self, client: NodeClient, context: RequestContext, request: Any, left_ms: int
+    ) -> Any:
+        """Send a client's request in an envelope; return the response in the envelope.
+
+        Raises:
+            ApiError: the envelope was refused.
+        """
+        api = BY_KEY[request.API_KEY]
+        version = context.api_version
+        header = RequestHeader(
+            request_api_key=api.key,
+            request_api_version=version,
+            correlation_id=context.correlation_id,
+            client_id=context.client_id,
+        )
+        head = bytes(header.encode(api.request_header_version(version)))
+        kind, _, name = context.principal.partition(":")
+        principal = DefaultPrincipalData(type=kind, name=name).encode(PRINCIPAL_VERSION)
+        envelope = EnvelopeRequest(
+            request_data=head + bytes(request.encode(version)),
+            request_principal=_short(PRINCIPAL_VERSION) + bytes(principal),
+            client_host_address=ipaddress.ip_address(context.peer.host).packed,
+        )
+        answer = await self._send(client, envelope, envelope.VERSION_MAX, left_ms)
+        if answer.error_code == ErrorCode.NOT_CONTROLLER:
+            return answer
+        if answer.error_code or answer.response_data is None:
+            log.error("the controller refuses a forwarded %s: %d", api.name, answer.error_code)
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        # The correlation id is the one that was sent.
+        return _decoded(api, version, answer.response_data[4:])
+
+
+def _is_standby(response: Any) -> bool:
+    """Return whether the node was not the active controller. CreateTopics has no other place for
+    this error than the topics."""
+    topics = getattr(response, "topics", ())
+    return any(
+        getattr(each, "error_code", 0) == ErrorCode.NOT_CONTROLLER for each in (response, *topics)
+    )
+
+
+def _decoded(api: Api, version: int, data: bytes) -> Message:
+    """Return the response in the bytes after the correlation id.
+
+    Raises:
+        ApiError: UNKNOWN_SERVER_ERROR: the response cannot be read.
+    """
+    try:
+        position = 0
+        if api.response_header_version(version) >= 1:
+            position = skip_tagged_fields(data, 1, data[0]) if data[0] else 1
+        return api.response_class().decode(data, version, position)
+    except (MalformedMessage, IndexError, ValueError) as error:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's response cannot be read: {error}"
+        ) from error

@@ -1,0 +1,179 @@
+"""A broker in another process than the controllers: an observer, and its channel."""
+
+import asyncio
+import contextlib
+
+import pytest
+from tests.control.test_topic_decisions import topic
+
+from odradek.broker.context import RequestContext
+from odradek.broker.controller.lifecycle import BrokerLifecycle
+from odradek.broker.controller.remote_channel import RemoteControllerChannel
+from odradek.core.metadata.registrations import Endpoint
+from odradek.core.raft.voters import Destination
+from odradek.env.network import SocketNetwork
+from odradek.env.randomness import system_random_bytes
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.peer import Peer
+from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
+from odradek.wire.generated.create_topics_request import CreateTopicsRequest
+from odradek.wire.generated.describe_quorum_request import DescribeQuorumRequest
+
+from .controllers import CLUSTER_ID, FEATURES, three_controllers
+from .test_three_controllers import run
+
+
+def channel_to(find, **times):
+    settings = {"timeout_ms": 60_000, "attempt_timeout_ms": 500, "retry_backoff_ms": 10, **times}
+    return RemoteControllerChannel(
+        find, SocketNetwork(), system_random_bytes, client_id="broker-4", **settings
+    )
+
+
+def create(name, timeout_ms=60_000):
+    return CreateTopicsRequest(topics=[topic(name)], timeout_ms=timeout_ms)
+
+
+def from_client(key, version, host="127.0.0.1"):
+    peer = Peer(host, 5000, "PLAINTEXT", "127.0.0.1", 9092)
+    return RequestContext(peer, key, version, 77, "a client", 0)
+
+
+@contextlib.asynccontextmanager
+async def broker(quorum, **times):
+    """An observer, and its channel and lifecycle."""
+    await quorum.active()
+    observer = quorum.observer()
+    await observer.start()
+    channel = channel_to(lambda: observer.raft.controller, **times)
+    lifecycle = BrokerLifecycle(
+        channel,
+        node_id=4,
+        cluster_id=CLUSTER_ID,
+        random_bytes=system_random_bytes,
+        supported_features=FEATURES,
+    )
+    try:
+        yield observer, channel, lifecycle
+    finally:
+        lifecycle.stop_heartbeats()
+        channel.close()
+
+
+async def join(quorum, observer, lifecycle):
+    endpoint = Endpoint("PLAINTEXT", "localhost", 9092, 0)
+    epoch = await lifecycle.register([endpoint], [bytes([4] * 16)], None, -1)
+    await quorum.until(lambda: observer.loader.image.offset >= epoch)
+    assert observer.raft.is_caught_up
+    await lifecycle.unfence(observer.loader.image.offset)
+
+
+def is_fenced(node):
+    return node.loader.image.cluster.brokers[4].fenced
+
+
+@run
+async def test_a_broker_goes_on_when_the_controller_changes(tmp_path):
+    async with (
+        three_controllers(
+            tmp_path, broker_session_timeout_ms="2500", broker_heartbeat_interval_ms="200"
+        ) as quorum,
+        broker(quorum) as (observer, channel, lifecycle),
+    ):
+        await join(quorum, observer, lifecycle)
+        lifecycle.start_heartbeats(200, lambda: observer.loader.image.offset)
+        for round_number in range(2):
+            first = await quorum.active()
+            names = [f"t{round_number}-{each}" for each in range(5)]
+            pending = [asyncio.create_task(channel.submit(None, create(each))) for each in names]
+            await asyncio.sleep(0)
+            await (first.kill() if round_number else first.stop())
+            for answer in await asyncio.gather(*pending):
+                code = answer.topics[0].error_code
+                assert code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
+            second = await quorum.active()
+            assert second is not first
+            request = AllocateProducerIdsRequest(broker_id=4, broker_epoch=lifecycle.epoch)
+            assert (await channel.submit(None, request)).producer_id_len == 1000
+            await asyncio.sleep(3)  # more than a session: the heartbeats reach the new controller
+            assert not is_fenced(second)
+            await quorum.until(lambda names=names: set(names) <= observer_topics(observer))
+            await first.start()
+            await quorum.until_equal()
+        lifecycle.stop_heartbeats()
+        active = await quorum.active()
+        await quorum.until(lambda: is_fenced(active))
+
+
+def observer_topics(observer):
+    return set(observer.loader.image.topics.by_name)
+
+
+@run
+async def test_forwarded_requests_of_each_version(tmp_path):
+    async with three_controllers(tmp_path) as quorum, broker(quorum) as (observer, channel, life):
+        await join(quorum, observer, life)
+        for version in range(2, 8):
+            context = from_client(19, version, "::1" if version % 2 else "127.0.0.1")
+            answer = await channel.submit(context, create(f"v{version}"))
+            assert [each.error_code for each in answer.topics] == [0]
+        again = await channel.submit(from_client(19, 7), create("v7"))
+        assert again.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        described = await channel.submit(from_client(55, 2), DescribeQuorumRequest())
+        assert described.error_code == 0
+
+
+@run
+async def test_a_standby_is_asked_until_the_time_is_over(tmp_path):
+    async with three_controllers(tmp_path) as quorum:
+        active = await quorum.active()
+        standby = next(each for each in quorum.running if each is not active)
+        address = Destination(standby.id, "127.0.0.1", quorum.ports[standby.id])
+        channel = channel_to(lambda: address)
+        for context in (None, from_client(19, 7)):
+            with pytest.raises(ApiError, match="not the active controller") as refused:
+                await channel.submit(context, create("a", timeout_ms=200))
+            assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert await quorum.until_equal() == []
+        channel.close()
+
+
+@run
+async def test_errors_of_whole_requests_are_raised(tmp_path):
+    async with three_controllers(tmp_path) as quorum, broker(quorum) as (_, channel, _life):
+        with pytest.raises(ApiError) as refused:
+            await channel.submit(None, AllocateProducerIdsRequest(broker_id=9, broker_epoch=1))
+        assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+@run
+async def test_without_a_controller_the_request_times_out(tmp_path):
+    channel = channel_to(lambda: None, timeout_ms=100)
+    request = AllocateProducerIdsRequest(broker_id=9, broker_epoch=1)
+    with pytest.raises(ApiError, match="not known") as refused:
+        await channel.submit(None, request)
+    assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+@run
+async def test_a_request_that_is_not_answered_goes_to_the_next_controller(tmp_path):
+    """A controller that hangs keeps its connections open."""
+
+    async def hang(reader, writer):
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    async with three_controllers(tmp_path) as quorum:
+        active = await quorum.active()
+        port = server.sockets[0].getsockname()[1]
+        addresses = [Destination(9, "127.0.0.1", port)]
+        channel = channel_to(lambda: addresses[-1], attempt_timeout_ms=50)
+        pending = asyncio.create_task(channel.submit(None, create("a")))
+        await asyncio.sleep(0.2)
+        assert not pending.done()
+        addresses.append(Destination(active.id, "127.0.0.1", quorum.ports[active.id]))
+        answer = await pending
+        assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        channel.close()
+    server.close()
