@@ -42,6 +42,7 @@ TIMES = {
     "controller.quorum.election.backoff.max.ms": "100",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.request.timeout.ms": "1000",
+    "broker.session.timeout.ms": "600000",  # the brokers of these tests send no heartbeats
 }
 
 

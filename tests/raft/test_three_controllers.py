@@ -86,7 +86,8 @@ async def test_a_controller_without_a_disk_fetches_the_snapshot(tmp_path):
         await active.register_broker()
         number = 0
         while active.raft.log.start_offset == 0:  # until it has deleted what a snapshot has
-            await active.ask(create(f"t{number:03}"))
+            response = await active.ask(create(f"t{number:03}"))
+            assert response.topics[0].error_code == 0
             number += 1
         names = await quorum.until_equal()
         assert len(names) == number
