@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from odradek.broker.raft.configuration import check_voters
 from odradek.core.raft.election import ElectionState
 from odradek.core.raft.events import (
+    AppendRecords,
+    AppendRefused,
     BecomeLeader,
     CommitUpTo,
     ElectionPersisted,
@@ -149,6 +151,22 @@ def test_a_follower_that_hears_its_leader_refuses_pre_votes_and_keeps_its_epoch(
     quorum.step(13, ResponseReceived(fetch.request_id, FetchResponse(epoch=1, leader_id=2)))
     assert not ask(quorum, request)[0].response.is_granted
     assert isinstance(quorum.role, Follower)
+
+
+def test_a_follower_that_cannot_append_waits_before_it_fetches_again():
+    quorum, _ = machine(TRIO)
+    quorum.start(0)
+    ask(quorum, BeginQuorumEpochRequest(1, 2, ONE.key, TWO.endpoints))
+    quorum.step(11, ElectionPersisted(ElectionState(1, 2)))
+    (fetch,) = quorum.poll(12)
+    response = FetchResponse(epoch=1, leader_id=2, records=["damaged"])
+    (append,) = quorum.step(13, ResponseReceived(fetch.request_id, response))
+    assert isinstance(append, AppendRecords)
+    assert quorum.step(13, AppendRefused(1)) == []
+    assert quorum.poll(13) == []
+    retry_ms = 13 + RaftSettings().retry_backoff_ms
+    assert quorum.next_deadline_ms(13) == retry_ms
+    assert [type(each) for each in quorum.poll(retry_ms)] == [SendRequest]
 
 
 def test_requests_for_another_disk_and_of_an_old_epoch_are_refused():

@@ -39,6 +39,7 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.core.raft.election import NO_LEADER, ElectionState
 from odradek.core.raft.events import (
     AppendRecords,
+    AppendRefused,
     AppendVoters,
     BecomeLeader,
     CommitUpTo,
@@ -418,6 +419,7 @@ class RaftClient:
             self._replicated.append_from_leader(effect.records, effect.epoch)
         except RecordsRefused as error:
             log.error("the leader's records cannot be appended: %s", error)
+            self._step(AppendRefused(effect.epoch))
         self._schedule_flush()
 
     def _on_log_changed(self, error: Exception | None) -> None:

@@ -49,11 +49,25 @@ class SnapshotWritten:
 
 
 @dataclass(slots=True)
+class AppendRefused:
+    """The records of an `AppendRecords` are damaged, or do not continue the log."""
+
+    epoch: int
+
+
+@dataclass(slots=True)
 class Resign:
     """The node is going to stop, or its disk failed: give up leadership, and lead never again."""
 
 
-Event = ElectionPersisted | RequestReceived | ResponseReceived | SnapshotWritten | Resign
+Event = (
+    ElectionPersisted
+    | RequestReceived
+    | ResponseReceived
+    | SnapshotWritten
+    | AppendRefused
+    | Resign
+)
 
 
 @dataclass(slots=True)

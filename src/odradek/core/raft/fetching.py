@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.core.raft.events import AppendRecords, SnapshotWritten, Truncate, WriteSnapshot
+from odradek.core.raft.events import (
+    AppendRecords,
+    AppendRefused,
+    SnapshotWritten,
+    Truncate,
+    WriteSnapshot,
+)
 from odradek.core.raft.log_view import truncation_offset
 from odradek.core.raft.messages import (
     FetchRequest,
@@ -99,6 +105,13 @@ class Fetching:
                 quorum.outbox.add(AppendRecords(response.records, role.epoch))
             role.on_high_watermark(response.high_watermark)
         return True
+
+    def on_append_refused(self, now_ms: int, event: AppendRefused) -> None:
+        """Wait before the records are fetched again."""
+        quorum = self._quorum
+        role = quorum.role
+        if isinstance(role, Follower) and role.epoch == event.epoch:
+            quorum.connections.failed(role.leader, now_ms)
 
     def _truncate(self, offset: int) -> None:
         assert offset >= self._quorum.high_watermark, "what is committed is never truncated"

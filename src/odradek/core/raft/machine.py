@@ -16,6 +16,7 @@ from typing import assert_never
 
 from odradek.core.raft.election import ElectionState
 from odradek.core.raft.events import (
+    AppendRefused,
     Effect,
     ElectionPersisted,
     Event,
@@ -122,6 +123,8 @@ class RaftMachine:
                 self._response(now_ms, event)
             case SnapshotWritten():
                 self._fetching.on_snapshot_written(event)
+            case AppendRefused():
+                self._fetching.on_append_refused(now_ms, event)
             case Resign():
                 self._quorum.stop()
                 if self.is_leader:
