@@ -52,6 +52,10 @@ class OffsetMap:
         if offset >= self.first_dirty_offset:
             self.latest_offset = offset
 
+    def leave_out(self, batch: RecordBatch) -> None:
+        """Skip a batch of an aborted transaction: its keys are not added."""
+        self.advance_to(batch.last_offset)
+
     @property
     def utilization(self) -> float:
         """The used fraction of the map, from 0 to 1."""

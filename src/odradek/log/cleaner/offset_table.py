@@ -72,6 +72,9 @@ class OffsetTable(OffsetMap):
         self._limit: i64 = limit if entries_max is None else min(limit, entries_max)
         self._count: i64 = 0
         self._buckets: list[Entry | None] = [None] * _BUCKETS_MIN
+        self._left_out: set[int] = set()
+        """The base offsets of the batches of aborted transactions. Their records have no marks, so
+        that their keys are looked up if the second pass does not remove these batches."""
         self._marks: bytes | None = None
         """A byte for each offset from the first dirty offset on. The byte is 1 if the record is the
         last of its key. None if there are too many offsets compared to the number of keys."""
@@ -117,6 +120,11 @@ class OffsetTable(OffsetMap):
         if not is_full:
             self.advance_to(last_offset)
         return not is_full
+
+    def leave_out(self, batch: RecordBatch) -> None:
+        """See `OffsetMap`."""
+        super().leave_out(batch)
+        self._left_out.add(batch.base_offset)
 
     def _put(self, high: i64, low: i64, offset: i64) -> None:
         buckets = self._buckets
@@ -177,7 +185,12 @@ class OffsetTable(OffsetMap):
         """Return the marks of the offsets of a batch; None if each key must be looked up."""
         marks = self._marks
         start = batch.base_offset - self.first_dirty_offset
-        if marks is None or start < 0 or batch.last_offset > self.latest_offset:
+        if (
+            marks is None
+            or start < 0
+            or batch.last_offset > self.latest_offset
+            or batch.base_offset in self._left_out
+        ):
             return None
         return marks[start : start + batch.last_offset_delta + 1]
 

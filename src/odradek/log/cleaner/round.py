@@ -143,7 +143,10 @@ class Round:
         """Add a batch to the map. Return False if the map is full."""
         if batch.is_control:
             transactions.on_control(batch)
-        elif not transactions.on_data(batch) and batch.count:
+        elif transactions.on_data(batch):
+            self.map.leave_out(batch)
+            return True
+        elif batch.count:
             if batch.attributes & CODEC_MASK:
                 payload = decompress(batch.codec, batch.payload, PAYLOAD_MAX)
             else:
