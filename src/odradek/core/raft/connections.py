@@ -1,8 +1,8 @@
 """Requests to the other replicas: one in flight to each, time limits, and the wait after an error
 (Kafka's RequestManager).
 
-The roles repeat a request until it is answered or not wanted any more. So a connection has no
-queue: it says whether a request may be sent now.
+The roles repeat a request until they receive a response or no longer need one. So a connection has
+no queue. It only tells whether a request may be sent now.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Connections:
         return destination in self._in_flight
 
     def sent(self, destination: Destination, request: Request, now_ms: int) -> int:
-        """A request is sent; return its id."""
+        """Record that a request is sent; return its id."""
         assert destination not in self._in_flight
         self._last_id += 1
         deadline_ms = now_ms + self._settings.request_timeout_ms
@@ -52,18 +52,18 @@ class Connections:
         return self._last_id
 
     def answered(self, request_id: int) -> InFlight | None:
-        """A response arrived; return its request, or None if nobody waits for it any more."""
+        """Process a response; return its request, or None if the request is no longer in flight."""
         for each in self._in_flight.values():
             if each.request_id == request_id:
                 return self._in_flight.pop(each.destination)
         return None
 
     def failed(self, destination: Destination, now_ms: int) -> None:
-        """The last request had no useful response: wait before the next one."""
+        """Process the failure of the last request: wait before the next one."""
         self._backoff[destination] = now_ms + self._settings.retry_backoff_ms
 
     def expire(self, now_ms: int) -> Iterator[InFlight]:
-        """Give up the requests whose time is over."""
+        """Drop the requests whose timeout has expired."""
         late = [each for each in self._in_flight.values() if each.deadline_ms <= now_ms]
         for each in late:
             del self._in_flight[each.destination]
@@ -76,7 +76,7 @@ class Connections:
         self._backoff.clear()
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When a request's time is over, or a wait ends that has not ended yet."""
+        """Return when the next timeout of a request expires or the next wait ends."""
         times = [each.deadline_ms for each in self._in_flight.values()]
         times += [time for time in self._backoff.values() if time > now_ms]
         return min(times, default=None)

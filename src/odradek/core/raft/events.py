@@ -1,8 +1,8 @@
-"""The events that the quorum machine takes, and the effects that it returns.
+"""The events that the quorum machine processes, and the effects that it returns.
 
-Effects are performed in the order of their list. `PersistElection` is begun in that order, but it
-takes a sync of the disk, so the effects after it do not wait for it. Whatever may not happen
-before the state is durable is returned in answer to `ElectionPersisted`.
+Effects are performed in the order of their list. `PersistElection` is started in this order, but it
+includes a flush to disk, and the effects after it do not wait for the flush. An effect that must
+wait until the state is durable is returned when the machine processes `ElectionPersisted`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ElectionPersisted:
 
 @dataclass(slots=True)
 class RequestReceived:
-    """Another node asks; `token` comes back in `Respond`."""
+    """Another node has sent a request. `Respond` has the same `token`."""
 
     token: Any
     request: Request
@@ -41,8 +41,8 @@ class ResponseReceived:
 
 @dataclass(slots=True)
 class SnapshotWritten:
-    """The part of a `WriteSnapshot` is written, or, if it was the last part, the snapshot has
-    replaced the log. `is_usable` is false if the snapshot was damaged, and is dropped."""
+    """The part of a `WriteSnapshot` is written. If it was the last part, the snapshot has replaced
+    the log. `is_usable` is false if the snapshot was damaged and has been dropped."""
 
     snapshot: OffsetAndEpoch
     is_usable: bool = True
@@ -57,7 +57,7 @@ class AppendRefused:
 
 @dataclass(slots=True)
 class Resign:
-    """The node is going to stop, or its disk failed: give up leadership, and lead never again."""
+    """The node is going to stop, or its disk failed: resign, and never become the leader again."""
 
 
 Event = (
@@ -88,7 +88,7 @@ class SendRequest:
 
 @dataclass(slots=True)
 class Respond:
-    """Answer the request of `RequestReceived`.
+    """Send the response to the request of `RequestReceived`.
 
     The records of a `FetchResponse` and the data of a `FetchSnapshotResponse` are read now, before
     any later effect.
@@ -127,7 +127,7 @@ class FollowLeader:
 
 @dataclass(slots=True)
 class AppendRecords:
-    """Append the batches from the leader of `epoch`, and begin to flush them."""
+    """Append the batches from the leader of `epoch`, and start to flush them."""
 
     records: Any
     epoch: int

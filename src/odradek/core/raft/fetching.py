@@ -1,11 +1,11 @@
 """The follower's side of replication: fetches records and snapshots from the leader.
 
-One fetch is in flight at a time. A voter fetches when its whole log is flushed, since the fetch
-acknowledges it. Depending on the answer the follower appends records, truncates its log to where it
-agrees with the leader's, or fetches a snapshot, which then replaces the log.
+One fetch is in flight at a time. A voter fetches only when its whole log is flushed, because the
+fetch acknowledges the whole log. Depending on the response, the follower appends records, truncates
+its log to the offset up to which both logs are equal, or fetches a snapshot that replaces its log.
 
-An observer that does not know the leader asks the voters and the bootstrap servers in turn; their
-answers name the leader.
+An observer that does not know the leader sends Fetch requests to the voters and the bootstrap
+servers, one after the other. The responses contain the leader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from odradek.model.errors import ErrorCode
 
 
 class Fetching:
-    """See the module."""
+    """Fetches records and snapshots of the metadata log from the leader."""
 
     def __init__(self, quorum: Quorum, bootstrap: Sequence[Destination]) -> None:
         """`bootstrap` are the addresses of controller.quorum.bootstrap.servers."""
@@ -75,7 +75,7 @@ class Fetching:
         quorum.send(now_ms, source, request)
 
     def _fetch_from_any(self, now_ms: int) -> None:
-        """Ask one replica after the other who leads."""
+        """Send a fetch to the next replica, to find the leader."""
         quorum = self._quorum
         voters = quorum.log.voters
         known = (voters.destination(each) for each in voters.voters if each != quorum.local.id)
@@ -90,7 +90,7 @@ class Fetching:
     # -- responses ------------------------------------------------------------------------------
 
     def on_fetch_response(self, now_ms: int, response: FetchResponse) -> bool:
-        """Process an answer of the leader; return whether it is of use."""
+        """Process a response of the leader; return whether the response is usable."""
         quorum = self._quorum
         role = quorum.role
         if response.error or not isinstance(role, Follower):
@@ -107,7 +107,7 @@ class Fetching:
         return True
 
     def on_append_refused(self, now_ms: int, event: AppendRefused) -> None:
-        """Wait before the records are fetched again."""
+        """Process a failed append: wait before the records are fetched again."""
         quorum = self._quorum
         role = quorum.role
         if isinstance(role, Follower) and role.epoch == event.epoch:
@@ -130,14 +130,14 @@ class Fetching:
         quorum.send(now_ms, role.leader, request)
 
     def on_snapshot_response(self, now_ms: int, response: FetchSnapshotResponse) -> bool:
-        """Process a part of the snapshot; return whether it is of use."""
+        """Process a part of the snapshot; return whether the response is usable."""
         quorum = self._quorum
         role = quorum.role
         download = role.download if isinstance(role, Follower) else None
         if not isinstance(role, Follower) or download is None:
             return False
         if response.error in (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE):
-            role.set_download(None)  # the leader has a newer one; the next fetch names it
+            role.set_download(None)  # the response to the next fetch has a newer one
             return False
         is_expected = (response.snapshot, response.position) == (
             download.snapshot,
@@ -153,7 +153,7 @@ class Fetching:
         return True
 
     def on_snapshot_written(self, event: SnapshotWritten) -> None:
-        """The part is written; the last one has replaced the log."""
+        """Process a written part. After the last part the snapshot has replaced the log."""
         role = self._quorum.role
         download = role.download if isinstance(role, Follower) else None
         if not isinstance(role, Follower) or download is None:
@@ -167,6 +167,6 @@ class Fetching:
                 role.set_download(None)
 
     def next_deadline_ms(self) -> int | None:
-        """When an observer asks another replica who leads."""
+        """Return when an observer sends the next fetch to find the leader."""
         role = self._quorum.role
         return role.fetch_deadline_ms if isinstance(role, Follower) else None

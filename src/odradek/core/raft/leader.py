@@ -1,14 +1,14 @@
-"""The leader of an epoch: how far each replica has come, what is committed, and whether a majority
-still fetches.
+"""The leader of an epoch: the progress of each replica, the high watermark, and the check that a
+majority still fetches.
 
 A fetch from an offset acknowledges that the replica has flushed its log up to this offset. The high
-watermark is the offset up to which a majority of the voters has flushed its log; the leader counts
-with its own flushed offset. It advances only when a record of the own epoch is committed, which is
-the LeaderChange record at first. A majority may have a record of an older epoch, and a later
-leader may still truncate it (section 5.4.2 of the Raft paper).
+watermark is the offset up to which a majority of the voters has flushed its log. The leader counts
+with its own flushed offset. The high watermark first advances when the LeaderChange record of this
+epoch is committed. Until then a majority may have a record of an older epoch, and a later leader
+may still truncate this record (section 5.4.2 of the Raft paper).
 
-If a majority of the voters has not fetched for 1.5 fetch timeouts, the leader resigns: the others
-may have elected another leader, and clients should not wait for this one (check quorum).
+If a majority of the voters has not fetched for 1.5 fetch timeouts, the leader resigns, because the
+others may have elected another leader, and clients should not wait for this one (check quorum).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEVER_MS = 2**62
 
 
 class ReplicaProgress(NamedTuple):
-    """How far a replica has come, for DescribeQuorum. An age is None if it has not fetched."""
+    """The progress of a replica for DescribeQuorum. An age is None if it has not fetched."""
 
     key: ReplicaKey
     is_voter: bool
@@ -47,17 +47,17 @@ class Progress:
     def __init__(self, key: ReplicaKey, now_ms: int) -> None:
         self.key = key
         self.end_offset = -1
-        """The flushed end of its log; -1 until it fetches."""
+        """The flushed end of the replica's log; -1 until the replica fetches."""
         self.last_fetch_ms = -1
         self.last_caught_up_ms = -1
-        """When it last had everything that the leader had."""
+        """The last time when the replica had all records of the leader."""
         self.leaders_end_offset = -1
-        """The end of the leader's log at its last fetch."""
+        """The end of the leader's log at the replica's last fetch."""
         self.begin_epoch_ms = now_ms
-        """When BeginQuorumEpoch is sent to it next."""
+        """The time of the next BeginQuorumEpoch request to the replica."""
 
     def on_fetch(self, now_ms: int, offset: int, leaders_end_offset: int) -> None:
-        """It has fetched from `offset`."""
+        """Apply a fetch from `offset`."""
         if offset >= leaders_end_offset:
             self.last_caught_up_ms = now_ms
         elif offset >= self.leaders_end_offset >= 0:
@@ -68,7 +68,7 @@ class Progress:
         self.leaders_end_offset = leaders_end_offset
 
     def is_alive(self, now_ms: int) -> None:
-        """It has fetched a part of a snapshot."""
+        """Apply a fetch of a part of a snapshot."""
         self.last_fetch_ms = now_ms
 
     def postpone_begin_epoch(self, until_ms: int) -> None:
@@ -77,7 +77,7 @@ class Progress:
 
 
 class Leader:
-    """Leads the epoch, whose first record is at `start_offset`."""
+    """The role of the leader. The first record of the epoch is at `start_offset`."""
 
     __slots__ = (
         "_elected_ms",
@@ -103,11 +103,11 @@ class Leader:
         return self._local.id
 
     def election(self) -> ElectionState:
-        """What is kept on disk."""
+        """The election state that is kept on disk."""
         return ElectionState(self.epoch, self._local.id)
 
     def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
-        """Whether the candidate gets the vote: never, the epoch has a leader."""
+        """Whether the candidate gets the vote: never, because the epoch has a leader."""
         return False
 
     # -- the replicas ---------------------------------------------------------------------------
@@ -130,8 +130,8 @@ class Leader:
                 yield self._of_voter(voters, voter.key, now_ms)
 
     def _of_voter(self, voters: VoterSet, key: ReplicaKey, now_ms: int) -> Progress:
-        """The progress of a voter. One that is known by its id alone has the disk that it last
-        fetched with."""
+        """The progress of a voter. If the voter has no directory id, return the progress of the
+        replica with this node id that has fetched last."""
         matching = [
             each
             for each in self._progress.values()
@@ -175,8 +175,9 @@ class Leader:
     # -- the high watermark ---------------------------------------------------------------------
 
     def advance(self, voters: VoterSet, flushed_offset: int, now_ms: int) -> bool:
-        """Compute the high watermark; return whether it advanced. `flushed_offset` is this
-        node's."""
+        """Compute the high watermark; return whether it advanced.
+
+        `flushed_offset` is the flushed offset of this node."""
         flushed = {each.key.id: each.end_offset for each in self.followers(voters, now_ms)}
         if voters.contains(self._local):
             flushed[self._local.id] = flushed_offset

@@ -1,8 +1,8 @@
 """The machine's view of the metadata log, and the comparison of two logs.
 
-The machine reads these properties at any time, and never changes the log: appends and truncations
-are effects, which its owner performs in order. After it has performed them, the view shows the new
-log. The voters are part of the view, because they are a function of the log.
+The machine reads these properties at any time and never changes the log. Appends and truncations
+are effects. The owner of the machine performs them in order, and after that the view shows the new
+log. The voters are part of the view, because the records of the log determine them.
 
 Two logs that have the same last epoch before an offset are equal up to this offset (the log
 matching property). So one pair of offset and epoch is enough to compare them.
@@ -26,7 +26,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class LogView(Protocol):
-    """What the machine sees of the log of this node."""
+    """The log of this node, as the machine reads it."""
 
     @property
     def start_offset(self) -> int:
@@ -88,13 +88,13 @@ class LogView(Protocol):
 
 
 class Diverging(NamedTuple):
-    """The other log differs: the largest epoch that both may have ends at this offset here."""
+    """The logs differ: the largest epoch that may be in both, and its end offset in this log."""
 
     end: OffsetAndEpoch
 
 
 class NeedsSnapshot(NamedTuple):
-    """The other log ends before this log begins; this snapshot has what is missing."""
+    """The other log ends before this log begins; this snapshot has the missing records."""
 
     snapshot: OffsetAndEpoch
 
@@ -118,7 +118,7 @@ def compare(log: LogView, offset: int, epoch: int) -> Diverging | NeedsSnapshot 
 
 
 def truncation_offset(log: LogView, leaders_end: OffsetAndEpoch) -> int:
-    """The offset to which a log is truncated when the leader's answer is `Diverging`."""
+    """The offset to which a log is truncated when the leader's response is `Diverging`."""
     if leaders_end.epoch == 0:
         return min(leaders_end.offset, log.end_offset)
     own_end = log.end_offset_for(leaders_end.epoch)

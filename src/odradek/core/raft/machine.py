@@ -1,12 +1,13 @@
 """The quorum machine: the part of this node in the metadata quorum (KRaft).
 
-`RaftMachine` takes events and the time, and returns effects (`events`). Its parts share the role and
-the log (`quorum`): `voting` has the elections, `serving` the leader's side of replication, `fetching`
-the follower's, and `reconfiguration` the changes of the voters.
+`RaftMachine` processes events and returns effects (`events`). Its parts share the role and
+the log (`quorum`): `voting` has the elections, `serving` the leader's side of replication,
+`fetching` the follower's side, and `reconfiguration` the changes of the voters.
 
-The owner calls `step` with each event, performs the effects, and then calls `poll` and performs its
-effects too. `poll` begins what the state and the log call for now. The owner also calls it after
-the log has changed or was flushed, and at `next_deadline_ms`.
+The owner calls `step` with each event and performs the effects. Then the owner calls `poll` and
+performs the effects of `poll`. `poll` starts the work that is due: elections, requests, responses
+to fetches. The owner also calls `poll` when the log has changed or was flushed, and at
+`next_deadline_ms`. The owner passes the time to each call.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class QuorumError(Exception):
 
 
 class RaftMachine:
-    """See the module."""
+    """The part of this node in the metadata quorum: a state machine without IO."""
 
     def __init__(
         self,
@@ -97,21 +98,21 @@ class RaftMachine:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether this node has been told to resign."""
+        """Whether this node has processed the event `Resign`."""
         return self._quorum.is_stopping
 
     @property
     def high_watermark(self) -> int:
-        """The end of what is known to be committed; -1 while nothing is."""
+        """All records below this offset are known to be committed; -1 while none is."""
         return self._quorum.high_watermark
 
     def start(self, now_ms: int) -> Sequence[Effect]:
-        """The node has read its disk: take part in the quorum."""
+        """Start to take part in the quorum. The node has read its disk."""
         self._quorum.start(now_ms)
         return self.poll(now_ms)
 
     def step(self, now_ms: int, event: Event) -> Sequence[Effect]:
-        """Take an event; `poll` must follow when the effects are performed."""
+        """Process an event. The owner performs the effects and then calls `poll`."""
         match event:
             case ElectionPersisted():
                 self._quorum.outbox.persisted(event.election)
@@ -134,9 +135,9 @@ class RaftMachine:
         return self._quorum.outbox.take()
 
     def poll(self, now_ms: int) -> Sequence[Effect]:
-        """Begin what is due: elections, requests, answers to fetches, the high watermark."""
+        """Do what is due: elections, requests, responses to fetches, the high watermark."""
         for _ in self._quorum.connections.expire(now_ms):
-            pass  # the role that wants it sends it again
+            pass  # a role that still needs the response sends the request again
         self._voting.poll(now_ms)
         self._serving.poll(now_ms)
         self._reconfiguration.poll(now_ms)
@@ -144,9 +145,9 @@ class RaftMachine:
         return self._quorum.outbox.take()
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When `poll` must be called, if no event arrives earlier.
+        """Return when `poll` must be called, if no event arrives earlier.
 
-        Deadlines that have passed wait for an event or for the log, and not for the time.
+        A deadline that has passed is not returned: its work waits for an event or for the log.
         """
         parts = (self._voting, self._serving, self._reconfiguration, self._fetching)
         times = [self._quorum.connections.next_deadline_ms(now_ms)]

@@ -1,10 +1,10 @@
 """The requests and responses of the quorum, without their encoding.
 
-The names are those of Apache Kafka's APIs. Every response names the leader and the epoch that its
-sender knows, and the leader's address if it knows it, so that replicas find the leader.
+The names are those of Apache Kafka's APIs. Every response contains the leader and the epoch that
+the sender knows, and the leader's address if the sender knows it. So replicas find the leader.
 
-A request of the leader or of a candidate has the key of the replica that it is meant for: a node
-that came back with another disk is another replica, and has not promised what the old one has.
+A request of the leader or of a candidate has the key of the replica to which it is sent. A node
+that has a new disk is another replica: it does not know the votes of the old replica.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ UNKNOWN_HIGH_WATERMARK = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """Vote (52). In a pre-vote (KIP-996) `epoch` is the candidate's epoch, else the epoch it wants
-    to lead."""
+    """Vote (52). In a pre-vote (KIP-996) `epoch` is the candidate's epoch, else the epoch that
+    the candidate wants to lead."""
 
     epoch: int
     candidate: ReplicaKey
@@ -46,7 +46,7 @@ class BeginQuorumEpochRequest:
 
 @dataclass(frozen=True, slots=True)
 class EndQuorumEpochRequest:
-    """EndQuorumEpoch (54): the leader resigns. The first of `successors` should stand first."""
+    """EndQuorumEpoch (54): the leader resigns. The first of `successors` stands first."""
 
     epoch: int
     leader_id: int
@@ -64,7 +64,7 @@ class FetchRequest:
     last_fetched_epoch: int
     max_wait_ms: int
     high_watermark: int = UNKNOWN_HIGH_WATERMARK
-    """The replica's high watermark (KIP-1166); a newer one is answered without waiting."""
+    """The replica's high watermark (KIP-1166). If the leader's is newer, the leader responds at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ Request = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What every response has."""
+    """The fields of every response."""
 
     error: ErrorCode = ErrorCode.NONE
     epoch: int
@@ -128,19 +128,19 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteResponse(Response):
-    """The answer to Vote."""
+    """The response to Vote."""
 
     is_granted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochResponse(Response):
-    """The answer to BeginQuorumEpoch and EndQuorumEpoch."""
+    """The response to BeginQuorumEpoch and EndQuorumEpoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResponse(Response):
-    """The answer to Fetch: records, or the reason why the replica must change its log first."""
+    """The response to Fetch: records, or the reason why the replica must change its log first."""
 
     high_watermark: int = -1
     log_start_offset: int = -1
@@ -155,7 +155,7 @@ class FetchResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSnapshotResponse(Response):
-    """The answer to FetchSnapshot. The leader's owner reads `data` and fills in `size`."""
+    """The response to FetchSnapshot. The owner of the leader's machine sets `data` and `size`."""
 
     snapshot: OffsetAndEpoch
     position: int = 0
@@ -165,6 +165,6 @@ class FetchSnapshotResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChangeResponse(Response):
-    """The answer to AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter."""
+    """The response to AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter."""
 
     message: str | None = None

@@ -1,9 +1,9 @@
 """Collects the effects of a step, and holds messages back until the election state is durable.
 
-A replica must not say anything that rests on an epoch or a vote that it could forget in a crash.
-So each request and response waits for the election state that was the newest when the message was
-decided. Responses to fetches do not wait: a leader was elected by votes that are durable, and their
-records must be read from the log as it is now.
+A replica must not send a message that depends on an epoch or a vote that a crash could lose. So
+each request and response waits until the election state is durable that was the newest when the
+message was created. Responses to Fetch and FetchSnapshot do not wait: the votes that elected the
+leader are durable, and the response must be read from the log in its present state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from odradek.core.raft.messages import FetchResponse, FetchSnapshotResponse, Res
 
 
 class Outbox:
-    """See the module."""
+    """The effects of a step, and the messages that wait for the election state."""
 
     def __init__(self, election: ElectionState) -> None:
         """`election` is the state on disk."""
@@ -29,7 +29,7 @@ class Outbox:
         self._requested = 0
         self._durable = 0
         self.election = election
-        """The last state that was asked to be persisted."""
+        """The newest state that is durable or being written."""
 
     def take(self) -> list[Effect]:
         """Return the effects since the last call."""
@@ -41,7 +41,7 @@ class Outbox:
         self._effects.append(effect)
 
     def persist(self, election: ElectionState) -> None:
-        """Have a state written, unless it is the newest one."""
+        """Add an effect that writes a state, unless it is equal to the newest one."""
         if election == self.election:
             return
         self.election = election
@@ -50,7 +50,7 @@ class Outbox:
         self._effects.append(PersistElection(election))
 
     def persisted(self, election: ElectionState) -> None:
-        """A state is durable: release the messages that waited for it."""
+        """Process a state that is durable: release the messages that waited for it."""
         assert self._states, "no state is being written"
         assert self._states.popleft() == election, "states are written in order"
         self._durable += 1
@@ -62,7 +62,7 @@ class Outbox:
         self._hold(message)
 
     def respond(self, token: Any, response: Response) -> None:
-        """Answer a request when the election state is durable."""
+        """Send a response when the election state is durable."""
         message = Respond(token, response)
         if isinstance(response, FetchResponse | FetchSnapshotResponse):
             self._effects.append(message)

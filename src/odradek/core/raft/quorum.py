@@ -1,8 +1,8 @@
 """The state that all parts of the machine share: the role of this replica, and its transitions
 (Kafka's QuorumState).
 
-`Quorum` alone changes the role. A transition writes the election state, forgets the requests of the
-old role, and tells the owner who leads.
+Only `Quorum` changes the role. A transition writes the election state, drops the requests of the
+old role, and returns an effect with the leader for the owner.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ from odradek.model.errors import ErrorCode
 
 
 class Quorum:
-    """See the module. `role` and `high_watermark` are read-only for others."""
+    """The role of this replica and its transitions.
+
+    `role` and `high_watermark` are read-only for other objects.
+    """
 
     def __init__(
         self,
@@ -55,9 +58,9 @@ class Quorum:
         self.connections = Connections(settings)
         self.role: Role = Unattached(election.epoch, election.leader_id, election.voted, 0)
         self.high_watermark = -1
-        """The end of what is known to be committed; -1 while nothing is."""
+        """All records below this offset are known to be committed; -1 while none is."""
         self.is_stopping = False
-        """Whether this replica is going to stop, and stands for no election."""
+        """Whether this replica is going to stop. Then it does not stand for election."""
 
     @property
     def epoch(self) -> int:
@@ -66,7 +69,7 @@ class Quorum:
 
     @property
     def leader_id(self) -> int:
-        """The leader of the epoch; -1 if not known, or if it was this node and is no longer."""
+        """The leader of the epoch; -1 if not known, or if this node has led it and leads no longer."""
         role = self.role
         if role.leader_id == self.local.id and not isinstance(role, Leader | Resigned):
             return NO_LEADER
@@ -95,8 +98,10 @@ class Quorum:
     # -- transitions ----------------------------------------------------------------------------
 
     def start(self, now_ms: int) -> None:
-        """Continue in the epoch of the disk. A replica that led it does not lead it again: its log
-        may have lost records of the epoch that were never flushed."""
+        """Continue in the epoch of the election state on disk.
+
+        A replica that led this epoch does not lead it again: its log may have lost records of the
+        epoch that were never flushed."""
         election = self.outbox.election
         # The file may be older than the log, if it was lost or written by hand.
         if self.log.last_epoch > election.epoch:
@@ -108,7 +113,7 @@ class Quorum:
             self.become_follower(now_ms, election.epoch, election.leader_id, leader)
 
     def become_unattached(self, now_ms: int, epoch: int, leader_id: int = NO_LEADER) -> None:
-        """An epoch has begun whose leader, or whose leader's address, is not known."""
+        """Begin an epoch whose leader, or whose leader's address, is not known."""
         role = self.role
         voted = role.election().voted if epoch == role.epoch else None
         self._become(Unattached(epoch, leader_id, voted, self._election_deadline(now_ms)))
@@ -119,7 +124,7 @@ class Quorum:
         self._become(Unattached(self.epoch, NO_LEADER, candidate, deadline_ms))
 
     def become_prospective(self, now_ms: int) -> None:
-        """Ask whether a new election would be won."""
+        """Begin to send pre-votes: would this replica win a new election?"""
         old = self.role
         leader = old.leader if isinstance(old, Follower | Prospective) else None
         election = old.election()
@@ -185,13 +190,13 @@ class Quorum:
         if (role.epoch, follows) != (old.epoch, followed):
             self.outbox.add(FollowLeader(role.epoch, follows))
 
-    # -- what other replicas say ----------------------------------------------------------------
+    # -- states of other replicas ---------------------------------------------------------------
 
     def observe(self, now_ms: int, epoch: int, leader_id: int, leader: Destination | None) -> None:
-        """Another replica knows this epoch, and perhaps its leader."""
+        """Process an epoch that another replica knows, and its leader if the replica knows it."""
         role = self.role
         if epoch < role.epoch or leader_id == self.local.id:
-            if epoch > role.epoch:  # from an earlier life of this replica
+            if epoch > role.epoch:  # from an earlier start of this node
                 self.become_unattached(now_ms, epoch)
             return
         if leader is None:
@@ -207,7 +212,8 @@ class Quorum:
     def _lacks_leader(self, leader_id: int) -> bool:
         """Whether this replica would follow this leader of its epoch.
 
-        A prospective that followed it before has not heard from it, and first asks the others.
+        A prospective that followed this leader before got no response from the leader. So it first
+        sends pre-votes.
         """
         role = self.role
         if isinstance(role, Unattached):
@@ -215,7 +221,7 @@ class Quorum:
         return isinstance(role, Candidate | Prospective) and role.leader_id == NO_LEADER
 
     def learn(self, now_ms: int, response: Response) -> bool:
-        """Process what is common to all responses; return whether the rest is still of use."""
+        """Process the fields of all responses; return whether to process the other fields."""
         if response.epoch < self.epoch or response.error is ErrorCode.UNKNOWN_LEADER_EPOCH:
             return False
         role = self.role
@@ -233,7 +239,7 @@ class Quorum:
     # -- the high watermark ---------------------------------------------------------------------
 
     def commit(self, offset: int) -> None:
-        """Everything below `offset` is committed."""
+        """Set the high watermark: all records below `offset` are committed."""
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.outbox.add(CommitUpTo(offset))

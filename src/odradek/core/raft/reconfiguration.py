@@ -1,15 +1,16 @@
 """Changes of the voters (KIP-853): AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
 
-The voters are changed by one voter at a time, since a majority of the old voters and one of the new
-voters then always share a replica. So a change waits until the record of the last change is
-committed, and until a record of the leader's epoch is committed: only then does the leader know all
+Only one voter is changed at a time. Then any majority of the old voters and any majority of the new
+voters have a replica in common. So a change waits until the record of the last change is committed,
+and until a record of the leader's epoch is committed: only then does the leader know all records
 that earlier leaders have committed.
 
-A change holds when its record is appended. It is answered when the record is committed. A leader
-that has removed itself leads until then, without counting itself, and then resigns.
+A change takes effect when its record is appended. The response is sent when the record is
+committed. A leader that has removed itself continues to lead until then, without counting itself,
+and then resigns.
 
-Missing: the leader does not ask a new voter for its software's versions (ApiVersions), it takes the
-versions of the request.
+Missing: the leader does not send ApiVersions to a new voter to learn the versions that the voter
+supports. It uses the versions in the request.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _Pending(NamedTuple):
     """A change whose record is not committed."""
 
     token: Any
-    """None if the change is answered already."""
+    """None if the response has been sent."""
     offset: int
     deadline_ms: int
 
@@ -51,14 +52,14 @@ class _Refused(Exception):
 
 
 class Reconfiguration:
-    """See the module."""
+    """The change of the voters that is in progress, if any."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
         self._pending: _Pending | None = None
 
     def on_request(self, now_ms: int, event: RequestReceived) -> None:
-        """Begin a change, or refuse it."""
+        """Begin a change, or reject the request."""
         request = event.request
         assert isinstance(request, VoterChange)
         try:
@@ -148,7 +149,7 @@ class Reconfiguration:
         return voters.with_voter(voter)
 
     def poll(self, now_ms: int) -> None:
-        """End the change: it is committed, its time is over, or this node leads no more."""
+        """End the change if it is committed, its time is over, or this node no longer leads."""
         quorum, pending = self._quorum, self._pending
         leader = quorum.role
         if isinstance(leader, Leader) and pending is None:
@@ -165,7 +166,7 @@ class Reconfiguration:
             if not quorum.is_voter:
                 quorum.resign(now_ms)
         elif now_ms >= pending.deadline_ms and pending.token is not None:
-            self._end(pending, ErrorCode.REQUEST_TIMED_OUT)  # it may be committed later
+            self._end(pending, ErrorCode.REQUEST_TIMED_OUT)  # the record may be committed later
 
     def _end(self, pending: _Pending, error: ErrorCode) -> None:
         self._pending = None
@@ -184,5 +185,5 @@ class Reconfiguration:
         quorum.outbox.respond(token, response)
 
     def next_deadline_ms(self) -> int | None:
-        """When the time of a change is over."""
+        """Return when the time of the change is over."""
         return None if self._pending is None else self._pending.deadline_ms

@@ -1,4 +1,4 @@
-"""The roles of a replica in an epoch, and what each of them owns.
+"""The roles of a replica in an epoch, and the state of each role.
 
     Unattached ──> Prospective ──> Candidate ──> Leader ──> Resigned
                      ^  ^  ^           │                        │
@@ -8,17 +8,18 @@
 Each role becomes `Unattached` or `Follower` when a newer epoch is known.
 
 - `Unattached`: does not follow a leader. It may have voted in the epoch.
-- `Prospective`: asks whether others would vote for it (pre-vote, KIP-996), in the old epoch. So a
-  replica that was cut off does not end the epoch of a leader that the others still follow.
-- `Candidate`: has voted for itself in a new epoch, and asks the others for their votes.
-- `Leader` (in `leader`) and `Resigned`: has led the epoch, and does not lead it again.
+- `Prospective`: requests pre-votes in the old epoch (KIP-996): would the others vote for it? So a
+  replica that was disconnected does not end the epoch of a leader that the others still follow.
+- `Candidate`: has voted for itself in a new epoch, and requests the votes of the others.
+- `Leader` (in the module `leader`): leads the epoch.
+- `Resigned`: has led the epoch, and does not lead it again.
 - `Follower`: fetches from the leader.
 
-A replica that is not a voter is an observer: it is `Unattached` or `Follower`, fetches as a voter
-does, and stands for no election.
+A replica that is not a voter is an observer. An observer is `Unattached` or `Follower`. It fetches
+as a voter does, and never stands for election.
 
-A role ends with its epoch, but `Unattached`, `Prospective` and `Follower` may follow each other in
-one epoch. Times are milliseconds of a monotonic clock.
+A role belongs to one epoch. One epoch may have several roles of a replica, for example `Unattached`
+and then `Follower`. Times are milliseconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from odradek.core.raft.voters import Destination, ReplicaKey, VoterSet
 
 
 class Votes:
-    """The answers of the voters in one election, by node id."""
+    """The responses of the voters in one election, by node id."""
 
     __slots__ = ("granted", "refused")
 
@@ -41,12 +42,12 @@ class Votes:
         self.refused: dict[int, None] = {}
 
     def record(self, voter_id: int, is_granted: bool) -> None:
-        """A voter has answered. Its answer does not change within an election."""
+        """Record the response of a voter. A voter's response does not change within an election."""
         if voter_id not in self.granted and voter_id not in self.refused:
             (self.granted if is_granted else self.refused)[voter_id] = None
 
     def has_answered(self, voter_id: int) -> bool:
-        """Whether the voter has answered."""
+        """Whether the voter has responded."""
         return voter_id in self.granted or voter_id in self.refused
 
     def is_won(self, voters: VoterSet) -> bool:
@@ -55,7 +56,7 @@ class Votes:
         return len(granted) >= voters.majority
 
     def is_lost(self, voters: VoterSet) -> bool:
-        """Whether so many have refused that the others are no majority."""
+        """Whether so many voters have refused that the other voters are not a majority."""
         refused = [each for each in self.refused if each in voters.voters]
         return len(voters) - len(refused) < voters.majority
 
@@ -63,8 +64,9 @@ class Votes:
 def _may_vote(
     election: ElectionState, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool
 ) -> bool:
-    """Whether a replica without a living leader grants a vote. There is one vote in an epoch, and
-    none in an epoch that has a leader."""
+    """Whether a replica without a live leader grants a vote.
+
+    A replica has one vote in each epoch, and none in an epoch that has a leader."""
     if is_pre_vote:
         return is_up_to_date
     if election.voted is not None:
@@ -73,7 +75,7 @@ def _may_vote(
 
 
 class Unattached:
-    """Follows no leader. `leader_id` is known if there is a leader whose address is not."""
+    """Follows no leader. `leader_id` is the leader if only the leader's address is unknown."""
 
     __slots__ = ("election_deadline_ms", "epoch", "leader_id", "voted")
 
@@ -86,7 +88,7 @@ class Unattached:
         self.election_deadline_ms = election_deadline_ms
 
     def election(self) -> ElectionState:
-        """What is kept on disk."""
+        """The election state that is kept on disk."""
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
     def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
@@ -95,7 +97,7 @@ class Unattached:
 
 
 class Prospective:
-    """Asks the voters whether they would vote for it, before it begins a new epoch."""
+    """Requests pre-votes from the voters before it begins a new epoch."""
 
     __slots__ = ("election_deadline_ms", "epoch", "leader", "leader_id", "voted", "votes")
 
@@ -107,7 +109,7 @@ class Prospective:
         voted: ReplicaKey | None,
         election_deadline_ms: int,
     ) -> None:
-        """`leader` is the leader that it followed."""
+        """`leader` is the leader that this replica followed."""
         self.epoch = epoch
         self.leader_id = leader_id
         self.leader = leader
@@ -116,7 +118,7 @@ class Prospective:
         self.election_deadline_ms = election_deadline_ms
 
     def election(self) -> ElectionState:
-        """What is kept on disk."""
+        """The election state that is kept on disk."""
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
     def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
@@ -125,7 +127,7 @@ class Prospective:
 
 
 class Candidate:
-    """Asks for votes to lead the epoch. Its own vote counts when it is durable."""
+    """Requests votes to lead the epoch. Its own vote counts when this vote is durable."""
 
     __slots__ = ("election_deadline_ms", "epoch", "local", "votes")
 
@@ -138,11 +140,11 @@ class Candidate:
         self.election_deadline_ms = election_deadline_ms
 
     def election(self) -> ElectionState:
-        """What is kept on disk."""
+        """The election state that is kept on disk."""
         return ElectionState(self.epoch, NO_LEADER, self.local)
 
     def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
-        """Whether the candidate gets the vote: only a pre-vote, as this replica has voted."""
+        """Whether the candidate gets the vote: only a pre-vote, because this replica has voted."""
         return is_pre_vote and is_up_to_date
 
 
@@ -154,17 +156,17 @@ class Download:
     def __init__(self, snapshot: OffsetAndEpoch) -> None:
         self.snapshot = snapshot
         self.position = 0
-        """Bytes that were received."""
+        """The number of bytes that were received."""
         self.is_writing = False
         """Whether the last part is still being written."""
 
     def received(self, size: int) -> None:
-        """A part arrived and is being written."""
+        """Record that a part was received and is being written."""
         self.position += size
         self.is_writing = True
 
     def written(self) -> None:
-        """The part is written."""
+        """Record that the part is written."""
         self.is_writing = False
 
 
@@ -196,13 +198,13 @@ class Follower:
         self.voted = voted
         self.fetch_deadline_ms = fetch_deadline_ms
         self.has_fetched = False
-        """Whether the leader has answered a fetch, so that it was alive in this epoch."""
+        """Whether the leader has responded to a fetch, so that the leader was alive in this epoch."""
         self.leader_high_watermark = -1
-        """The leader's high watermark; this log agrees with the leader's up to its own end."""
+        """The leader's high watermark. All of this log is equal to the leader's log."""
         self.download: Download | None = None
 
     def election(self) -> ElectionState:
-        """What is kept on disk."""
+        """The election state that is kept on disk."""
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
     def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
@@ -210,29 +212,29 @@ class Follower:
         return is_pre_vote and is_up_to_date and not self.has_fetched
 
     def on_fetched(self, fetch_deadline_ms: int) -> None:
-        """The leader has answered a fetch."""
+        """Apply a response of the leader to a fetch."""
         self.has_fetched = True
         self.fetch_deadline_ms = fetch_deadline_ms
 
     def on_high_watermark(self, offset: int) -> None:
-        """The leader's high watermark; the log agrees with the leader's."""
+        """Set the leader's high watermark. All of this log is equal to the leader's log."""
         self.leader_high_watermark = max(self.leader_high_watermark, offset)
 
     def on_leader_resigned(self, election_ms: int) -> None:
-        """The leader has resigned: stand for election at `election_ms`, unless that is due earlier.
+        """Stand for election at `election_ms` or earlier, because the leader has resigned.
 
-        Others get a pre-vote at once.
+        From now on other candidates get a pre-vote.
         """
         self.has_fetched = False
         self.fetch_deadline_ms = min(self.fetch_deadline_ms, election_ms)
 
     def set_download(self, snapshot: OffsetAndEpoch | None) -> None:
-        """Begin to fetch a snapshot, or end it."""
+        """Begin to fetch a snapshot, or end the fetch (None)."""
         self.download = Download(snapshot) if snapshot is not None else None
 
 
 class Resigned:
-    """Led the epoch and will not lead it again. Tells the voters, until they have answered."""
+    """Has led the epoch. Sends EndQuorumEpoch to each voter until the voter responds."""
 
     __slots__ = ("election_deadline_ms", "epoch", "leader_id", "successors", "untold")
 
@@ -248,19 +250,19 @@ class Resigned:
         self.leader_id = leader_id
         self.successors = successors
         self.untold = dict.fromkeys(untold)
-        """The ids of voters that have not answered EndQuorumEpoch."""
+        """The ids of voters that have not responded to EndQuorumEpoch."""
         self.election_deadline_ms = election_deadline_ms
 
     def election(self) -> ElectionState:
-        """What is kept on disk."""
+        """The election state that is kept on disk."""
         return ElectionState(self.epoch, self.leader_id)
 
     def told(self, voter_id: int) -> None:
-        """The voter has answered."""
+        """Record that the voter has responded."""
         self.untold.pop(voter_id, None)
 
     def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
-        """Whether the candidate gets the vote: only a pre-vote, as the epoch had a leader."""
+        """Whether the candidate gets the vote: only a pre-vote, because the epoch had a leader."""
         return is_pre_vote and is_up_to_date
 
 

@@ -1,8 +1,8 @@
-"""The leader's side of replication: answers to Fetch and FetchSnapshot, and the high watermark.
+"""The leader's side of replication: responses to Fetch and FetchSnapshot, and the high watermark.
 
-A fetch that finds nothing new waits for records, for a newer high watermark, or until its time is
-over. It acknowledges the offset that it fetches from only if the replica's log is equal to this log
-up to there.
+If the leader has nothing new for a fetch, the fetch waits for records, for a newer high watermark,
+or until its time is over. A fetch acknowledges its fetch offset only if the replica's log is equal
+to this log up to this offset.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class _Waiting(NamedTuple):
 
 
 class Serving:
-    """See the module."""
+    """Responds to the fetches of the other replicas while this node leads."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
         self._waiting: list[_Waiting] = []
 
     def on_fetch(self, now_ms: int, event: RequestReceived) -> None:
-        """A replica fetches."""
+        """Process a Fetch request."""
         request = event.request
         assert isinstance(request, FetchRequest)
         error = self._problem(request.epoch)
@@ -63,7 +63,7 @@ class Serving:
         return ErrorCode.NONE
 
     def _acknowledge(self, now_ms: int, request: FetchRequest) -> None:
-        """Note how far the replica has come, and that it is alive."""
+        """Apply the fetch offset to the replica's progress. The replica is alive."""
         quorum = self._quorum
         leader = quorum.role
         assert isinstance(leader, Leader)
@@ -73,7 +73,7 @@ class Serving:
             progress.on_fetch(now_ms, request.offset, quorum.log.end_offset)
 
     def _answer(self, now_ms: int, waiting: _Waiting) -> bool:
-        """Answer a fetch, unless it waits longer."""
+        """Respond to a fetch, unless the fetch must wait longer."""
         quorum, request = self._quorum, waiting.request
         leader = quorum.role
         assert isinstance(leader, Leader)
@@ -104,7 +104,7 @@ class Serving:
         quorum.outbox.respond(token, response)
 
     def on_fetch_snapshot(self, now_ms: int, event: RequestReceived) -> None:
-        """A replica fetches a part of a snapshot."""
+        """Process a FetchSnapshot request."""
         quorum, request = self._quorum, event.request
         assert isinstance(request, FetchSnapshotRequest)
         error = self._problem(request.epoch)
@@ -124,7 +124,7 @@ class Serving:
         quorum.outbox.respond(event.token, response)
 
     def poll(self, now_ms: int) -> None:
-        """Advance the high watermark, and answer the fetches that need not wait any longer."""
+        """Advance the high watermark, and respond to the fetches that need not wait any longer."""
         quorum = self._quorum
         leader = quorum.role
         waiting, self._waiting = self._waiting, []
@@ -140,5 +140,5 @@ class Serving:
         self._waiting = [each for each in waiting if not self._answer(now_ms, each)]
 
     def next_deadline_ms(self) -> int | None:
-        """When a fetch need not wait any longer."""
+        """Return when the first waiting fetch must get a response."""
         return min((each.deadline_ms for each in self._waiting), default=None)

@@ -19,13 +19,13 @@ class RaftSettings:
     election_timeout_ms: int = 1000
     """Time in which a candidate must win. The time used is random, up to twice as long."""
     election_backoff_max_ms: int = 1000
-    """Longest wait of a successor that a resigned leader has named before it stands for election."""
+    """Longest time that a successor of a resigned leader waits before it stands for election."""
     fetch_timeout_ms: int = 2000
     """Time without a successful fetch after which a follower stands for election."""
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
-    """How long the leader may wait for records before it answers a fetch (Kafka's constant)."""
+    """Longest time that a fetch waits for records at the leader (Kafka's constant)."""
     observer_session_ms: int = 300_000
     """An observer that has not fetched for this time is forgotten (Kafka's constant)."""
     caught_up_within_ms: int = 3_600_000

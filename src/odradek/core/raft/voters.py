@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 
 class ReplicaKey(NamedTuple):
-    """A replica of the metadata log: a node with one disk. Another disk is another replica."""
+    """A replica of the metadata log: a node and its log directory.
+
+    A node that has a new disk is another replica."""
 
     id: int
     directory_id: bytes
@@ -55,11 +57,11 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """How many voters must agree."""
+        """The number of voters that are a majority."""
         return len(self._voters) // 2 + 1
 
     def contains(self, key: ReplicaKey) -> bool:
-        """Whether the replica votes; a voter without a directory id is known by its node id."""
+        """Whether the replica is a voter. If the voter has no directory id, compare the node ids only."""
         voter = self._voters.get(key.id)
         return voter is not None and voter.key.directory_id in (bytes(16), key.directory_id)
 
@@ -68,7 +70,7 @@ class VoterSet:
         return len(self._voters) == 1 and self.contains(key)
 
     def destination(self, node_id: int) -> Destination | None:
-        """Where the voter is reached: its first endpoint. None if it is not a voter or has none."""
+        """The address of the voter: its first endpoint. None if the node is no voter or has no endpoint."""
         voter = self._voters.get(node_id)
         if voter is None or not voter.endpoints:
             return None
@@ -76,11 +78,11 @@ class VoterSet:
         return Destination(node_id, endpoint.host, endpoint.port)
 
     def without_voter(self, node_id: int) -> VoterSet:
-        """The set without a voter."""
+        """Return the set without the voter."""
         return VoterSet(each for key, each in self._voters.items() if key != node_id)
 
     def with_voter(self, voter: Voter) -> VoterSet:
-        """The set with one voter replaced or added."""
+        """Return the set with the voter replaced or added."""
         return VoterSet({**self._voters, voter.key.id: voter}.values())
 
     def committed(self, flushed: Mapping[int, int]) -> int:
@@ -104,8 +106,8 @@ class VoterSet:
 class VoterHistory:
     """The voter sets of a log by the offsets of their records (Kafka's VoterSetHistory).
 
-    A voter set holds from the moment its record is appended, committed or not. If the record is
-    truncated, the set before it holds again.
+    A voter set takes effect when its record is appended, before the record is committed. If the
+    record is truncated, the previous set takes effect again.
     """
 
     __slots__ = ("_first", "_later")
@@ -136,7 +138,7 @@ class VoterHistory:
         self._later.append((offset, voters))
 
     def restart(self, first: VoterSet) -> None:
-        """The log begins anew with these voters."""
+        """Start again with these voters, because a snapshot has replaced the log."""
         self._first = first
         self._later.clear()
 
@@ -145,6 +147,6 @@ class VoterHistory:
         self._later = [each for each in self._later if each[0] < end_offset]
 
     def start_at(self, start_offset: int) -> None:
-        """Keep of the records before `start_offset` only the newest: a snapshot has it."""
+        """Forget the records before `start_offset` except the newest, which a snapshot contains."""
         self._first = self.at(start_offset)
         self._later = [each for each in self._later if each[0] >= start_offset]

@@ -1,13 +1,15 @@
 """Elections: votes, the announcement of a leader, and its resignation.
 
-An election begins when a follower has not heard from its leader for the fetch timeout, or when no
-leader is known for the election timeout, which is random so that two replicas seldom stand at the
-same time. First the replica asks for pre-votes; with a majority it begins a new epoch and asks for
-votes. A voter grants a vote only to a candidate whose log is at least as long as its own, so a
-leader has everything that is committed.
+An election begins when a follower has got no response from its leader for the fetch timeout, or
+when no leader is known for the election timeout. The election timeout is random, so that two
+replicas seldom stand for election at the same time. First the replica requests pre-votes. If a
+majority grants them, the replica begins a new epoch and requests votes. A voter grants a vote only
+to a candidate whose log is at least as up to date as its own. So the leader has all committed
+records.
 
-The leader announces itself to each voter until that voter fetches. A leader that resigns names its
-successors: the first stands for election at once, the others wait a little longer each.
+The leader sends BeginQuorumEpoch to each voter until the voter fetches. A leader that resigns sends
+EndQuorumEpoch with its successors. The first successor stands for election at once, and each of the
+others waits a little longer than the one before it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from odradek.model.errors import ErrorCode
 
 
 class Voting:
-    """See the module. The state is in the roles."""
+    """Processes the requests and responses of elections. The state is in the roles."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
@@ -39,7 +41,7 @@ class Voting:
     # -- requests -------------------------------------------------------------------------------
 
     def on_vote(self, now_ms: int, event: RequestReceived) -> None:
-        """A candidate asks for a vote or a pre-vote."""
+        """Process a candidate's request for a vote or a pre-vote."""
         quorum, request = self._quorum, event.request
         assert isinstance(request, VoteRequest)
         error = self._problem(request.epoch, request.voter)
@@ -64,7 +66,7 @@ class Voting:
         quorum.outbox.respond(event.token, response)
 
     def on_begin_epoch(self, now_ms: int, event: RequestReceived) -> None:
-        """The leader of an epoch announces itself."""
+        """Process BeginQuorumEpoch: the sender is the leader of the epoch."""
         quorum, request = self._quorum, event.request
         assert isinstance(request, BeginQuorumEpochRequest)
         error = self._problem(request.epoch, request.voter)
@@ -87,7 +89,7 @@ class Voting:
         self._respond(event, error)
 
     def on_end_epoch(self, now_ms: int, event: RequestReceived) -> None:
-        """The leader of an epoch resigns."""
+        """Process EndQuorumEpoch: the leader of the epoch has resigned."""
         quorum, request = self._quorum, event.request
         assert isinstance(request, EndQuorumEpochRequest)
         error = self._problem(request.epoch, None)
@@ -100,7 +102,7 @@ class Voting:
         self._respond(event, error)
 
     def _successor_wait_ms(self, successors: tuple[ReplicaKey, ...]) -> int:
-        """How long this replica waits before it stands: nothing for the first successor."""
+        """Return how long this replica waits before it stands for election; 0 for the first successor."""
         ids = [each.id for each in successors]
         longest_ms = self._quorum.settings.election_backoff_max_ms
         if self._quorum.local.id not in ids:
@@ -136,7 +138,7 @@ class Voting:
     def on_vote_response(
         self, now_ms: int, peer: Destination, request: VoteRequest, response: Response
     ) -> None:
-        """A voter has answered. If it is the leader that this replica followed, the leader lives."""
+        """Process a vote. If the voter is the leader that this replica followed, it is still alive."""
         role = self._quorum.role
         if (
             isinstance(role, Prospective)
@@ -149,18 +151,18 @@ class Voting:
         if not isinstance(role, Prospective | Candidate) or not isinstance(role, expected):
             return
         if response.error is ErrorCode.UNSUPPORTED_VERSION and request.is_pre_vote:
-            role.votes.record(peer.node_id, is_granted=True)  # older software: no pre-votes
+            role.votes.record(peer.node_id, is_granted=True)  # older software has no pre-votes
         elif isinstance(response, VoteResponse) and not response.error:
             role.votes.record(peer.node_id, response.is_granted)
 
     def on_own_vote_durable(self) -> None:
-        """The election state is durable: the own vote counts."""
+        """Count the vote of this replica, because the election state is durable."""
         role = self._quorum.role
         if isinstance(role, Candidate):
             role.votes.record(self._quorum.local.id, is_granted=True)
 
     def on_end_epoch_response(self, peer: Destination) -> None:
-        """A voter knows that this replica has resigned."""
+        """Process the response of a voter to EndQuorumEpoch."""
         role = self._quorum.role
         if isinstance(role, Resigned):
             role.told(peer.node_id)
@@ -168,7 +170,7 @@ class Voting:
     # -- time -----------------------------------------------------------------------------------
 
     def poll(self, now_ms: int) -> None:
-        """Begin, go on with, and end elections, as far as that is due."""
+        """Begin, continue and end elections when they are due."""
         quorum = self._quorum
         role = quorum.role
         if isinstance(role, Unattached | Follower) and self._is_election_due(now_ms):
@@ -273,7 +275,7 @@ class Voting:
                 quorum.send(now_ms, peer, request)
 
     def next_deadline_ms(self) -> int | None:
-        """When `poll` has something to do."""
+        """Return when `poll` has something to do."""
         quorum, role = self._quorum, self._quorum.role
         if isinstance(role, Leader):
             voters = quorum.log.voters
