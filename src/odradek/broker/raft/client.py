@@ -1,10 +1,11 @@
 """The raft client: replicates the metadata log with the other voters, and appends to it.
 
-It performs the decisions of the quorum's machine (`odradek.core.raft`). Files are synced by the
-executor: the election state before a vote counts, the log before records are acknowledged or
-committed. Everything else runs on the loop's thread. Appends of one turn of the loop, and all that
-come during a sync, share the next sync. `delivery` hands committed records to the listeners,
-`peers` sends requests to the other voters, and `serve` answers theirs.
+The client performs the effects of the quorum's machine (`odradek.core.raft`). The executor flushes
+files: the election state before a vote counts, and the log before records are acknowledged or
+committed. Everything else runs on the event loop's thread. One flush covers all appends of an
+iteration of the event loop, and all appends during the previous flush. `delivery` delivers
+committed records to the listeners, `peers` sends requests to the other voters, and `serve` processes
+the requests of other nodes.
 
 If the disk fails, or a listener cannot apply committed records, the client ends: it resigns,
 listeners are notified that there is no leader, and `on_failure` is called once.
@@ -136,20 +137,20 @@ class RaftClient:
         start = LeaderAndEpoch(NO_LEADER, self.machine.epoch)
         self._delivery = Delivery(metadata_log, self.machine, start, self._schedule_delivery)
         self._events: deque[Event | None] = deque()
-        """Events that the machine has not seen; None stands for a look at the log."""
+        """Events that the machine has not processed. None: call only `poll`."""
         self._is_stepping = False
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._resigned = asyncio.Event()
-        """Set when this node stops and the other voters know it."""
+        """Set when this node has resigned because it stops, and the other voters have been notified."""
         self._waiting: set[asyncio.Future[Response]] = set()
-        """The requests of other nodes that are not answered."""
+        """The requests of other nodes that have no response yet."""
         self._persisting = 0
         self._flush: asyncio.Future[None] | None = None
         self._is_flush_scheduled = False
         self.failure: Exception | None = None
         self.flushes = 0
-        """Syncs of the log so far; tests count them."""
+        """The number of flushes of the log so far; tests read it."""
 
     def register(self, listener: RaftListener) -> None:
         """Add a listener. All listeners are registered before `start`."""
@@ -172,7 +173,7 @@ class RaftClient:
 
     @property
     def high_watermark(self) -> int:
-        """The end of the committed records; -1 while unknown."""
+        """All records below this offset are committed; -1 while unknown."""
         return self.machine.high_watermark
 
     @property
@@ -185,14 +186,14 @@ class RaftClient:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the records are delivered that the leader has committed, as far as is known."""
+        """Whether all records that are known to be committed are delivered."""
         role = self.machine.role
         if not isinstance(role, Follower):
             return self.is_leader
         return 0 <= role.leader_high_watermark <= self._delivery.end_offset
 
     def replicas(self) -> list[ReplicaProgress]:
-        """How far each replica has come; empty if this node does not lead."""
+        """The progress of each replica; empty if this node does not lead."""
         role = self.machine.role
         if not isinstance(role, Leader):
             return []
@@ -209,7 +210,7 @@ class RaftClient:
         self._step(None)
 
     def append(self, epoch: int, records: Sequence[Message], values: Iterable[bytes]) -> int:
-        """Append records as one batch, to be synced soon; returns its first offset.
+        """Append records as one batch, which is flushed soon; return its first offset.
 
         `values` are the encoded `records`. `epoch` is the one in which the caller leads.
 
@@ -231,7 +232,7 @@ class RaftClient:
         return base_offset
 
     async def serve(self, request: Request) -> Response:
-        """Answer a request of another node, with the records that it fetches.
+        """Process a request of another node; return the response, with records for a Fetch.
 
         Raises:
             ApiError: BROKER_NOT_AVAILABLE, because this node is stopping or has failed.
@@ -248,7 +249,7 @@ class RaftClient:
         return response
 
     async def close(self) -> None:
-        """Sync the appended records, tell the other voters, resign, and close the log.
+        """Flush the appended records, notify the other voters, resign, and close the log.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -266,7 +267,7 @@ class RaftClient:
             self.log.close()
 
     def abandon(self) -> None:
-        """Take part no longer, without a word to the other voters; the log is not closed."""
+        """Stop without a notification of the other voters. The log is not closed."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -280,7 +281,7 @@ class RaftClient:
                 token.set_exception(ApiError(ErrorCode.BROKER_NOT_AVAILABLE))
 
     async def _quiesce(self) -> None:
-        """Wait until nothing is being synced."""
+        """Wait until no flush is in progress."""
         while self._flush is not None or self._is_flush_scheduled or self._persisting:
             if self._flush is not None:
                 await asyncio.wait([self._flush])
@@ -289,7 +290,7 @@ class RaftClient:
     # -- the machine ----------------------------------------------------------------------------
 
     def _step(self, event: Event | None) -> None:
-        """Have the machine take an event, or look at the log (None), and perform what it decides.
+        """Pass an event to the machine (None: only call `poll`), and perform the effects.
 
         An event that comes while effects are performed waits until they are done.
         """
@@ -316,7 +317,7 @@ class RaftClient:
         self._set_timer()
 
     def _due(self, now_ms: int) -> Sequence[Effect]:
-        """What the machine begins now; nothing if a step has failed."""
+        """Return the effects of `poll`; none if a step has failed."""
         return () if self.failure is not None else self.machine.poll(now_ms)
 
     def _set_timer(self) -> None:
@@ -376,7 +377,7 @@ class RaftClient:
                 assert_never(effect)
 
     def _persist(self, election: ElectionState) -> None:
-        """Write the election state; the executor does so in order."""
+        """Write the election state in the executor. States are written in order."""
         write = partial(
             self.log.write_election, election, self.settings.kraft_version, self.settings.voters
         )
@@ -393,8 +394,8 @@ class RaftClient:
     def _become_leader(self, effect: BecomeLeader) -> None:
         """Begin the epoch with its control records.
 
-        The voters are written too, if this node's endpoints have changed, or if the log has only
-        the ones of a snapshot made by formatting.
+        The voters are also written if this node's endpoints have changed, or if the log has only
+        the voters of the snapshot from formatting.
         """
         messages = [
             leader_change(self.machine.local.id, self.settings.voters, effect.granting),
@@ -423,20 +424,20 @@ class RaftClient:
         self._schedule_flush()
 
     def _on_log_changed(self, error: Exception | None) -> None:
-        """A truncation is done."""
+        """Continue after a truncation."""
         if error is not None:
             self._fail(error)
         else:
             self._schedule_flush()
 
-    # -- answers to other nodes -----------------------------------------------------------------
+    # -- responses to other nodes ---------------------------------------------------------------
 
     def _respond(self, effect: Respond) -> None:
         response = effect.response
         if isinstance(response, FetchResponse) and response.read_offset >= 0:
             records = self.log.read(response.read_offset, PART_SIZE_MAX)
             response = replace(response, records=records)
-        if not effect.token.done():  # the caller may have gone
+        if not effect.token.done():  # the caller may have been cancelled
             effect.token.set_result(response)
 
     async def _with_part(self, response: FetchSnapshotResponse) -> Response:
@@ -490,7 +491,7 @@ class RaftClient:
         except (DiskFull, LogDirectoryOffline, OSError) as refusal:
             self._fail(self._failure_of(refusal))
 
-    # -- syncs ----------------------------------------------------------------------------------
+    # -- flushes --------------------------------------------------------------------------------
 
     def _schedule_flush(self) -> None:
         if self._flush is None and not self._is_flush_scheduled:
@@ -530,7 +531,7 @@ class RaftClient:
         return failure
 
     def _fail(self, failure: Exception) -> None:
-        """Stop leading: appended records may be lost, and the next sync would not report it."""
+        """Stop leading: appended records may be lost, and the next flush would not report the loss."""
         if self.failure is None:
             self.failure = failure
             self._resigned.set()

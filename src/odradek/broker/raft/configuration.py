@@ -1,4 +1,4 @@
-"""What the raft client takes from the configuration, and the check of the voters at the start."""
+"""The settings of the raft client, and the check of the voters at the start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from odradek.core.raft.voters import Destination, Voter, VoterSet
 
 
 def bootstrap_servers(config: BrokerConfig) -> tuple[Destination, ...]:
-    """Return the addresses that an observer asks for the leader."""
+    """Return the addresses to which an observer sends requests to find the leader."""
     found: list[Destination] = []
     for number, server in enumerate(config.quorum_bootstrap_servers):
         host, port = host_and_port("controller.quorum.bootstrap.servers", server, "host:port")
@@ -23,8 +23,8 @@ def check_voters(
 ) -> None:
     """Check that this node can be part of the quorum.
 
-    `is_alone`: it must be the only voter. `has_servers`: it knows other nodes that it can ask for
-    the leader.
+    `is_alone`: this node must be the only voter. `has_servers`: the configuration has addresses of
+    other nodes, so that this node can find the leader.
 
     Raises:
         QuorumError: the message says what to do.

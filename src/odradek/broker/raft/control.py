@@ -99,8 +99,8 @@ def voters_messages(voters: VoterSet) -> list[ControlMessage]:
 class QuorumSettings:
     """kraft.version and the voters, from the control records of the log.
 
-    They are those of the newest records, committed or not. `replay` follows appends, `truncate_to`
-    truncations, so that they are always a function of the log.
+    The newest records count, committed or not. `replay` is called after each append and
+    `truncate_to` after each truncation, so that the settings are always those of the log.
     """
 
     __slots__ = ("_versions", "history")

@@ -1,10 +1,11 @@
 """Delivers the committed records of the metadata log to the listeners.
 
-Committed batches are delivered from memory if this node appended them in its present epoch, else
-from the log, a limited number of bytes in a turn of the loop. If the log begins after what was
-delivered, the snapshot is delivered first.
+Committed batches are delivered from memory if this node has appended them in its present epoch.
+Other batches are read from the log, a limited number of bytes in one iteration of the event loop.
+If the log begins after the delivered records, the snapshot is delivered first.
 
-This node is told as leader only when all batches before its epoch are delivered.
+If this node is the leader, the listeners are notified only when all batches before its epoch are
+delivered.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from odradek.records.record import iterate_records
 from odradek.wire.primitives import Message
 
 DELIVERED_BYTES = 1 << 20
-"""Bytes of the log that are read and delivered in one turn of the loop."""
+"""Bytes of the log that are read and delivered in one iteration of the event loop."""
 
 
 class Delivery:
-    """See the module."""
+    """Delivers committed records to the listeners, in order."""
 
     def __init__(
         self,
@@ -36,13 +37,13 @@ class Delivery:
         leader: LeaderAndEpoch,
         schedule: Callable[[], object],
     ) -> None:
-        """`schedule` has `deliver` called again in the next turn of the loop."""
+        """`schedule` arranges a call of `deliver` in the next iteration of the event loop."""
         self._log = log
         self._machine = machine
         self._schedule = schedule
         self._listeners: list[RaftListener] = []
         self._appended: deque[CommittedBatch] = deque()
-        """Batches that this node appended in its present epoch, not delivered yet."""
+        """Batches that this node has appended in its present epoch and not delivered yet."""
         self._delivered = -1
         """All records below this offset are delivered; -1: nothing is, not even a snapshot."""
         self._is_scheduled = False
@@ -55,12 +56,12 @@ class Delivery:
         return self._delivered
 
     def register(self, listener: RaftListener) -> None:
-        """Add a listener, before anything is delivered."""
+        """Add a listener. All listeners are added before the first delivery."""
         assert self._delivered < 0
         self._listeners.append(listener)
 
     def appended(self, batch: CommittedBatch) -> None:
-        """This node has appended a batch as leader."""
+        """Keep a batch that this node has appended as leader."""
         self._appended.append(batch)
 
     def stop_leading(self) -> None:
@@ -68,12 +69,12 @@ class Delivery:
         self._appended.clear()
 
     def tell_leader(self, leader: LeaderAndEpoch) -> None:
-        """Tell the listeners who leads, if that is new."""
+        """Notify the listeners if the leader or the epoch has changed."""
         if leader != self.leader:
             self._tell(leader)
 
     def end(self, epoch: int) -> None:
-        """Tell the listeners that the client has failed: there is no leader any more."""
+        """Notify the listeners that there is no leader any more, because the client has failed."""
         self._appended.clear()
         self._tell(LeaderAndEpoch(NO_LEADER, epoch))
 
@@ -83,7 +84,7 @@ class Delivery:
             listener.handle_leader_change(leader)
 
     def deliver(self) -> None:
-        """Deliver committed records, at most `DELIVERED_BYTES` of the log in this turn.
+        """Deliver committed records, at most `DELIVERED_BYTES` of the log in one call.
 
         Raises:
             Exception: the log cannot be read, or a listener cannot apply the records.

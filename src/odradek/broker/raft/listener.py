@@ -34,10 +34,10 @@ class CommittedBatch(NamedTuple):
 
 
 class RaftListener(Protocol):
-    """Follows the committed metadata log. All calls are made on the loop's thread.
+    """Follows the committed metadata log. All calls are made on the event loop's thread.
 
-    Every listener gets the same calls, in the order of registration: first the snapshot if the log
-    begins with one, then all batches in the order of their offsets, each once.
+    Listeners are called in the order of registration, and all get the same calls: first the
+    snapshot if the log begins with one, then all batches in the order of their offsets, each once.
     """
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
@@ -49,7 +49,7 @@ class RaftListener(Protocol):
         ...
 
     def handle_load_snapshot(self, snapshot_id: SnapshotId, records: Iterable[Message]) -> None:
-        """Replace everything by the snapshot. Each listener gets its own iterator.
+        """Replace the listener's state with the snapshot. Each listener gets its own iterator.
 
         Raises:
             Exception: the snapshot cannot be applied; the raft client stops.
@@ -57,9 +57,9 @@ class RaftListener(Protocol):
         ...
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """The quorum has another leader or epoch, or the leader is not known any more.
+        """Process a change of the leader or the epoch. The leader may have become unknown.
 
-        If this node is the leader, all batches before the epoch have been delivered, and it may
-        append.
+        If this node is the leader, all batches before the epoch have been delivered, and this node
+        may append.
         """
         ...

@@ -1,8 +1,8 @@
 """The directory `__cluster_metadata-0`: a partition log, snapshots, and the voter's election state.
 
-The log is a `PartitionLog`. As in Apache Kafka, every start checks it from its beginning: it is
-small, and everything else depends on it. The log may begin after offset 0 only if a snapshot
-contains the missing records; a snapshot that ends after the log replaces the log.
+The log is a `PartitionLog`. As in Apache Kafka, every start checks the whole log: the log is small,
+and everything else depends on it. The log may begin after offset 0 only if a snapshot contains the
+missing records. A snapshot that ends after the log replaces the log.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ _READ_SIZE = 1 << 20
 
 
 class MetadataLog:
-    """See the module. All methods are called on one thread, but for `FlushWork.run`."""
+    """The log, the snapshots and the election state of one directory.
+
+    All methods are called on one thread, except where the method says otherwise.
+    """
 
     def __init__(self, partition_log: PartitionLog, storage: Storage, path: str) -> None:
         self._log = partition_log
@@ -115,8 +118,8 @@ class MetadataLog:
     def _is_beyond_log(self, snapshot: SnapshotId) -> bool:
         """Whether the snapshot has records that the log does not have.
 
-        It has if its last epoch is newer than the log's: then it came from a leader whose log
-        differs.
+        This is also the case if the snapshot's epoch is newer than the log's last epoch: then the
+        snapshot came from a leader whose log differs from this log.
         """
         if snapshot.offset == self._log.log_start_offset == self._log.log_end_offset:
             return False
@@ -172,7 +175,7 @@ class MetadataLog:
     # -- the log --------------------------------------------------------------------------------
 
     def append(self, values: Iterable[bytes], epoch: int, now_ms: int) -> tuple[int, int]:
-        """Append records as one batch; returns its first offset and its size.
+        """Append records as one batch; return its first offset and its size.
 
         Raises:
             BatchTooLarge, DiskFull: nothing was appended.
@@ -209,7 +212,7 @@ class MetadataLog:
         return end_offset
 
     def truncate_to(self, offset: int, truncated: Truncated) -> None:
-        """Remove the records from `offset` on. `truncated` is called when that survives a crash.
+        """Remove the records from `offset` on. `truncated` is called when a crash cannot undo this.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -229,7 +232,7 @@ class MetadataLog:
         return self._file_system.pread(part.descriptor, part.length, part.position)
 
     def on_leader_epoch(self, epoch: int) -> None:
-        """This node leads from now on: the epoch begins at the log's end."""
+        """Begin a leader epoch at the end of the log: this node leads from now on."""
         self._log.on_leader_epoch(epoch)
 
     def batches(self, offset: int) -> Iterator[RecordBatch]:
@@ -259,7 +262,7 @@ class MetadataLog:
         self._log.high_watermark = offset
 
     def failed(self, error: OSError) -> Exception:
-        """A flush failed; return the exception to raise."""
+        """Process a failed flush; return the exception to raise."""
         return self._log.partition_directory.fail("flush", error)
 
     def close(self) -> None:
@@ -282,7 +285,7 @@ class MetadataLog:
         return read_election(self._file_system, f"{self.path}/{QUORUM_STATE}")
 
     def write_election(self, election: ElectionState, kraft_version: int, voters: VoterSet) -> None:
-        """Write the election state; it survives a crash when this returns.
+        """Write the election state. The state survives a crash when this method returns.
 
         Raises:
             OSError: the disk failed.
@@ -293,16 +296,16 @@ class MetadataLog:
     # -- snapshots ------------------------------------------------------------------------------
 
     def read_snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
-        """The content of a snapshot.
+        """Return the content of a snapshot.
 
         Raises:
-            DamagedFile: it is damaged.
-            OSError: it cannot be read.
+            DamagedFile: the snapshot is damaged.
+            OSError: the snapshot cannot be read.
         """
         return read_snapshot(self._file_system, f"{self.path}/{snapshot_id.name}")
 
     def write_snapshot(self, snapshot_id: SnapshotId, batches: Iterable[bytearray]) -> None:
-        """Write a snapshot; may run in another thread. `add_snapshot` makes it known.
+        """Write a snapshot. May run in another thread. Call `add_snapshot` after that.
 
         Raises:
             OSError: the disk failed or is full; there is no new snapshot.
@@ -333,11 +336,11 @@ class MetadataLog:
     ) -> Snapshot | None:
         """Write a part of a snapshot from the leader; may run in another thread.
 
-        If it is the last part, the file gets its name, and its content is returned. `install`
-        makes it known.
+        If it is the last part, the file is renamed to its final name, and the content of the
+        snapshot is returned. Call `install` after that.
 
         Raises:
-            DamagedFile: the snapshot is damaged, and removed.
+            DamagedFile: the snapshot is damaged and has been removed.
             OSError: the disk failed or is full.
         """
         files, path = self._file_system, f"{self.path}/{snapshot_id.name}"
@@ -361,8 +364,9 @@ class MetadataLog:
         return content
 
     def install(self, snapshot_id: SnapshotId, truncated: Truncated) -> None:
-        """Replace the log by a snapshot that was fetched. `truncated` is called when that survives a
-        crash. Older snapshots are removed.
+        """Replace the log with a snapshot that was fetched, and remove older snapshots.
+
+        `truncated` is called when a crash cannot undo this.
 
         Raises:
             OSError, LogDirectoryOffline: the disk failed.
@@ -396,7 +400,7 @@ class MetadataLog:
         """Delete snapshots beyond the retention limits, and the log segments that the next snapshot
         covers.
 
-        The newest snapshot is always kept, and so is the log after the oldest kept one.
+        The newest snapshot and the log after the oldest kept snapshot are always kept.
 
         Raises:
             OSError: the disk failed.
@@ -437,7 +441,7 @@ def replay_settings(settings: QuorumSettings, batch: RecordBatch) -> None:
 
     Raises:
         InvalidRecords: the batch cannot be read.
-        MalformedMessage: a record is not what its key says.
+        MalformedMessage: a record does not match the type in its key.
     """
     for kind, message in control_messages(batch):
         settings.replay(kind, message, batch.base_offset)

@@ -1,7 +1,7 @@
 """Sends the requests of the quorum to the other voters: one connection to each.
 
-The machine decides when a request is sent, repeated or given up. A request that cannot be sent, or
-whose response does not arrive in time, is reported as unanswered.
+The machine decides when a request is sent, repeated or dropped. If a request cannot be sent, or its
+response does not arrive in time, the machine gets None as the response.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers the requests of other nodes of the quorum: Vote, Fetch of the metadata log, and so on."""
+"""Processes the requests of other nodes of the quorum: Vote, Fetch of the metadata log, and so on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.wire.primitives import Message
 
 
 class QuorumRequests:
-    """See the module. Use it only on the event loop's thread."""
+    """Passes requests of other nodes to the raft client. Use it only on the event loop's thread."""
 
     def __init__(self, raft: RaftClient, cluster_id: str) -> None:
         self._raft = raft

@@ -1,7 +1,8 @@
 """The file `quorum-state`: one line of JSON, replaced in one step before a vote counts.
 
-kraft.version 0 writes `data_version` 0, with the voters; kraft.version 1 writes 1, with the
-directory id of the replica voted for. Either is read.
+With kraft.version 0 the file has `data_version` 0 and contains the voters. With kraft.version 1 it
+has `data_version` 1 and contains the directory id of the replica that got the vote. Both formats
+are read.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def write_election(
     kraft_version: int,
     voters: VoterSet,
 ) -> None:
-    """Replace the file; when this returns, it survives a crash.
+    """Replace the file. The new file survives a crash when this function returns.
 
     Raises:
         OSError: the device failed; the old file is still there.

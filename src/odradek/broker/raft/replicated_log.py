@@ -1,7 +1,7 @@
 """The metadata log as the quorum machine sees it, and the changes that a follower makes to it.
 
-`ReplicatedLog` keeps kraft.version and the voters equal to the control records of the log: every
-append and truncation goes through it.
+`ReplicatedLog` keeps kraft.version and the voters equal to the control records of the log. So every
+append of control records and every truncation must use its methods.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ReplicatedLog:
         self._replay(offset)
 
     def _start_at(self, snapshot: Snapshot) -> None:
-        """A snapshot of kraft.version 0 has no voters: they are the configured ones."""
+        """Set kraft.version and the voters. With kraft.version 0 the voters are the configured ones."""
         is_static = snapshot.settings.kraft_version == 0
         self.settings = QuorumSettings(self._static_voters) if is_static else snapshot.settings
 
@@ -135,7 +135,7 @@ class ReplicatedLog:
             self._replay(before)
 
     def truncate_to(self, offset: int, done: Done) -> None:
-        """Remove the records from `offset` on; `done` is called when that survives a crash.
+        """Remove the records from `offset` on; `done` is called when a crash cannot undo this.
 
         Raises:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
@@ -144,11 +144,11 @@ class ReplicatedLog:
         self._log.truncate_to(offset, done)
 
     def begin_install(self) -> None:
-        """The last part of a snapshot is being written, which then replaces the log."""
+        """Prepare for `install`: the last part of the snapshot is being written."""
         self._is_installing = True
 
     def install(self, snapshot_id: SnapshotId, snapshot: Snapshot | None, done: Done) -> None:
-        """Replace the log by a snapshot that was fetched; None: it cannot be used.
+        """Replace the log with a snapshot that was fetched. None: the snapshot is unusable.
 
         Raises:
             OSError, LogDirectoryOffline: the disk failed.

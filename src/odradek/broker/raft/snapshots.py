@@ -1,9 +1,10 @@
 """Snapshots of the metadata log: `<end offset>-<epoch>.checkpoint`.
 
-A snapshot is record batches whose offsets begin at 0, all in its epoch: a control batch with a
-header (and kraft.version and voters), batches of records, a control batch with a footer. A snapshot
-without a footer is incomplete. `bootstrap.checkpoint` has the same form. A snapshot is written as
-`.checkpoint.part` and then renamed; one to be deleted is renamed to `.checkpoint.deleted`.
+A snapshot contains record batches whose offsets begin at 0 and whose epoch is the snapshot's: a
+control batch with a header (and kraft.version and voters), batches of records, and a control batch
+with a footer. A snapshot without a footer is incomplete. `bootstrap.checkpoint` has the same
+format. A snapshot is written as `.checkpoint.part` and then renamed. Before a snapshot is deleted,
+it is renamed to `.checkpoint.deleted`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class SnapshotFile(NamedTuple):
     id: SnapshotId
     name: str
     is_whole: bool
-    """Whether it is neither incomplete nor to be deleted."""
+    """Whether the file is a whole snapshot that is not to be deleted."""
 
 
 _NAME = re.compile(r"(\d{20})-(\d{10})(-[^.]*)?(\.checkpoint(?:\.part|\.deleted)?)", re.ASCII)
@@ -100,8 +101,8 @@ def read_snapshot(file_system: FileSystem, path: str) -> Snapshot:
     """The content of a snapshot.
 
     Raises:
-        DamagedFile: it is damaged, or not whole.
-        OSError: it cannot be read.
+        DamagedFile: the snapshot is damaged or incomplete.
+        OSError: the file cannot be read.
     """
     data = read_file(file_system, path)
     settings = QuorumSettings(VoterSet())
@@ -134,7 +135,7 @@ def snapshot_batches(
     values: Iterable[bytes],
     now_ms: int,
 ) -> Iterator[bytearray]:
-    """The batches of a snapshot, one after the other."""
+    """Yield the batches of a snapshot."""
     header = SnapshotHeaderRecord(last_contained_log_timestamp=last_contained_timestamp)
     first: list[ControlMessage] = [(ControlType.SNAPSHOT_HEADER, header), *settings]
     yield control_batch_of(first, 0, epoch, now_ms)
@@ -153,7 +154,7 @@ def snapshot_batches(
 def write_snapshot(
     file_system: FileSystem, path: str, batches: Iterable[bytearray], directory: str
 ) -> int:
-    """Write a snapshot in one step that survives a crash; returns its size in bytes.
+    """Write a snapshot atomically and durably; return its size in bytes.
 
     Raises:
         OSError: the device failed or is full; there is no new snapshot.

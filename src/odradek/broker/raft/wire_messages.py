@@ -1,8 +1,8 @@
 """The requests and responses of the quorum in Kafka's protocol.
 
-The messages of the protocol can hold several partitions; those of the quorum always hold one,
-`__cluster_metadata-0`. `from_request` and `to_response` serve a request of another node;
-`to_request` and `from_response` send one.
+The messages of the protocol can contain several partitions. The messages of the quorum always
+contain one, `__cluster_metadata-0`. `from_request` and `to_response` are used for requests of other
+nodes, `to_request` and `from_response` for requests to other nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from odradek.wire.primitives import Message
 
 TOPIC = METADATA_PARTITION.topic
 PART_SIZE_MAX = 1 << 20
-"""Bytes of records or of a snapshot that are asked for at once."""
+"""Maximum number of bytes of records or of a snapshot in one response."""
 
 
 class UnknownPartition(ApiError):
@@ -154,7 +154,7 @@ _TO_REQUEST: dict[type, Callable[[Any, str], Message]] = {
 
 
 def from_response(request: raft.Request, message: Any) -> raft.Response | None:
-    """Return the response of a message; None if it says nothing about the metadata log."""
+    """Return the response of a message; None if the metadata log is not in the message."""
     if isinstance(request, raft.FetchSnapshotRequest):
         topics = message.topics
     else:
@@ -211,7 +211,7 @@ def from_request(message: Any) -> raft.Request:
     """Return the request of a message.
 
     Raises:
-        UnknownPartition: it is not for the metadata log.
+        UnknownPartition: the request is not for the metadata log.
     """
     return _FROM_REQUEST[type(message)](message)
 
@@ -233,7 +233,7 @@ def _only_named(topics: Any) -> Any:
 
 
 def _voter(voter_id: int, directory_id: bytes) -> ReplicaKey | None:
-    """The replica that a request is meant for; None if the version does not say it."""
+    """The replica to which a request is sent; None if the version does not have this field."""
     return None if voter_id < 0 else ReplicaKey(voter_id, bytes(directory_id))
 
 

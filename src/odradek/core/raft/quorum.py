@@ -69,7 +69,7 @@ class Quorum:
 
     @property
     def leader_id(self) -> int:
-        """The leader of the epoch; -1 if not known, or if this node has led it and leads no longer."""
+        """The leader of the epoch; -1 if not known, or if this node has led it and has resigned."""
         role = self.role
         if role.leader_id == self.local.id and not isinstance(role, Leader | Resigned):
             return NO_LEADER

@@ -198,7 +198,7 @@ class Follower:
         self.voted = voted
         self.fetch_deadline_ms = fetch_deadline_ms
         self.has_fetched = False
-        """Whether the leader has responded to a fetch, so that the leader was alive in this epoch."""
+        """Whether the leader has responded to a fetch in this epoch and has not resigned."""
         self.leader_high_watermark = -1
         """The leader's high watermark. All of this log is equal to the leader's log."""
         self.download: Download | None = None
@@ -208,7 +208,7 @@ class Follower:
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
     def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
-        """Whether the candidate gets the vote: never while the leader is alive."""
+        """Whether the candidate gets the vote: only a pre-vote, and not while `has_fetched`."""
         return is_pre_vote and is_up_to_date and not self.has_fetched
 
     def on_fetched(self, fetch_deadline_ms: int) -> None:

@@ -61,7 +61,7 @@ class VoterSet:
         return len(self._voters) // 2 + 1
 
     def contains(self, key: ReplicaKey) -> bool:
-        """Whether the replica is a voter. If the voter has no directory id, compare the node ids only."""
+        """Whether the replica is a voter. Only node ids count if the voter has no directory id."""
         voter = self._voters.get(key.id)
         return voter is not None and voter.key.directory_id in (bytes(16), key.directory_id)
 
@@ -70,7 +70,7 @@ class VoterSet:
         return len(self._voters) == 1 and self.contains(key)
 
     def destination(self, node_id: int) -> Destination | None:
-        """The address of the voter: its first endpoint. None if the node is no voter or has no endpoint."""
+        """The address of the voter: its first endpoint. None if there is no voter or no endpoint."""
         voter = self._voters.get(node_id)
         if voter is None or not voter.endpoints:
             return None

@@ -102,7 +102,7 @@ class Voting:
         self._respond(event, error)
 
     def _successor_wait_ms(self, successors: tuple[ReplicaKey, ...]) -> int:
-        """Return how long this replica waits before it stands for election; 0 for the first successor."""
+        """Return the time until this replica stands for election; 0 for the first successor."""
         ids = [each.id for each in successors]
         longest_ms = self._quorum.settings.election_backoff_max_ms
         if self._quorum.local.id not in ids:
@@ -138,7 +138,7 @@ class Voting:
     def on_vote_response(
         self, now_ms: int, peer: Destination, request: VoteRequest, response: Response
     ) -> None:
-        """Process a vote. If the voter is the leader that this replica followed, it is still alive."""
+        """Process a response to Vote. A leader that this replica has followed is alive."""
         role = self._quorum.role
         if (
             isinstance(role, Prospective)
