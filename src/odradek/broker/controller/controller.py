@@ -12,8 +12,9 @@ from odradek.broker.raft.quorum_requests import QuorumRequests
 
 @dataclass(slots=True)
 class Controller:
-    """The parts of a controller. `odradek.node` creates it, and every handler of a controller
-    listener gets it."""
+    """The parts of a controller.
+
+    `odradek.node` creates this object and passes it to every handler of a controller listener."""
 
     decisions: QuorumController
     quorum: QuorumRequests

@@ -106,7 +106,7 @@ class QuorumController:
         machine = self._machine
         if machine is None:
             return
-        # Offsets of another leader's records say nothing about the records of this epoch.
+        # Only the offsets of this epoch's records complete the requests of this epoch.
         assert batches[-1].epoch <= self._epoch, "a new leader is announced before its records"
         end_offset = batches[-1].next_offset
         while self._waiting and self._waiting[0].end_offset <= end_offset:
@@ -121,7 +121,7 @@ class QuorumController:
         assert self._machine is None, "a leader does not load snapshots"
 
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
-        """Become the active controller, or stop being it.
+        """Become the active controller, or stop being the active controller.
 
         Raises:
             MetadataError: the records from formatting lack a record that a new cluster needs.

@@ -1,14 +1,15 @@
 """The connection of a broker to the active controller over the network.
 
-It sends the broker's own requests as they are, and those that it forwards for clients in an
-Envelope (KIP-590). The raft client knows who leads the quorum, which is the active controller. If
-there is no leader, the connection is lost, or the other node responds with NOT_CONTROLLER, the
-request is repeated after `retry_backoff_ms`, until its time is over. A request whose connection was
-lost may have been processed already: the repetition of CreateTopics then gets the error
-TOPIC_ALREADY_EXISTS. This is Kafka's NodeToControllerChannelManager and ForwardingManager.
+The channel sends the broker's own requests unchanged. It sends the requests that the broker
+forwards for clients in an Envelope (KIP-590). The leader of the quorum is the active controller;
+its address comes from the raft client. If there is no leader, the connection is lost, or the other
+node responds with NOT_CONTROLLER, the request is repeated after `retry_backoff_ms`, until its time
+is over. If the connection was lost, the controller may have processed the request already. Then the
+repetition of CreateTopics gets the error TOPIC_ALREADY_EXISTS. The classes of Apache Kafka are
+NodeToControllerChannelManager and ForwardingManager.
 
-A request waits behind the ones before it on the same connection. So heartbeats use a channel of
-their own.
+The requests on a connection are processed one after the other. So heartbeats use a channel of their
+own.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ _short = struct.Struct(">h").pack
 
 
 class _Repeat(Exception):
-    """The request was not answered by the active controller. The argument is the reason."""
+    """The active controller has not responded to the request. The argument is the reason."""
 
 
 class RemoteControllerChannel:
-    """See the module. Use it only on the event loop's thread."""
+    """A channel to a controller on another node. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -79,8 +80,8 @@ class RemoteControllerChannel:
         """Return the active controller's response; see `ControllerChannel`.
 
         Raises:
-            ApiError: REQUEST_TIMED_OUT: there was no response of an active controller in time. Or
-                an error of the whole request.
+            ApiError: REQUEST_TIMED_OUT (no active controller has responded in time), or an error
+                of the whole request.
         """
         timeout_ms = getattr(request, "timeout_ms", 0)
         if timeout_ms <= 0:
@@ -158,7 +159,7 @@ class RemoteControllerChannel:
         """Send a client's request in an envelope; return the response in the envelope.
 
         Raises:
-            ApiError: the envelope was refused.
+            ApiError: the controller has rejected the envelope.
         """
         api = BY_KEY[request.API_KEY]
         version = context.api_version
@@ -182,13 +183,14 @@ class RemoteControllerChannel:
         if answer.error_code or answer.response_data is None:
             log.error("the controller refuses a forwarded %s: %d", api.name, answer.error_code)
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        # The correlation id is the one that was sent.
+        # The response in the envelope has the correlation id that was sent in the envelope.
         return _decoded(api, version, answer.response_data[4:])
 
 
 def _is_standby(response: Any) -> bool:
-    """Return whether the node was not the active controller. CreateTopics has no other place for
-    this error than the topics."""
+    """Return whether the node was not the active controller.
+
+    A response to CreateTopics has this error in each topic, because it has no other error field."""
     topics = getattr(response, "topics", ())
     return any(
         getattr(each, "error_code", 0) == ErrorCode.NOT_CONTROLLER for each in (response, *topics)

@@ -4,8 +4,8 @@ The client performs the effects of the quorum's machine (`odradek.core.raft`). T
 files: the election state before a vote counts, and the log before records are acknowledged or
 committed. Everything else runs on the event loop's thread. One flush covers all appends of an
 iteration of the event loop, and all appends during the previous flush. `delivery` delivers
-committed records to the listeners, `peers` sends requests to the other voters, and `serve` processes
-the requests of other nodes.
+committed records to the listeners, `peers` sends requests to the other voters, and `serve`
+processes the requests of other nodes.
 
 If the disk fails, or a listener cannot apply committed records, the client ends: it resigns,
 listeners are notified that there is no leader, and `on_failure` is called once.
@@ -79,7 +79,7 @@ OnFailure = Callable[[Exception], None]
 
 
 class RaftClient:
-    """See the module."""
+    """The part of this node in the metadata quorum, with its files and its connections."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class RaftClient:
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._resigned = asyncio.Event()
-        """Set when this node has resigned because it stops, and the other voters have been notified."""
+        """Set when this node has resigned because it stops, and the other voters know this."""
         self._waiting: set[asyncio.Future[Response]] = set()
         """The requests of other nodes that have no response yet."""
         self._persisting = 0
@@ -531,7 +531,7 @@ class RaftClient:
         return failure
 
     def _fail(self, failure: Exception) -> None:
-        """Stop leading: appended records may be lost, and the next flush would not report the loss."""
+        """Stop leading: appended records may be lost, and the next flush would not report it."""
         if self.failure is None:
             self.failure = failure
             self._resigned.set()

@@ -319,8 +319,8 @@ class MetadataLog:
         """Return a part of a snapshot's file; may run in another thread.
 
         Raises:
-            FileNotFoundError: there is no such snapshot any more.
-            OSError: it cannot be read.
+            FileNotFoundError: the snapshot no longer exists.
+            OSError: the file cannot be read.
         """
         files = self._file_system
         descriptor = files.open(f"{self.path}/{snapshot_id.name}", READ_ONLY)

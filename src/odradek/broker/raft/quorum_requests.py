@@ -1,4 +1,4 @@
-"""Processes the requests of other nodes of the quorum: Vote, Fetch of the metadata log, and so on."""
+"""Processes the requests of other nodes of the quorum, for example Vote."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ReplicatedLog:
         self._replay(offset)
 
     def _start_at(self, snapshot: Snapshot) -> None:
-        """Set kraft.version and the voters. With kraft.version 0 the voters are the configured ones."""
+        """Set kraft.version and the voters. For kraft.version 0 the voters are configured."""
         is_static = snapshot.settings.kraft_version == 0
         self.settings = QuorumSettings(self._static_voters) if is_static else snapshot.settings
 

@@ -43,7 +43,7 @@ class _Item(NamedTuple):
 
 
 class AlterPartitionSender:
-    """See the module. Use it only on the event loop's thread."""
+    """Sends AlterPartition requests. Use it only on the event loop's thread."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class AlterPartitionSender:
             self._task = self._loop.create_task(self._run())
 
     def close(self) -> None:
-        """Send nothing any more."""
+        """Stop sending."""
         self._items.clear()
         if self._task is not None:
             self._task.cancel()

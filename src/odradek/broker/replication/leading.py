@@ -29,9 +29,9 @@ class AlteredPartition:
 
 
 OnAltered = Callable[[IsrChange, AlteredPartition | int], None]
-"""Gets the controller's result for a change: the new state, or an error code."""
+"""Called with the controller's result for a change: the new state, or an error code."""
 OnDeleted = Callable[[int | None], None]
-"""Gets the low watermark, or None if this broker no longer leads the partition."""
+"""Called with the low watermark, or None if this broker no longer leads the partition."""
 Alter = Callable[[bytes, int, IsrChange, OnAltered], None]
 """Requests a change of the ISR of a partition, by topic id and index."""
 
@@ -50,7 +50,7 @@ class LeaderContext:
 
 
 class Leading:
-    """See the module. Use it only on the event loop's thread."""
+    """A partition that this broker leads. Use it only on the event loop's thread."""
 
     __slots__ = (
         "_context",
@@ -76,7 +76,8 @@ class Leading:
     ) -> None:
         """Begin to lead. Call `start` after that.
 
-        `moved` gets the new high watermark and the number of bytes that it has passed.
+        `moved` is called with the new high watermark and with the size in bytes of the records
+        between the previous high watermark and the new one.
         """
         self._context = context
         self._topic_id = topic_id
@@ -84,9 +85,9 @@ class Leading:
         self._log = log
         self._moved = moved
         self._sizes: deque[tuple[int, int]] = deque()
-        """The end offset and the size of appends above the high watermark."""
+        """The end offset and the size of each append above the high watermark."""
         self._stored_offset = log.recovery_point
-        """The records below this offset are flushed, if the topic has `flush.messages=1`."""
+        """Records below this offset are flushed. Used only if the topic has `flush.messages=1`."""
         self._deletions: list[tuple[int, OnDeleted]] = []
         """The offsets up to which records are being deleted, and the callbacks."""
         self._min_insync_replicas = log.config.min_insync_replicas

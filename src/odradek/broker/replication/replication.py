@@ -18,7 +18,7 @@ TICK_PARTITIONS = 500
 
 
 class PartitionReplication:
-    """See the module. Use it only on the event loop's thread."""
+    """The replicated partitions of a broker. Use it only on the event loop's thread."""
 
     def __init__(
         self, context: LeaderContext, fetchers: Fetchers, loop: asyncio.AbstractEventLoop
@@ -30,7 +30,7 @@ class PartitionReplication:
         self._timer: asyncio.Handle = loop.call_later(self._interval_seconds, self._tick)
 
     def follow(self, partition: Partition) -> None:
-        """Lead the other replicas, or follow the leader, as the registration says."""
+        """Lead the partition or follow its leader, according to the partition's registration."""
         if partition.is_leader:
             self._fetchers.unfollow(partition)
             partition.lead_followers(self._context)
@@ -39,7 +39,7 @@ class PartitionReplication:
             self._fetchers.follow(partition)
 
     def leave(self, partition: Partition) -> None:
-        """Neither lead nor follow any more."""
+        """Stop leading or following the partition."""
         partition.stop_leading_followers()
         self._fetchers.unfollow(partition)
 

@@ -1,10 +1,10 @@
 """Processes AlterPartition: a leader changes the ISR of its partitions (KIP-497, KIP-903).
 
-A leader asks the controller to add a replica that has caught up, to remove a replica that lags, and
-to note that it has recovered from an unclean election (KIP-704). The request has the leader epoch
-and the partition epoch on which the leader bases the change. The controller rejects a change of a
-leader that does not know the newest state. From version 3 on the request also has the broker epoch
-of each replica, so that a replica that was restarted since then is not added.
+With this request a leader adds a replica that has caught up, removes a replica that lags, or
+records that the leader has recovered from an unclean election (KIP-704). The request has the leader
+epoch and the partition epoch on which the leader bases the change. The controller rejects the
+change if the leader does not know the newest state. From version 3 on the request also has the
+broker epoch of each replica, so that a replica that was restarted since then is not added.
 
 If the new ISR contains all replicas that a reassignment adds, the change completes the
 reassignment. Then another replica may become the leader.
@@ -74,7 +74,7 @@ def alter_partition(
 
 
 def _isr(wanted: Wanted, version: int) -> dict[int, int] | None:
-    """Return the new ISR with the broker epochs; None if it has a broker twice."""
+    """Return the new ISR with the broker epochs; None if the request has a broker twice."""
     if version < FIRST_VERSION_WITH_EPOCHS:
         pairs = [(broker_id, ANY_EPOCH) for broker_id in wanted.new_isr]
     else:

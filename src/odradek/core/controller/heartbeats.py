@@ -25,8 +25,9 @@ A broker in FENCED is caught up when it has read the record of its registration.
 CONTROLLED_SHUTDOWN, the other brokers are caught up when they have read the records that moved its
 leaders: only then do their clients find the new leaders.
 
-A controller that is stopped for a while finds all sessions expired, and the heartbeats of this time
-unread. So if the sessions are checked late, they are checked again after a grace period.
+If the controller's process was stopped for a while, all sessions have expired, but the heartbeats
+of this time have not been read. So if the sessions are checked late, no session expires, and they
+are checked again after a grace period.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ NO_OFFSET = -1
 
 
 class BrokerState(Enum):
-    """The state of a broker, as its heartbeats see it."""
+    """The state of a broker that its heartbeats determine."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -56,7 +57,7 @@ class BrokerState(Enum):
 
 
 class Heard(NamedTuple):
-    """What a heartbeat changes in `BrokerHeartbeats`."""
+    """The changes of a heartbeat in `BrokerHeartbeats`."""
 
     broker_id: int
     broker_epoch: int
@@ -66,7 +67,7 @@ class Heard(NamedTuple):
 
 
 class BrokerHeartbeats:
-    """What the active controller knows of the brokers from their heartbeats."""
+    """The state of the brokers that the active controller knows from their heartbeats."""
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class BrokerHeartbeats:
     # -- the replay of records --------------------------------------------------------------------
 
     def on_registered(self, broker_id: int, broker_epoch: int, offset: int) -> None:
-        """A RegisterBrokerRecord at `offset`: sessions of earlier registrations end."""
+        """Replay a RegisterBrokerRecord at `offset`: sessions of earlier registrations end."""
         for key in [key for key in self._contacts if key[0] == broker_id]:
             if key[1] != broker_epoch:
                 del self._contacts[key]
@@ -150,13 +151,13 @@ class BrokerHeartbeats:
         self._shutdown_offsets.pop(broker_id, None)
 
     def on_unregistered(self, broker_id: int) -> None:
-        """An UnregisterBrokerRecord: forget the broker."""
+        """Replay an UnregisterBrokerRecord: forget the broker."""
         self.on_fenced(broker_id)
         self._registered_at.pop(broker_id, None)
         self._metadata_offsets.pop(broker_id, None)
 
     def on_fenced(self, broker_id: int) -> None:
-        """The broker was fenced: its session ends, and it leaves CONTROLLED_SHUTDOWN."""
+        """Replay the fencing of a broker: its session and its CONTROLLED_SHUTDOWN end."""
         self.end_session(broker_id)
         self._shutdown_offsets.pop(broker_id, None)
 

@@ -3,8 +3,8 @@
 The machine has the state after all decisions, whether their records are committed or not: the
 metadata image, the index of its partitions, the heartbeats of the brokers, and the deadlines of
 periodic work. A new machine is created when a node becomes the active controller, and dropped when
-the node stops leading. So the way back from decisions that are not committed is to forget them: the
-next machine begins with the committed metadata.
+the node stops leading. So decisions that are not committed are forgotten: the next machine begins
+with the committed metadata.
 
 The shell (`odradek.broker.controller.quorum_controller`) appends the records. For a request:
 
@@ -47,7 +47,7 @@ from odradek.wire.primitives import Message
 
 
 class Moment(NamedTuple):
-    """The circumstances of a decision."""
+    """The time, the next offset and the configuration on which a decision is based."""
 
     now_ms: int
     """Monotonic time."""
@@ -127,7 +127,7 @@ class ControllerMachine:
         return decision
 
     def decided(self, decision: Decision[Any], end_offset: int) -> None:
-        """The records of a decision were appended. They end before `end_offset`."""
+        """Apply the end of a decision whose records were appended. They end before `end_offset`."""
         if decision.heard is not None:
             self._heartbeats.hear(decision.heard, end_offset)
 
@@ -198,13 +198,13 @@ class ControllerMachine:
             broker = self.image.cluster.brokers.get(stale[0])
             if broker is not None and broker.epoch == stale[1] and not broker.fenced:
                 return fence_stale_broker(state, broker.id)
-            # A fenced broker has stopped to send heartbeats.
+            # A fenced broker has stopped sending heartbeats.
             self._heartbeats.end_session(stale[0])
             return Decision([], "")
         return self._periodic.due(state, moment.voter_count)
 
     def postpone(self, now_ms: int) -> None:
-        """The records of periodic work could not be appended: repeat it later."""
+        """Repeat the periodic work later, because its records could not be appended."""
         self._not_before_ms = now_ms + RETRY_MS
 
 

@@ -32,7 +32,7 @@ class PartitionIndex:
         self._in_isr: dict[int, _Partitions] = {}
         self._in_elr: dict[int, _Partitions] = {}
         self._led: dict[int, _Partitions] = {}
-        """By leader, without the partitions of `_alone`. NO_LEADER has all leaderless ones."""
+        """By leader, without the partitions of `_alone`. NO_LEADER has the leaderless ones."""
         self._alone: dict[int, _Partitions] = {}
         self._unbalanced: _Partitions = {}
         for topic in topics.by_id.values():
@@ -58,7 +58,7 @@ class PartitionIndex:
         return broker_id in self._led
 
     def alone_on(self, broker_id: int) -> Iterator[PartitionId]:
-        """Yield the partitions that the broker leads, and whose only replica it has."""
+        """Yield the partitions that the broker leads and that have no other replica."""
         return _items(self._alone.get(broker_id))
 
     def leaderless(self) -> Iterator[PartitionId]:
@@ -76,7 +76,7 @@ class PartitionIndex:
 
     @property
     def has_unbalanced(self) -> bool:
-        """Whether a partition is led by another replica than its first one, or by none."""
+        """Whether the first replica of a partition is not its leader."""
         return bool(self._unbalanced)
 
     # -- changes ----------------------------------------------------------------------------------

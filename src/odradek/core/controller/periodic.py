@@ -1,7 +1,7 @@
 """The work that the active controller does without a request (Kafka's periodic tasks).
 
-- A broker whose session has expired is fenced (maybeFenceStaleBroker). One broker at a time, so
-  that the next decision sees the effect.
+- A broker whose session has expired is fenced (maybeFenceStaleBroker). Each decision fences one
+  broker, so that the next decision is based on the new state.
 - If `auto.leader.rebalance.enable` is set, the first replica of each partition becomes the leader
   again, if it can (electPreferred). This is done `leader.imbalance.check.interval.seconds` after a
   partition has got another leader.
@@ -39,7 +39,7 @@ RETRY_MS = 1000
 
 
 class Intervals(NamedTuple):
-    """How often the work is done."""
+    """The intervals of periodic work."""
 
     session_timeout_ms: int
     rebalance_ms: int | None
@@ -105,7 +105,7 @@ class PeriodicWork:
         return [each for each in found if each is not None]
 
     def on_appended(self, index: PartitionIndex, now_ms: int) -> None:
-        """Records were appended: set the deadlines of elections that have become necessary."""
+        """After an append, set the deadlines of elections that have become necessary."""
         self._idle_since_ms = now_ms
         interval_ms = self._intervals.rebalance_ms
         if self._rebalance_at_ms is None and interval_ms is not None and index.has_unbalanced:

@@ -64,7 +64,7 @@ class FetchRequest:
     last_fetched_epoch: int
     max_wait_ms: int
     high_watermark: int = UNKNOWN_HIGH_WATERMARK
-    """The replica's high watermark (KIP-1166). If it is out of date, the leader responds at once."""
+    """The replica's high watermark (KIP-1166). If it is too low, the leader responds at once."""
 
 
 @dataclass(frozen=True, slots=True)

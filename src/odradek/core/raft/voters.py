@@ -70,7 +70,7 @@ class VoterSet:
         return len(self._voters) == 1 and self.contains(key)
 
     def destination(self, node_id: int) -> Destination | None:
-        """The address of the voter: its first endpoint. None if there is no voter or no endpoint."""
+        """The address of the voter: its first endpoint. None if either does not exist."""
         voter = self._voters.get(node_id)
         if voter is None or not voter.endpoints:
             return None

@@ -3,8 +3,8 @@
 The records of a leader epoch were all written by one leader. So two logs that have records of the
 same epoch are equal up to the lower of the two end offsets of this epoch. A follower sends the
 epoch of its last record and its log end offset. If the leader's log has another end of this epoch,
-the leader returns its largest epoch that is not above the follower's, and where this epoch ends.
-The follower truncates its log and asks again.
+the leader returns its largest epoch that is not above the follower's, and the end offset of this
+epoch. The follower truncates its log and fetches again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def truncation_offset(log: LogView, leader_epoch: int, leader_end_offset: int) -
     """Return the offset to truncate a follower's log to.
 
     The arguments are the diverging epoch and its end offset from the leader's response. The
-    remaining log may still diverge; the next response says so.
+    remaining log may still diverge. Then the next response has a diverging epoch again.
     """
     end_offset = log.log_end_offset
     if leader_end_offset < 0:

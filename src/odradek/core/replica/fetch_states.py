@@ -112,7 +112,7 @@ class FetchSession:
         forgotten: Iterable[ReplicaKey],
         partition_bytes_max: int,
     ) -> None:
-        """Add the partitions to a request that are new or changed, and those to be removed."""
+        """Add to a request the new, the changed and the removed partitions of the session."""
         if self.is_full:
             self.sent.clear()
         request.session_id = self.id
@@ -145,7 +145,7 @@ class FetchSession:
         ]
 
     def accepted(self, session_id: int) -> None:
-        """Apply a successful response. With the id 0 the leader has no session."""
+        """Apply a successful response. If the id is 0, the leader has no session."""
         if session_id == NO_SESSION:
             self.id = NO_SESSION
             self.epoch = EPOCH_INITIAL

@@ -1,15 +1,15 @@
 """Fetches the partitions that one other broker leads (Kafka's `ReplicaFetcherThread`).
 
 There is one machine for each broker from which this broker fetches. It builds Fetch requests, one
-at a time, and says what to do with the responses. Its owner sends the requests, performs the
-effects and reports the results:
+at a time, and returns effects for the responses. Its owner sends the requests, performs the effects
+and reports the results:
 
     request() ──> Fetch request ──> responded() ──> effects ──> appended() or failed()
 
 A partition is fetched from its log end offset. The request has the epoch of the last record. If
 the logs diverge, the leader returns the diverging epoch instead of records, and the follower
-truncates its log (`divergence`). So a follower never has to ask for the end of an epoch first, and
-never truncates to its high watermark, as older versions of Kafka did (KIP-595).
+truncates its log (`divergence`). So a follower needs no request for the end of an epoch before it
+fetches, and it never truncates to its high watermark, as older versions of Kafka did (KIP-595).
 
 The statuses of a partition are in `fetch_states`:
 
@@ -25,7 +25,8 @@ truncates its log. If the leader's log starts after the follower's end, the foll
 records and starts there.
 
 The leader fences requests of an older leader epoch. If this broker knows no newer epoch, the
-partition waits until the metadata have one. Then the owner adds the partition again.
+partition is not fetched until the metadata has a newer epoch. Then the owner adds the partition
+again.
 
 The costs of a request depend on the number of partitions that have changed, not on the number of
 all partitions: the fetch session has the others.
@@ -76,7 +77,7 @@ class FetcherSettings:
 
 
 class ReplicaFetcher:
-    """See the module. All fields are read-only for other code."""
+    """The partitions that are fetched from one broker. All fields are read-only for other code."""
 
     __slots__ = (
         "_broker_id",
@@ -391,4 +392,4 @@ class ReplicaFetcher:
             self._become_busy(state)
             yield RestartAt(state.key, state.leader_epoch, answer.offset)
         else:
-            self._delay(now_ms, state)  # the leader's log has changed since the error
+            self._delay(now_ms, state)  # the leader's log has changed since the error occurred

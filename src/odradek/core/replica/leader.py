@@ -24,12 +24,12 @@ Only the controller changes the ISR:
 
     committed ISR ──(a follower joins or leaves)──> pending change ──(result)──> committed ISR
 
-At most one change is pending. While it is pending, the controller may have made the change or not.
-So the records that count as committed must be on all replicas of both sets: the *maximal ISR* is
-the union of the committed ISR and the requested ISR (KIP-497).
+At most one change is pending. While a change is pending, the leader does not know whether the
+controller has made it. So committed records must be on all replicas of the committed ISR and of the
+requested ISR. The union of these sets is the *maximal ISR* (KIP-497).
 
-A change that the controller could not have made is taken back. After all other errors the change
-stays pending until the metadata log has a newer state of the partition.
+If an error proves that the controller has not made the change, the leader drops the change. After
+all other errors the change stays pending until the metadata log has a newer state of the partition.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _NO_EFFECTS: Sequence[LeaderEffect] = ()
 
 
 class PartitionLeader:
-    """See the module. All fields are read-only for other code."""
+    """The leader of one partition. All fields are read-only for other code."""
 
     __slots__ = (
         "_broker_id",

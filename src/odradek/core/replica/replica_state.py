@@ -51,9 +51,10 @@ class ReplicaState:
     ) -> bool:
         """Apply a Fetch request from `offset`. Return whether the log end offset has changed.
 
-        If small appends arrive all the time, no Fetch request may ever reach the leader's log end
-        offset. So a request that reaches the end of the time of the previous request proves that
-        the follower had caught up at that time.
+        If records are appended all the time, no Fetch request may ever reach the leader's log end
+        offset. So a request is compared with the leader's log end offset at the time of the
+        previous request. If the request reaches that offset, the follower had caught up at that
+        time.
         """
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
