@@ -92,7 +92,7 @@ def serve(
     log_level: str | None,
     metrics_port: int | None,
 ) -> int:
-    """Run a node, which is a broker for Kafka clients.
+    """Run a node: a broker for Kafka clients, a controller, or both (process.roles).
 
     Without options the node listens on port 9092 and stores its data in ~/.local/share/odradek.
     Ctrl-C shuts the node down cleanly.
@@ -140,15 +140,21 @@ def _greet(node: Node) -> None:
     if config.odradek_metrics_port >= 0:
         metrics = node.metrics_port()
         note(f"  metrics     http://{_host_and_port(config.odradek_metrics_host, metrics)}/metrics")
+    if config.is_broker:
+        _suggest(node)
+    note("Ctrl-C stops it.")
+
+
+def _suggest(node: Node) -> None:
+    """Print commands to try first."""
     first = node.server.endpoints[0]
     where = _host_and_port(first.host, first.port)
     option = "" if where == f"localhost:{DEFAULT_PORT}" else f" -b {where}"
     commands = [f"produce{option} greetings hello", f"consume{option} greetings"]
-    if not config.auto_create_topics_enable:
+    if not node.config.auto_create_topics_enable:
         commands.insert(0, f"topic create{option} greetings")
     for place, command in enumerate(commands):
         note(f"  {'' if place else 'say hello':<11} odradek {command}")
-    note("Ctrl-C stops it.")
 
 
 def _host_and_port(host: str, port: int) -> str:

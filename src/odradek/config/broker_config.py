@@ -66,6 +66,8 @@ class BrokerConfig(View):
     metadata_max_idle_interval_ms: int
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
+    controlled_shutdown_enable: bool
+    initial_broker_registration_timeout_ms: int
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     unclean_leader_election_interval_ms: int
@@ -87,6 +89,13 @@ class BrokerConfig(View):
     log_cleaner_backoff_ms: int
     min_insync_replicas: int
     replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_time_max_ms: int
+    replica_socket_timeout_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
 
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
@@ -222,6 +231,12 @@ class BrokerConfig(View):
     def is_controller(self) -> bool:
         """Whether this node is a member of the controller quorum."""
         return CONTROLLER in self.process_roles
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether this node is a controller, and no other one is configured."""
+        others = max(len(self.quorum_voters), len(self.quorum_bootstrap_servers)) > 1
+        return self.is_controller and not others
 
     def value(self, name: str) -> object:
         """Return the value of any broker setting, by its dotted name.

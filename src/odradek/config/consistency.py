@@ -90,7 +90,11 @@ def quorum(config: BrokerConfig) -> Iterator[str]:
                 f"node.id is {config.node_id}, but controller.quorum.voters has only "
                 f"{', '.join(map(str, voters))}: a controller must be one of the voters"
             )
-    if config.process_roles == {CONTROLLER} and set(names) != set(controllers):
+    if config.is_controller and not controllers and not config.is_only_voter:
+        yield "a quorum of several controllers needs controller.listener.names"
+    if config.process_roles == {CONTROLLER} and not controllers:
+        yield "a node that is only a controller needs controller.listener.names"
+    elif config.process_roles == {CONTROLLER} and set(names) != set(controllers):
         yield "a node that is only a controller may listen only on controller.listener.names"
     if config.process_roles == {BROKER}:
         if not voters and not config.quorum_bootstrap_servers:
@@ -167,17 +171,9 @@ def _bounded(config: BrokerConfig, prefix: str, what: str) -> Iterator[str]:
 
 
 def topology(config: BrokerConfig) -> Iterator[str]:
-    """Check the limits of this version: one node, and PLAINTEXT listeners only."""
-    if config.process_roles != {BROKER, CONTROLLER}:
-        yield (
-            "process.roles must be broker,controller: this version runs both in one process, "
-            "clusters of several nodes are not there yet"
-        )
-    elif len(config.quorum_voters) > 1 or len(config.quorum_bootstrap_servers) > 1:
-        yield (
-            "this version is a quorum of one: leave only this node in controller.quorum.voters "
-            "or controller.quorum.bootstrap.servers"
-        )
+    """Check the limits of this version: PLAINTEXT listeners only, and metrics of brokers only."""
+    if not config.is_broker and config.odradek_metrics_port >= 0:
+        yield "odradek.metrics.port: a node that is only a controller has no metrics; remove it"
     for each in config.listeners:
         if each.security_protocol != "PLAINTEXT":
             yield (

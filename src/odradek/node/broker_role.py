@@ -10,7 +10,6 @@ from functools import partial
 from odradek.broker.broker import Broker
 from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.cold_reads import ColdReads
-from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.replica_manager import ReplicaManager
@@ -21,13 +20,16 @@ from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.core.session.fetch import FetchSessionCache
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
+from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher, Inject
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
-from odradek.node.coordinators import compose
+from odradek.node.channels import Channels
+from odradek.node.coordinators import Coordinators, compose
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
+from odradek.node.replication import BrokerReplication
 from odradek.node.serving import broker_table, served_versions
 from odradek.node.settings import CoordinatorPublisher, SettingsPublisher, TopicConfigs
 from odradek.node.storage import NodeStorage
@@ -50,7 +52,8 @@ class BrokerRole:
         metadata: NodeMetadata,
         topic_configs: TopicConfigs,
         replicas: ReplicaManager,
-        controller: ControllerChannel,
+        network: Network,
+        channels: Channels,
         endpoints: Sequence[BoundEndpoint],
         on_loaded: Callable[[int], None],
         inject: Inject | None,
@@ -63,7 +66,12 @@ class BrokerRole:
         self._metadata = metadata
         self._storage = storage
         dynamic = DynamicConfig(config)
-        lifecycle = self._lifecycle = _lifecycle(config, cluster_id, random_bytes, controller)
+        self._channels = channels
+        controller = channels.requests
+        lifecycle = self._lifecycle = _lifecycle(config, cluster_id, random_bytes, channels)
+        self._replication = BrokerReplication(
+            config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
+        )
         coordinators = compose(
             config,
             lambda: dynamic.newest,
@@ -97,23 +105,22 @@ class BrokerRole:
             kraft_version=lambda: metadata.raft.settings.kraft_version,
             served_versions=served_versions(config),
         )
-        self.service = Service(
-            config, Dispatcher(broker_table(broker), clock, inject), endpoints, replicas.run_woken
-        )
+        dispatcher = Dispatcher(broker_table(broker), clock, inject)
+        self.service = Service(config, dispatcher, endpoints, replicas.run_woken)
         self._settings = SettingsPublisher(broker, dynamic, topic_configs)
         self._settings.listen(self.service.update_config)
-        coordinators.listen(replicas)
-        self._install_publishers()
-        coordinators.startup()
+        self._install_publishers(coordinators)
 
-    def _install_publishers(self) -> None:
+    def _install_publishers(self, coordinators: Coordinators) -> None:
         """Install the publishers. The coordinators get each metadata change before the replicas."""
+        coordinators.listen(self.broker.replicas)
         broker = self.broker
         self._storage.listen(broker.replicas.go_offline)
         loader = self._metadata.loader
         loader.install(self._settings)
         loader.install(CoordinatorPublisher(broker.groups, broker.transactions))
         loader.install(broker.replicas)
+        coordinators.startup()
 
     def listen(self, on_config: Callable[[BrokerConfig], None]) -> None:
         """Call `on_config` whenever dynamic settings of the broker have changed."""
@@ -123,24 +130,49 @@ class BrokerRole:
         """Register the broker and unfence it, so that clients use it. Begin to send heartbeats.
 
         Raises:
-            ApiError: the controller rejected the registration.
+            ApiError: the controller in this process rejected the registration.
+            JoinError: the broker cannot join the cluster of another controller.
         """
-        await self._lifecycle.register(
-            advertised,
-            self._storage.directory_ids(),
-            rack,
-            self._storage.logs.broker_epoch,
-        )
-        await self._lifecycle.unfence(self._metadata.loader.image.offset)
-        self._lifecycle.start_heartbeats(
-            self.broker.config.broker_heartbeat_interval_ms,
-            lambda: self._metadata.loader.image.offset,
-        )
+        config, lifecycle = self.broker.config, self._lifecycle
+        directories = self._storage.directory_ids()
+        previous_epoch = self._storage.logs.broker_epoch
+        if self._channels.is_remote:
+            await lifecycle.join(
+                advertised,
+                directories,
+                rack,
+                previous_epoch,
+                self._metadata_offset,
+                config.initial_broker_registration_timeout_ms,
+            )
+        else:
+            await lifecycle.register(advertised, directories, rack, previous_epoch)
+            await lifecycle.unfence(self._metadata_offset())
+        lifecycle.start_heartbeats(config.broker_heartbeat_interval_ms, self._metadata_offset)
+
+    def _metadata_offset(self) -> int:
+        return self._metadata.loader.image.offset
 
     @property
     def epoch(self) -> int:
         """The broker epoch; -1 until the broker is registered."""
         return self._lifecycle.epoch
+
+    async def leave(self) -> None:
+        """Move the leaders of this broker's partitions to other brokers, if there are any.
+
+        Call this method before `drain`, while the broker serves its clients.
+        """
+        config = self.broker.config
+        if not self._channels.is_remote or not config.controlled_shutdown_enable:
+            return
+        try:
+            async with asyncio.timeout(config.broker_session_timeout_ms / 1000):
+                await self._lifecycle.leave(self._metadata_offset)
+        except ApiError as error:
+            log.error("the broker stops before its leaders have moved: %s", error.message)
+        except TimeoutError:
+            log.error("the broker stops before its leaders have moved: they have not moved in time")
 
     async def drain(self) -> None:
         """Respond to waiting requests, stop accepting connections, and stop the coordinators."""
@@ -151,9 +183,12 @@ class BrokerRole:
     async def stop_coordinators(self) -> None:
         """Fail the requests that wait for a coordinator, and stop the coordinators' tasks."""
         broker = self.broker
+        self._replication.close()
         broker.transactions.shutdown()
         broker.groups.shutdown()
         await broker.producer_ids.close()
+        if self._channels.is_remote:
+            self._channels.close()
         await broker.topic_creation.close()
 
     def stop_heartbeats(self) -> None:
@@ -161,7 +196,7 @@ class BrokerRole:
         self._lifecycle.stop_heartbeats()
 
     async def shut_down(self) -> None:
-        """Notify the controller that this broker stops."""
+        """Notify the controller in this process that this broker stops."""
         try:
             await self._lifecycle.shut_down(self._metadata.loader.image.offset)
         except ApiError as error:
@@ -169,10 +204,10 @@ class BrokerRole:
 
 
 def _lifecycle(
-    config: BrokerConfig, cluster_id: str, random_bytes: RandomBytes, controller: ControllerChannel
+    config: BrokerConfig, cluster_id: str, random_bytes: RandomBytes, channels: Channels
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
-        controller,
+        channels.lifecycle,
         node_id=config.node_id,
         cluster_id=cluster_id,
         random_bytes=random_bytes,

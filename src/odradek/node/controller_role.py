@@ -34,7 +34,7 @@ class ControllerRole:
         """Create the controller and register it with `metadata`, which must not be started yet."""
         self._config = config
         self._clock = clock
-        self._service: Service | None = None
+        self.service: Service | None = None
         self.controller = QuorumController(
             config=config,
             cluster_id=identity.cluster_id,
@@ -63,15 +63,15 @@ class ControllerRole:
         """
         if endpoints:
             dispatcher = Dispatcher(controller_table(self._parts), self._clock)
-            self._service = Service(self._config, dispatcher, endpoints)
-            self._service.start()
+            self.service = Service(self._config, dispatcher, endpoints)
+            self.service.start()
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""
-        if self._service is not None:
-            self._service.update_config(config)
+        if self.service is not None:
+            self.service.update_config(config)
 
     async def drain(self) -> None:
         """Stop accepting connections, and wait until the responses to open requests are sent."""
-        if self._service is not None:
-            await self._service.drain()
+        if self.service is not None:
+            await self.service.drain()

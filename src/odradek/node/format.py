@@ -186,8 +186,14 @@ class Formatter:
             FormatError: the directories cannot be used, or do not belong to `cluster_id`.
         """
         identity = self.read()
+        is_first = self._config.is_only_voter
         if identity is None:
-            return self.format(cluster_id)
+            if cluster_id is None and not is_first:
+                raise FormatError(
+                    f"{self._paths[0]} is not formatted, and this node joins a cluster: run "
+                    "`odradek format` with --cluster-id and the id of the cluster"
+                )
+            return self.format(cluster_id, standalone=is_first)
         if cluster_id is not None and cluster_id != identity.cluster_id:
             path = next(iter(identity.directory_ids))
             raise FormatError(
@@ -197,7 +203,7 @@ class Formatter:
         missing = [path for path in self._paths if path not in identity.directory_ids]
         if not missing:
             return identity
-        ids = {**identity.directory_ids, **self._format(missing, identity.cluster_id)}
+        ids = {**identity.directory_ids, **self._format(missing, identity.cluster_id, is_first)}
         return Identity(
             identity.cluster_id, identity.node_id, ids, identity.bootstrap, is_new=False
         )

@@ -27,6 +27,9 @@ from odradek.model import uuids
 
 log = logging.getLogger("odradek.node")
 
+CATCH_UP_SECONDS = 0.01
+"""How often a start looks whether the metadata is loaded."""
+
 
 class NodeMetadata:
     """The raft client, the loader and the publishers. Use it only on the event loop's thread."""
@@ -63,6 +66,7 @@ class NodeMetadata:
                 random_bytes=random_bytes,
                 network=network,
                 cluster_id=cluster_id,
+                is_alone=config.is_only_voter,
             )
         except BaseException:
             metadata_log.close()
@@ -77,6 +81,17 @@ class NodeMetadata:
     def start(self) -> None:
         """Join the quorum."""
         self.raft.start()
+
+    async def wait_caught_up(self) -> None:
+        """Wait until all records are loaded that the leader has committed.
+
+        Raises:
+            Exception: the raft client has failed. The exception is the client's failure.
+        """
+        while not self.raft.is_caught_up:
+            if self.raft.failure is not None:
+                raise self.raft.failure
+            await asyncio.sleep(CATCH_UP_SECONDS)
 
     async def close(self) -> None:
         """Stop the publishers and snapshots, flush the metadata log, resign, and close the log."""

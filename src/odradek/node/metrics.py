@@ -31,7 +31,8 @@ class MetricSources(NamedTuple):
     """The parts of a node that metrics are read from."""
 
     broker: Broker
-    controller: QuorumController
+    controller: QuorumController | None
+    """None on a node that is only a broker."""
     server: Server
     dispatcher: Dispatcher
     selector: MeasuredSelector | None
@@ -130,6 +131,7 @@ def _replicas(node: MetricSources) -> Iterator[Family]:
     under = sum(len(p.registration.isr) < len(p.registration.replicas) for p in replicas)
     partitions = [p for topic in image.topics.by_id.values() for p in topic.partitions.values()]
     alive = sum(not broker.fenced for broker in image.cluster.brokers.values())
+    is_active = node.controller is not None and node.controller.is_active
     gauges = (
         ("kafka_server_replicamanager_partitioncount", "Replicas on this broker.", len(replicas)),
         ("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.",
@@ -141,7 +143,7 @@ def _replicas(node: MetricSources) -> Iterator[Family]:
         ("kafka_server_replicamanager_offlinereplicacount",
          "Replicas whose log directory has failed or is full.", node.broker.replicas.offline_count),
         ("kafka_controller_kafkacontroller_activecontrollercount",
-         "1 if this node is the active controller, otherwise 0.", int(node.controller.is_active)),
+         "1 if this node is the active controller, otherwise 0.", int(is_active)),
         ("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.",
          len(image.topics.by_id)),
         ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.",

@@ -5,23 +5,28 @@ The steps of a start:
 1. Lock the log directories, and bind the addresses of the listeners. If this step fails, nothing
    has been changed.
 2. Format the log directories that are empty.
-3. Open the metadata log, become its leader, and load all committed metadata.
+3. Open the metadata log, serve the controller's listeners, join the quorum, and load all committed
+   metadata. A node that is the only voter becomes the leader. A node without the role controller is
+   an observer of the quorum.
 4. Load the partition logs. After a crash, recover them.
 5. Register the broker with its addresses, unfence it, send heartbeats, and accept connections.
 
-Therefore clients reach the node only when all parts are ready.
+Therefore clients reach the node only when all parts are ready. A node that is only a controller has
+no partition logs and no broker, and omits steps 4 and 5.
 
 The steps of a stop:
 
 1. Close the metrics server, and stop the periodic work on the logs.
-2. Stop accepting connections of clients, wait until the responses to open requests are sent, and
+2. If the active controller may be in another process, move the leaders of this broker's partitions
+   to other brokers.
+3. Stop accepting connections of clients, wait until the responses to open requests are sent, and
    stop the coordinators.
-3. Stop accepting connections on the controller's listeners, and wait until the responses to their
+4. Stop accepting connections on the controller's listeners, and wait until the responses to their
    open requests are sent.
-4. If the controller is active, notify it that this broker shuts down.
-5. Commit the appended records of the metadata log, resign, and close the metadata log.
-6. Stop the threads of the executor.
-7. Close the partition logs, mark the log directories as cleanly shut down, and unlock them.
+5. If the controller is in this process, notify it that this broker shuts down.
+6. Commit the appended records of the metadata log, resign, and close the metadata log.
+7. Stop the threads of the executor.
+8. Close the partition logs, mark the log directories as cleanly shut down, and unlock them.
 """
 
 from __future__ import annotations
@@ -31,7 +36,6 @@ import logging
 from collections.abc import Callable
 
 from odradek.broker.broker import Broker
-from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.config.broker_config import BrokerConfig
@@ -44,6 +48,7 @@ from odradek.env.randomness import RandomBytes, system_random_bytes
 from odradek.handlers.dispatch import Dispatcher, Inject
 from odradek.network.server import Server
 from odradek.node.broker_role import BrokerRole
+from odradek.node.channels import local_channels, remote_channels
 from odradek.node.controller_role import ControllerRole
 from odradek.node.format import Identity, local_voter
 from odradek.node.listeners import BoundListeners
@@ -57,15 +62,19 @@ log = logging.getLogger("odradek.node")
 
 
 class Node:
-    """A broker and a controller in one process (`process.roles=broker,controller`).
+    """A broker, a controller, or both in one process (`process.roles`).
 
     Call `start` and `stop` on the event loop's thread.
     """
 
     broker: Broker
-    server: Server
-    dispatcher: Dispatcher
+    """A node that is only a controller does not have this attribute."""
     controller: QuorumController
+    """A node that is only a broker does not have this attribute."""
+    server: Server
+    """The server of the broker's listeners. On a node that is only a controller, the server of the
+    controller's listeners."""
+    dispatcher: Dispatcher
     identity: Identity
 
     def __init__(
@@ -106,6 +115,7 @@ class Node:
         """Set when the node must stop because its metadata log or all log directories failed."""
         self._listeners: BoundListeners | None = None
         self._metadata: NodeMetadata | None = None
+        self._controller: ControllerRole | None = None
         self._broker: BrokerRole | None = None
         self._metrics: MetricsServer | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -117,6 +127,7 @@ class Node:
 
         Raises:
             DirectoryInUse, FormatError, ListenError: the message tells the user what to do.
+            JoinError: the controller of the cluster rejects the broker.
             LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk has failed, or
                 its files are corrupt or inconsistent.
         """
@@ -131,6 +142,8 @@ class Node:
             if self._broker is not None:
                 self._broker.stop_heartbeats()
                 await self._broker.stop_coordinators()
+            if self._controller is not None:
+                await self._controller.drain()
             if self._metadata is not None:
                 await self._metadata.close()
             await executor.close()
@@ -154,14 +167,15 @@ class Node:
         except Exception:
             storage.release()  # unlock the directories, because this process may continue to run
             raise
-        metadata = await self._start_metadata(executor)
+        metadata = await self._start_metadata(executor, listeners)
         metadata.loader.install(metadata.cache)
+        if not self.config.is_broker:
+            return
         metadata.loader.install(topic_configs)
         await storage.load()
         broker = self._make_broker(executor, metadata, topic_configs, listeners)
         await broker.register(listeners.advertised(self.config), self.config.broker_rack)
         broker.service.start()
-        self._controller.serve(listeners.controller)
         self._run_periodic_tasks()
         if self._metrics is not None:
             self._metrics.start(executor, lambda: families(self.metric_sources()))
@@ -176,8 +190,8 @@ class Node:
         self._listeners = BoundListeners(config, self._network)
         return self._listeners
 
-    async def _start_metadata(self, executor: Executor) -> NodeMetadata:
-        """Open the metadata log, become its leader, and load the committed records."""
+    async def _start_metadata(self, executor: Executor, listeners: BoundListeners) -> NodeMetadata:
+        """Open the metadata log, join the quorum, and load the committed records."""
         directory_id = self.identity.directory_ids[self.config.metadata_log_dir]
         metadata = self._metadata = NodeMetadata(
             self.config,
@@ -190,16 +204,27 @@ class Node:
             cluster_id=self.identity.cluster_id,
             on_failure=self.failed.set,
         )
-        self._controller = ControllerRole(
+        if not self.config.is_controller:
+            metadata.start()
+            await metadata.wait_caught_up()
+            return metadata
+        role = self._controller = ControllerRole(
             self.config,
             identity=self.identity,
             clock=self._clock,
             random_bytes=self._random_bytes,
             metadata=metadata,
         )
-        self.controller = self._controller.controller
+        self.controller = role.controller
         metadata.start()
-        await self.controller.wait_active()
+        role.serve(listeners.controller)
+        if not self.config.is_broker:
+            assert role.service is not None
+            self.server, self.dispatcher = role.service.server, role.service.dispatcher
+        if self.config.is_only_voter:
+            await self.controller.wait_active()
+        else:
+            await metadata.wait_caught_up()
         return metadata
 
     def _make_broker(
@@ -212,6 +237,12 @@ class Node:
         replicas = ReplicaManager(
             self.config.node_id, self._storage.logs, asyncio.get_running_loop()
         )
+        if self.config.is_only_voter:
+            channels = local_channels(self.controller, replicas)
+        else:
+            channels = remote_channels(
+                self.config, metadata.raft, self._network, self._random_bytes
+            )
         role = self._broker = BrokerRole(
             self.config,
             cluster_id=self.identity.cluster_id,
@@ -222,12 +253,14 @@ class Node:
             metadata=metadata,
             topic_configs=topic_configs,
             replicas=replicas,
-            controller=LocalControllerChannel(self.controller, replicas.opened),
+            network=self._network,
+            channels=channels,
             endpoints=listeners.broker,
             on_loaded=self._on_loaded,
             inject=self._inject,
         )
-        role.listen(self._controller.update_config)
+        if self._controller is not None:
+            role.listen(self._controller.update_config)
         self.broker = role.broker
         self.server = role.service.server
         self.dispatcher = role.service.dispatcher
@@ -244,7 +277,7 @@ class Node:
         assert self._metadata is not None
         return MetricSources(
             self.broker,
-            self.controller,
+            None if self._controller is None else self.controller,
             self.server,
             self.dispatcher,
             self.selector,
@@ -261,19 +294,23 @@ class Node:
 
     async def stop(self) -> None:
         """Stop all parts: send open responses, shut the broker down, resign, and close the logs."""
+        broker, controller = self._broker, self._controller
+        metadata, executor = self._metadata, self._executor
+        assert metadata is not None
+        assert executor is not None
         if self._metrics is not None:
             self._metrics.close()
         if self._tick is not None:
             self._tick.cancel()
-        broker, metadata, executor = self._broker, self._metadata, self._executor
-        assert broker is not None
-        assert metadata is not None
-        assert executor is not None
-        await broker.drain()
-        await self._controller.drain()
-        if self.controller.is_active:
-            await broker.shut_down()
-        broker.stop_heartbeats()
+        if broker is not None:
+            await broker.leave()
+            await broker.drain()
+        if controller is not None:
+            await controller.drain()
+        if broker is not None:
+            if self.config.is_only_voter and self.controller.is_active:
+                await broker.shut_down()
+            broker.stop_heartbeats()
         await metadata.close()
         await executor.close()
-        self._storage.close(broker.epoch)
+        self._storage.close(-1 if broker is None else broker.epoch)

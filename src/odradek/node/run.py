@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from odradek.broker.controller.lifecycle import JoinError
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.raft.machine import QuorumError
@@ -27,7 +28,7 @@ class StartError(Exception):
 
 
 FAILURES = (
-    DamagedFile, DirectoryInUse, DiskFull, FormatError, ListenError, LogDirectoryOffline,
+    DamagedFile, DirectoryInUse, DiskFull, FormatError, JoinError, ListenError, LogDirectoryOffline,
     MetadataError, QuorumError,
 )  # fmt: skip
 """Expected errors of a start. Any other exception is a bug in Odradek."""

@@ -36,6 +36,15 @@ from odradek.wire.generated.controller_registration_request import Listener as C
 log = logging.getLogger("odradek.broker")
 
 NOT_REGISTERED = -1
+RETRY_SECONDS = 0.05
+"""Pause before a registration or a heartbeat is repeated while the broker starts or stops."""
+TRANSIENT = frozenset((ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT))
+"""Errors of a registration that end: the session of the previous incarnation expires, and a
+controller becomes active."""
+
+
+class JoinError(Exception):
+    """The broker cannot join the cluster. The message says why."""
 
 
 class BrokerLifecycle:
@@ -94,6 +103,67 @@ class BrokerLifecycle:
         self.epoch = response.broker_epoch
         return self.epoch
 
+    async def join(
+        self,
+        endpoints: Sequence[Endpoint],
+        directories: Sequence[bytes],
+        rack: str | None,
+        previous_epoch: int,
+        metadata_offset: Callable[[], int],
+        timeout_ms: int,
+    ) -> None:
+        """Register the broker with a controller in another process, and wait until it is unfenced.
+
+        `metadata_offset` returns the offset up to which the broker has applied the metadata. See
+        `register` for the other arguments. `timeout_ms` is the time for the registration.
+
+        Raises:
+            JoinError: the controller rejects the broker, or no controller was active in time.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        try:
+            while True:
+                try:
+                    await self.register(endpoints, directories, rack, previous_epoch)
+                    break
+                except ApiError as error:
+                    if error.code not in TRANSIENT or loop.time() >= deadline:
+                        raise
+                    log.info("the broker is not registered yet: %s", error.message)
+                await asyncio.sleep(RETRY_SECONDS)
+            while True:
+                if await self._is_unfenced(metadata_offset()):
+                    break
+                await asyncio.sleep(RETRY_SECONDS)
+        except ApiError as error:
+            raise JoinError(f"this broker cannot join the cluster: {error.message}") from error
+
+    async def leave(self, metadata_offset: Callable[[], int]) -> None:
+        """Move the leaders of this broker's partitions to other brokers (controlled shutdown).
+
+        The broker must go on to apply the metadata. No periodic heartbeat is sent any more.
+
+        Raises:
+            ApiError: the controller rejects the request.
+        """
+        self.stop_heartbeats()
+        while True:
+            response = await self._heartbeat(metadata_offset(), want_shut_down=True)
+            if response.should_shut_down:
+                return
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _is_unfenced(self, metadata_offset: int) -> bool:
+        """Send a heartbeat; return whether the broker is unfenced after it."""
+        try:
+            return not (await self._heartbeat(metadata_offset)).is_fenced
+        except ApiError as error:
+            if error.code is not ErrorCode.REQUEST_TIMED_OUT:
+                raise
+            log.warning("the controller has not answered a heartbeat: %s", error.message)
+            return False
+
     async def register_controller(self, endpoints: Iterable[Endpoint]) -> None:
         """Register the feature levels of this node's controller (KIP-919).
 
@@ -138,20 +208,20 @@ class BrokerLifecycle:
             ApiError: the controller rejects the request.
         """
         self.stop_heartbeats()
-        response = await self._heartbeat(metadata_offset, want_shut_down=True)
+        response = await self._heartbeat(metadata_offset, want_fence=True, want_shut_down=True)
         if not response.is_fenced:
             raise ApiError(
                 ErrorCode.BROKER_NOT_AVAILABLE, "the controller has not fenced this broker"
             )
 
     async def _heartbeat(
-        self, metadata_offset: int, want_shut_down: bool = False
+        self, metadata_offset: int, *, want_fence: bool = False, want_shut_down: bool = False
     ) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
             broker_id=self._node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=metadata_offset,
-            want_fence=want_shut_down,
+            want_fence=want_fence,
             want_shut_down=want_shut_down,
         )
         response: BrokerHeartbeatResponse = await self._channel.submit(None, request)

@@ -49,7 +49,7 @@ controller.quorum.auto.join.enable  boolean  = false  low
 metadata.max.idle.interval.ms  int  = 500  >=0  low
     How often an idle controller writes a no-op record. 0 means never.
 
-[accepted: broker and controller run in one process and share their state]
+[honoured]
 controlled.shutdown.enable  boolean  = true  medium
     Move leadership away before a broker stops.
 initial.broker.registration.timeout.ms  int  = 60000  medium
