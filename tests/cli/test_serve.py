@@ -194,3 +194,50 @@ def test_an_ipv6_address_is_written_as_clients_take_it(tmp_path):
         assert address.startswith("[::1]:")
         words = [*COMMAND, "-b", address, "topic", "create", "six"]
         subprocess.run(words, check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+CONTROLLER_ONLY = """
+process.roles=controller
+node.id=1
+listeners=CONTROLLER://127.0.0.1:{controller_port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+log.dirs={data}
+"""
+BROKER_ONLY = """
+process.roles=broker
+node.id=2
+listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+offsets.topic.replication.factor=1
+log.dirs={data}
+"""
+
+
+def test_a_controller_and_a_broker_are_processes(tmp_path):
+    ports = {"port": free_port(), "controller_port": free_port()}
+    files = []
+    for name, text in (("controller", CONTROLLER_ONLY), ("broker", BROKER_ONLY)):
+        files.append(tmp_path / f"{name}.properties")
+        files[-1].write_text(text.format(data=tmp_path / name, **ports))
+    controller, broker = files
+    said, code = refused("--config", broker)
+    assert (code, "run `odradek format`" in said) == (1, True)
+    for file in files:
+        words = [*COMMAND, "format", "--config", file, "-t", "4L6g3nShT-eMCtK--X86sw"]
+        subprocess.run(words, check=True, timeout=60)
+    with serving("--config", controller) as (first, lines):
+        assert any(line.endswith("node 1, cluster 4L6g3nShT-eMCtK--X86sw") for line in lines)
+        assert not [line for line in lines if "say hello" in line]
+        with serving("--config", broker) as (second, lines):
+            assert address_of(lines) == f"127.0.0.1:{ports['port']}"
+            server = f"127.0.0.1:{ports['port']}"
+            words = [*COMMAND, "-b", server, "produce", "greetings", "hello"]
+            subprocess.run(words, check=True, timeout=60)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(30) == 0
+        with serving("--config", broker):
+            pass
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(30) == 0

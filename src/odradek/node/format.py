@@ -211,7 +211,8 @@ class Formatter:
     def format(self, cluster_id: str | None = None, standalone: bool = True) -> Identity:
         """Format all directories. Without `cluster_id`, choose a random cluster id.
 
-        `standalone` means that this node is the only voter, unless controller.quorum.voters is set.
+        `standalone` means that this node is the only voter, if it is a controller and unless
+        controller.quorum.voters is set.
 
         Raises:
             FormatError: a directory is already formatted, or cannot be used.
@@ -239,7 +240,8 @@ class Formatter:
             try:
                 ensure_directory(self._file_system, path)
                 self._write_bootstrap(path)
-                if path == self._config.metadata_log_dir and standalone:
+                is_first = standalone and self._config.is_controller
+                if path == self._config.metadata_log_dir and is_first:
                     self._write_voters(path, ids[path])
                 self._write_properties(path, cluster_id, ids[path])
             except OSError as error:
