@@ -26,9 +26,9 @@ def directory(broker):
 
 
 class Controller:
-    """Takes requests; `image` is after all of them. Elections of leaders are random but seeded.
+    """Processes requests. `image` is the image after all requests. Elections use seeded randomness.
 
-    `now_ms` is the time; tests advance it. `fail_over` makes another controller the active one.
+    `now_ms` is the time, and tests advance it. `fail_over` makes another controller active.
     """
 
     def __init__(self, elr=True, level=30, **settings):
@@ -39,7 +39,7 @@ class Controller:
         self.voters = 1
         self.epoch = 0
         self.committed = BatchLoader()
-        """A standby's state: what another controller would begin with."""
+        """The state of a standby, with which the next active controller begins."""
         self.fail_over()
         records = [FeatureLevelRecord(name="metadata.version", feature_level=level)]
         if elr:
@@ -49,7 +49,7 @@ class Controller:
         self.replay(bootstrap_records(records, 1, in_transaction=False))
 
     def fail_over(self):
-        """Another controller becomes active with the records so far."""
+        """Make another controller active, with the records so far."""
         self.epoch += 1
         self.machine = ControllerMachine(
             self.committed.copy(),
@@ -84,7 +84,7 @@ class Controller:
         return self.machine.state(self.moment)
 
     def replay(self, records):
-        """Through their bytes, as they would come from the log."""
+        """Encode, decode and replay records, as if they were read from the log."""
         if records:
             level = self.image.features.metadata_version or 30
             values = [decode_record(encode_record(record, level)) for record in records]
@@ -97,7 +97,7 @@ class Controller:
         return records
 
     def ask(self, request, version=None):
-        """The decision on a request, which is replayed."""
+        """Replay and return the decision about a request."""
         if version is None:
             version = request.VERSION_MAX
         return self.make(self.machine.decide(self.moment, request, version))
@@ -146,7 +146,7 @@ class Controller:
     def heartbeat(
         self, broker=1, fence=False, shut_down=False, offset=None, offline=(), cordoned=None
     ):
-        """A heartbeat of a broker that has read everything, or the metadata up to `offset`."""
+        """Send a heartbeat of a broker that has read the metadata up to `offset`, or to the end."""
         request = BrokerHeartbeatRequest(
             broker_id=broker,
             broker_epoch=self.image.cluster.brokers[broker].epoch,
@@ -159,7 +159,7 @@ class Controller:
         return self.ask(request)
 
     def join(self, *brokers, racks=None):
-        """Register and unfence."""
+        """Register and unfence a broker."""
         for broker in brokers:
             self.register(broker, rack=(racks or {}).get(broker))
             self.heartbeat(broker)

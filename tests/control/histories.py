@@ -1,9 +1,9 @@
-"""Random histories of brokers and controllers, and what must hold after each batch of records.
+"""Random histories of brokers and controllers, and checks after each batch of records.
 
-A history is determined by its seed. Brokers register, send heartbeats, fall silent, stop, lose
-directories, and alter their partitions; clients create, move and delete topics; the controller
-fails over, and the next one has lost a part of the records that were not committed. The model knows
-of each request what the answer must be, independently of the controller's code.
+The seed determines a history. Brokers register, send heartbeats, stop sending heartbeats, stop,
+lose directories, and alter their partitions. Clients create, move and delete topics. The controller
+fails over, and the next controller has lost a part of the records that were not committed. The
+model knows the correct response to each request, independently of the controller's code.
 """
 
 import random
@@ -59,7 +59,7 @@ def spare(broker):
 
 
 class Watched(Controller):
-    """A controller whose every batch is checked. Only some of its records are committed."""
+    """A controller. Each of its batches is checked. Only some of its records are committed."""
 
     def __init__(self, **arguments):
         self.batches = []
@@ -73,7 +73,7 @@ class Watched(Controller):
         self.unread = set()
         """Brokers whose heartbeats this controller has not processed yet."""
         self.said_in_sync = ()
-        """The replicas that a leader says are in sync."""
+        """The replicas that are in sync, as their leader has reported."""
         super().__init__(**arguments)
 
     def replay(self, records):
@@ -102,7 +102,7 @@ class Watched(Controller):
         return max(self.contacts.get((broker, epoch), self.active_since_ms), self.active_since_ms)
 
     def lose_leadership(self, kept):
-        """Another controller becomes active. It has the first `kept` batches of the log."""
+        """Make another controller active, which has the first `kept` batches of the log."""
         del self.batches[kept:]
         self.committed_batches = min(self.committed_batches, kept)
         self.committed = BatchLoader()
@@ -234,7 +234,7 @@ class History:
     # -- brokers ------------------------------------------------------------------------------
 
     def beat(self):
-        """Every broker that is not silent sends a heartbeat."""
+        """Send a heartbeat of each broker that has not stopped sending heartbeats."""
         for broker in BROKERS:
             if broker not in self.silent:
                 self._beat(broker, want_fence=self.random.random() < 0.03)
@@ -297,7 +297,7 @@ class History:
             self.beat()
 
     def assign(self):
-        """A broker says in which directory a replica is."""
+        """Report the directory of a broker's replica."""
         found = self.some_partition()
         if found is None:
             return
@@ -394,7 +394,7 @@ class History:
         self._check_sessions(SESSION_MS)
 
     def stall(self):
-        """The controller's process is stopped for a while, then its timer is the first to run."""
+        """Stop the controller's process for a while. After that its timer runs first."""
         controller = self.controller
         controller.now_ms += 20_000
         controller.unread = set(BROKERS) - self.silent
@@ -464,7 +464,7 @@ class History:
         self.controller.unclean_is_requested = False
 
     def alter(self):
-        """A leader changes its ISR. Some requests are out of date or wrong."""
+        """Change the ISR of a leader. Some requests are out of date or wrong."""
         found = self.some_partition()
         if found is None:
             return

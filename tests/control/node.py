@@ -1,4 +1,4 @@
-"""A controller node over a temporary directory, as a test starts it."""
+"""A controller node with a temporary directory, for tests."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ ENDPOINT = Endpoint("PLAINTEXT", "localhost", 9092, 0)
 
 
 class Recorder:
-    """A publisher that keeps what it was told."""
+    """A publisher that records its calls."""
 
     def __init__(self):
         self.published = []
@@ -44,7 +44,7 @@ class Recorder:
 
 
 class Node:
-    """What `start` gives."""
+    """The node that `start` returns."""
 
     def __init__(self, controller, channel, lifecycle, cache, recorder, failures):
         self.controller = controller
@@ -59,7 +59,7 @@ class Node:
         await self.lifecycle.unfence(self.cache.image.offset)
 
     async def close(self):
-        """Commit what is decided, and close the log."""
+        """Commit all decisions, and close the log."""
         self.publishers.close()
         await self.snapshots.close()
         await self.raft.close()
@@ -69,7 +69,7 @@ class Node:
 
 
 async def start(path, file_system=None, join=True, previous_epoch=-1, **settings):
-    """A controller whose broker has joined; nothing is closed (see `running`)."""
+    """Start a controller whose broker has joined. The caller closes it (see `running`)."""
     overrides = {name.replace("_", "."): value for name, value in settings.items()}
     config = load({}, {"log.dirs": str(path), **overrides}).config
     clock = SystemClock()
@@ -138,7 +138,7 @@ async def start(path, file_system=None, join=True, previous_epoch=-1, **settings
 
 @contextlib.asynccontextmanager
 async def running(path, **arguments):
-    """A node that is closed in good order."""
+    """A node that is closed at the end."""
     node = await start(path, **arguments)
     try:
         yield node

@@ -1,7 +1,7 @@
-"""Controllers over a quorum that a test commands: who leads, and what is replicated and committed.
+"""Controllers with a simulated quorum: the test chooses the leader and commits records.
 
-`Quorum` stands for the raft clients of several nodes. The controllers and loaders are real. Time is
-virtual. A test decides when records are committed and who becomes the leader.
+`Quorum` replaces the raft clients of several nodes. The controllers and loaders are real. Time is
+virtual. A test decides when records are committed and which node becomes the leader.
 """
 
 from odradek.broker.controller.quorum_controller import QuorumController
@@ -22,7 +22,7 @@ CLUSTER_ID = "cluster"
 
 
 def run(test):
-    """Run an async test on virtual time. It gets a quorum."""
+    """Run an async test on virtual time. The argument of the test is a quorum."""
 
     def runner():
         simulation = Simulation(1)
@@ -143,7 +143,7 @@ class Quorum:
         return self.members[node_id]
 
     def commit_at_once(self):
-        """Commit all records in the iteration of the loop after they were appended."""
+        """Commit all records in the iteration of the event loop after they were appended."""
         for each in self.members.values():
             each.on_append = lambda: self.loop.call_soon(self.commit)
 
@@ -163,7 +163,7 @@ class Quorum:
         return self[node_id].controller
 
     def replicate(self, *node_ids):
-        """Copy the leader's log to members; what they had beyond it is truncated."""
+        """Copy the leader's log to members. Their other records are truncated."""
         for node_id in node_ids:
             self[node_id].log.batches = list(self[self.leader_id].log.batches)
 

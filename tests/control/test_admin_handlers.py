@@ -1,4 +1,4 @@
-"""The handlers of the admin APIs, over a running controller, as the dispatcher calls them."""
+"""The handlers of the admin APIs with a running controller, called as by the dispatcher."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ from .test_topic_decisions import topic
 
 
 class Asker:
-    """Calls handlers in the name of a client, and checks that the answer can be sent."""
+    """Calls handlers as for a client, and checks that the response can be encoded."""
 
     def __init__(self, broker, peer):
         self.broker = broker

@@ -1,4 +1,4 @@
-"""AlterPartition: what a leader may change, and the errors for what it may not."""
+"""AlterPartition: the changes that a leader may make, and the errors for other changes."""
 
 import pytest
 
@@ -20,9 +20,9 @@ from .test_topic_decisions import create, topic
 
 
 def alter(controller, isr, broker=None, version=3, epochs=None, name="a", repeat=1, **changes):
-    """Ask as the leader of the partition does; `changes` replace fields of the request.
+    """Send the request of a partition's leader; `changes` replace fields of the request.
 
-    Returns the partition's data of the response.
+    Return the partition's data in the response.
     """
     now = partition(controller, name)
     topic_id = controller.image.topics.by_name[name].id

@@ -1,4 +1,4 @@
-"""The metadata log of a real cluster: read, replayed, written again."""
+"""The metadata log of a real cluster is read, replayed and written again."""
 
 from odradek.broker.raft.control import QuorumSettings
 from odradek.broker.raft.metadata_log import replay_settings
@@ -87,7 +87,7 @@ def test_snapshots_are_written_byte_for_byte(kafka_fixtures):
         )
         theirs = list(iterate_batches(path.read_bytes()))
         for mine, batch in zip(ours, theirs, strict=True):
-            # The times differ, and with them the checksum: all else is the same.
+            # The times differ, and therefore the checksums. All other bytes are equal.
             assert mine[:17] == batch.data[:17]
             assert mine[21:27] == batch.data[21:27]
             assert mine[43:] == batch.data[43:]

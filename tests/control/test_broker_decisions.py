@@ -121,7 +121,7 @@ def test_producer_ids_come_in_blocks():
     assert starts == [0, 1000, 2000]
 
 
-# -- what becomes of partitions --------------------------------------------------------------------
+# -- effects on partitions -------------------------------------------------------------------------
 
 
 def test_a_fenced_leader_is_replaced():
@@ -179,7 +179,7 @@ def test_an_unclean_end_takes_the_right_to_lead():
     for broker in (1, 2, 3):
         controller.heartbeat(broker, fence=True)
     assert partition(controller).elr == (2, 3)
-    controller.register(2)  # a new incarnation that does not know of a clean shutdown
+    controller.register(2)  # a new incarnation without the epoch of a clean shutdown
     assert partition(controller).elr == (3,)
     controller.heartbeat(2)
     assert partition(controller).leader == NO_LEADER

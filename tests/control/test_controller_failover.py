@@ -25,7 +25,7 @@ def create(*names, partitions=1):
 
 
 async def answered(quorum, controller, request, context=CONTEXT):
-    """Submit a request and commit what it decides."""
+    """Submit a request and commit its records."""
     asked = asyncio.get_running_loop().create_task(
         controller.submit(None if context is None else context, request)
     )
@@ -97,7 +97,7 @@ async def test_decisions_that_were_not_committed_are_forgotten(quorum):
     await settle()
     assert names(first.image) == ["also", "kept", "lost"]
     assert not any(each.done() for each in lost)
-    second = quorum.elect(2)  # its log has none of it
+    second = quorum.elect(2)  # its log has none of these records
     assert names(second.image) == ["kept"]
     for each in lost:
         with pytest.raises(ApiError) as raised:
@@ -136,7 +136,7 @@ async def test_decisions_that_reach_the_next_leader_are_committed_by_it(quorum):
 
 @run
 async def test_a_leader_of_a_later_epoch_forgets_what_it_had_not_committed(quorum):
-    """It is told only that it leads again, not that it had stopped."""
+    """The controller is notified that it leads again, but not that it had stopped leading."""
     first = quorum.elect(1)
     await join(quorum, first, 1, 2)
     asked = pending(first, create("lost"))
@@ -168,7 +168,7 @@ async def test_records_of_another_leader_complete_no_request(quorum):
 
 @run
 async def test_a_controller_that_never_was_active_stays_pending(quorum):
-    """Another node becomes the leader before the first records of this one are committed."""
+    """Another node becomes the leader before the first records of this node are committed."""
     quorum.epoch = 1
     member = quorum[1]
     member.tell(member.leader._replace(leader_id=1, epoch=1))

@@ -1,4 +1,4 @@
-"""The controller and its log: decisions are durable, share syncs, and are published in order."""
+"""The controller and its log: decisions are durable, share flushes, and are published in order."""
 
 import asyncio
 import errno
@@ -32,7 +32,7 @@ def create(*topics, timeout_ms=60_000):
 
 
 def run(test):
-    """Run an async test on a loop of its own."""
+    """Run an async test on its own event loop."""
 
     def runner(tmp_path):
         asyncio.run(test(tmp_path))
@@ -42,7 +42,7 @@ def run(test):
 
 
 def same(first, second):
-    """Whether two images say the same, but for where they end."""
+    """Whether the topics and the settings of two images are equal."""
     return first.topics == second.topics and first.configs == second.configs
 
 
@@ -79,7 +79,7 @@ async def test_after_a_crash_what_was_answered_is_there(tmp_path):
     node = await start(tmp_path)
     await node.ask(create(topic("a", 2)))
     before = node.cache.image
-    # Killed: nothing is closed, another process opens the same files.
+    # The process was killed: no file is closed, and another process opens the same files.
     async with running(tmp_path) as other:
         assert other.controller.image.epoch == before.epoch + 1
         partition = other.cache.image.topics.partition("a", 1)
@@ -294,7 +294,7 @@ async def test_the_loop_runs_while_the_vote_is_synced(tmp_path):
     turns = []
 
     class Slow(OsFileSystem):
-        """The first sync ends when the loop has had a turn."""
+        """The first flush ends after an iteration of the event loop."""
 
         def __init__(self, loop):
             self.loop = loop

@@ -113,7 +113,7 @@ def four_brokers():
 
 
 def join_isr(controller, isr):
-    """As the leader would, once the new replica has caught up: the controller's own builder."""
+    """Change the ISR, as the leader does after the new replica has caught up."""
     from odradek.core.controller.partition_change import PartitionChange
 
     image = controller.image.topics.by_name["a"]

@@ -1,4 +1,4 @@
-"""Sessions of brokers, and their way through fencing and controlled shutdown."""
+"""Sessions of brokers, fencing, and controlled shutdown."""
 
 import pytest
 
@@ -188,7 +188,7 @@ def test_after_a_failover_a_broker_must_have_read_what_was_there():
 
 
 def stop(controller, broker):
-    """Heartbeats of all until the broker may stop."""
+    """Send heartbeats of all brokers until the broker may stop."""
     for _ in range(3):
         answer = controller.heartbeat(broker, shut_down=True).response
         if answer.should_shut_down:

@@ -1,4 +1,4 @@
-"""Random histories hold all rules, and planted bugs are found."""
+"""Random histories break no rule, and the checks find planted bugs."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ from .histories import History
 
 LENGTH = 150
 FOUND_WITHIN = 15
-"""A planted bug is found within so many seeds."""
+"""The number of seeds within which a planted bug is found."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def test_all_rules_hold(seed):
 
 
 def test_the_histories_contain_everything():
-    """Otherwise they would prove nothing."""
+    """All kinds of steps occur. Otherwise the histories would not test them."""
     counts = Counter()
     for seed in range(12):
         counts.update(History(seed).run(LENGTH))
@@ -93,7 +93,7 @@ def sessions_that_have_expired(original):
 
 
 def without_grace(self, now_ms):
-    """Fence at once what is found expired, however late the check is."""
+    """Fence brokers with expired sessions at once, even if the check is late."""
     deadline_ms = self.deadline_ms
     return None if deadline_ms is None or now_ms < deadline_ms else next(iter(self._contacts))
 

@@ -43,7 +43,7 @@ def tool(jars, main_class, *words):
 
 
 async def fill(path, **settings):
-    """A metadata log with something of everything; returns its last image."""
+    """Write a metadata log with all kinds of records; return its last image."""
     async with running(path, **settings) as node:
         await node.ask(create(topic("a", 3, settings={"retention.ms": "5"}), topic("b", 2)))
         await node.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="b")]))
@@ -54,7 +54,7 @@ async def fill(path, **settings):
 
 
 def dumped(jars, path):
-    """(batches, payloads) of a log or snapshot, as DumpLogSegments shows them."""
+    """Return (batches, payloads) of a log or snapshot, as DumpLogSegments prints them."""
     said = tool(
         jars,
         "org.apache.kafka.tools.DumpLogSegments",

@@ -16,7 +16,7 @@ from .test_topic_decisions import create, topic
 
 
 class Recorder:
-    """A publisher that applies what it is told, and fails on demand."""
+    """A publisher that applies all changes, and fails on demand."""
 
     def __init__(self, image):
         self.failing = 0

@@ -101,7 +101,7 @@ def by_id(values):
 
 
 def topics_image(found):
-    # A topic's id belongs to its name for ever: two images never give one id to two names.
+    # A topic id belongs to one name in all images.
     made = [
         TopicImage(name, name.encode().hex().encode()[:15].ljust(15) + bytes((turn,)), partitions)
         for name, (turn, partitions) in found.items()
@@ -197,7 +197,7 @@ def test_a_snapshot_tells_what_it_removes(image, other):
 @settings(max_examples=60)
 @given(images, images)
 def test_the_delta_between_two_images(image, other):
-    # Written in the level of the new image, which leaves out what the level has no records for.
+    # The records have the level of the new image. State without records at this level is omitted.
     expected = BatchLoader().load_snapshot(list(image_records(image)), image.offset, image.epoch)[1]
     delta = delta_between(other, image)
     assert delta.image_before is other

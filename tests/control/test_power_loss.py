@@ -1,7 +1,7 @@
 """The power is lost at every write of a controller.
 
-Afterwards every acknowledged change is present, an unacknowledged change may be present, and
-nothing else is.
+Afterwards every acknowledged change is present, and an unacknowledged change may be present. No
+other change is present.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ SNAPSHOT_BYTES = "600"
 
 
 class PhotographedDisk(LossyFileSystem):
-    """Before each change, what a power cut would leave is kept, with the topics promised then.
+    """Before each change, keeps a copy of the disk after a power loss, and the acknowledged topics.
 
-    The log's thread and the loop's take turns: one changes the disk at a time.
+    The log's thread and the event loop's thread change the disk one after the other.
     """
 
     def __init__(self, root=None):
@@ -69,7 +69,7 @@ async def create(node, disk, *names):
 
 
 async def delete(node, disk, name):
-    """While the answer is awaited, the topic may be there or not."""
+    """Delete a topic. Until the response arrives, the topic may exist or not."""
     del disk.promised[name]
     await node.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=60_000))
     disk.asked.discard(name)

@@ -1,18 +1,18 @@
-"""What must hold in every history of a simulated quorum."""
+"""The rules that every history of a simulated quorum must keep."""
 
 
 class Violation(AssertionError):
-    """The cluster did what it must not do."""
+    """The cluster has broken a rule."""
 
 
 class Checks:
-    """What must hold in every history."""
+    """Checks the rules after each step of a history."""
 
     def __init__(self, cluster):
         self._cluster = cluster
         self.leaders = {}
         self.committed = []
-        """The entries that any node has called committed."""
+        """The entries that any node has reported as committed."""
 
     def require(self, holds, problem):
         if not holds:

@@ -1,11 +1,13 @@
 """A simulation of a quorum: real machines on a simulated log, disk and network.
 
-A `Cluster` is determined by its seed. The network delays, drops, duplicates and reorders messages,
-and is partitioned in one or both directions. Nodes crash and lose what is not flushed, also a
-majority at once, are paused, stop in good order, take snapshots, and delete the log before them.
+The seed determines all events of a `Cluster`. The network delays, drops, duplicates and reorders
+messages, and is partitioned in one or both directions. Nodes crash, also a majority at once, and
+lose the entries that are not flushed. Nodes are paused, shut down, take snapshots, and delete the
+log before the snapshots.
 
-`Checks` watches from outside: it compares what nodes say is committed with what any node has said
-before. A violation raises `Violation` with the seed and the last events.
+`Checks` does not use the state of the machines. It compares the entries that a node reports as
+committed with the entries that any node has reported before. A violation raises `Violation` with
+the seed and the last events.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ SETTINGS = RaftSettings(
     fetch_max_wait_ms=80,
 )
 HASTY = replace(SETTINGS, election_timeout_ms=20, fetch_timeout_ms=60, request_timeout_ms=40)
-"""Times with which replicas often stand for election at the same time."""
+"""Timeouts with which replicas often stand for election at the same time."""
 PART = 3
 """Records in one part of a snapshot."""
 
@@ -89,7 +91,7 @@ class Node:
         self.log.crash(self.cluster.rng)
 
     def later(self, delay, function, *arguments):
-        """Call a function of this life of the node, when it is not paused."""
+        """Call a function later, or when a paused node resumes. After a crash it is not called."""
         life = self.life
 
         def run():
@@ -258,7 +260,7 @@ class Cluster:
         self.seed = seed
         self.settings = HASTY if hasty else SETTINGS
         self.batch = 1 if hasty else 4
-        """Records in one answer to a fetch."""
+        """Maximum number of records in one response to a fetch."""
         self.crashes_of_voters = 0.4 if hasty else 0.0
         self.rng = random.Random(seed)
         self.now = 1000
@@ -271,7 +273,7 @@ class Cluster:
             each: Node(self, each, self.first_voters) for each in range(1, size + observers + 1)
         }
         self.cut = set()
-        """The pairs (from, to) between which nothing arrives."""
+        """The pairs (from, to) whose messages are lost."""
         self.loss = 0.0
         self._value = 0
         self.answers = []
@@ -292,7 +294,7 @@ class Cluster:
         heapq.heappush(self._queue, (self.now + delay, self._number, run))
 
     def run(self, duration):
-        """Let the time pass."""
+        """Run all events of the next `duration` milliseconds."""
         end = self.now + duration
         while self._queue and self._queue[0][0] <= end:
             self.now, _, run = heapq.heappop(self._queue)
@@ -313,7 +315,7 @@ class Cluster:
         return True
 
     def send(self, source, target, event, life=None):
-        """Send a message; it may be lost, late, or arrive twice."""
+        """Send a message. The message may be lost, late, or arrive twice."""
         if (source.id, target.id) in self.cut or self.rng.random() < self.loss:
             return
         copies = 2 if self.rng.random() < self.loss / 2 else 1
@@ -338,7 +340,7 @@ class Cluster:
         return max(leading, key=lambda each: each.leads, default=None)
 
     def append(self, count=1):
-        """Every node that leads gets records, also one that should not lead any more."""
+        """Append records to every node that leads, also to one that has lost its majority."""
         for node in self.alive():
             if node.leads >= 0 and not node.is_paused and node.machine.is_leader:
                 for _ in range(count):
@@ -347,7 +349,7 @@ class Cluster:
                 node.poll()
 
     def ask(self, node, request):
-        """A client's request to a node; its answer is the last of `answers`."""
+        """Send a client's request to a node. The response is appended to `answers`."""
         node.step(RequestReceived((-1, 0, 0), request))
 
     def on_answer(self, response):
@@ -368,7 +370,7 @@ class Cluster:
             self.schedule(self.rng.randint(1, 600), lambda node=node: self._restart(node))
 
     def crash_and_restart(self, node):
-        """A crash of a moment, so that others are still in the election that it took part in."""
+        """Crash and restart a node so fast that its last election is still in progress."""
         self.note(f"crash {node.id} as it votes for {node.election}")
         node.crash()
         self.schedule(self.rng.randint(0, 3), lambda: self._restart(node))
@@ -443,7 +445,7 @@ class Cluster:
             self.ask(leader, RemoveVoterRequest(voters.voters[gone].key))
 
     def disturb(self):
-        """One random fault."""
+        """Cause a random fault."""
         size = len(self.nodes)
         faults = [
             lambda: self.crash_some(1),
@@ -473,7 +475,7 @@ class Cluster:
         self.restart_all()
 
     def history(self, rounds):
-        """Faults and appends, then a healed network in which everything must be well again."""
+        """Run faults and appends, then repair the network and check that the cluster recovers."""
         for _ in range(rounds):
             self.loss = self.rng.choice((0.0, 0.0, 0.05, 0.2))
             self.disturb()
@@ -484,7 +486,7 @@ class Cluster:
         self.check_healed()
 
     def elections(self, rounds):
-        """One election after the other: each leader is crashed or cut off soon."""
+        """Run one election after the other: each leader crashes or is disconnected soon."""
         for _ in range(rounds):
             self.run_until(lambda: self.leader() is not None, 150)
             self.append(self.rng.randint(1, 6))
@@ -504,7 +506,7 @@ class Cluster:
         self.check_healed()
 
     def check_healed(self):
-        """A leader is elected, commits, and every node has the same log."""
+        """Check that a leader is elected and commits, and that every node has the same log."""
         self.checks.require(
             self.run_until(self._is_serving, 6000),
             "no leader after the faults have ended",

@@ -63,7 +63,7 @@ class Controller:
         return load({}, overrides).config
 
     def identity(self, config):
-        """What the disk says; it is formatted if it is empty."""
+        """The identity on the disk. An empty disk is formatted first."""
         formatter = Formatter(config, OsFileSystem(), system_random_bytes, 0)
         return formatter.read() or formatter.format(CLUSTER_ID, standalone=False)
 
@@ -129,7 +129,7 @@ class Controller:
         self.is_running = True
 
     async def stop(self):
-        """Stop in good order."""
+        """Shut down the controller."""
         self.is_running = False
         self.publishers.close()
         await self.snapshots.close()
@@ -139,7 +139,7 @@ class Controller:
         os.close(self.directory.lock)
 
     async def kill(self):
-        """End without a word to the others: no connection, and no event any more."""
+        """Stop without a message to the other controllers, as if the process was killed."""
         self.is_running = False
         self.publishers.close()
         self.raft.abandon()
@@ -191,7 +191,7 @@ class Quorum:
         self.controllers = {each: Controller(self, each) for each in ids}
 
     def observer(self, server=None):
-        """A node that is not a voter, and knows only the address of one controller, or all."""
+        """A node that is not a voter, and that knows the address of one controller or of all."""
         self.endpoints[4] = self.bind(0)
         self.ports[4] = self.endpoints[4].port
         if server is None:
@@ -211,7 +211,7 @@ class Quorum:
         return [each for each in self.controllers.values() if each.is_running]
 
     async def until(self, holds):
-        """Wait; the test's own time limit ends a wait without end."""
+        """Wait until `holds()` is true. The time limit of the test ends the wait otherwise."""
         while not holds():
             assert not any(each.failures for each in self.running)
             await asyncio.sleep(0.01)

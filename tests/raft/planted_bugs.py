@@ -1,7 +1,7 @@
 """Bugs that are planted into the machine, to show that the simulation finds such bugs.
 
-Each is a function that patches the machine with pytest's `monkeypatch`, and the number of seeds
-within which the checks must find it.
+Each bug is a function that patches the machine with pytest's `monkeypatch`, and the number of seeds
+within which the checks must find the bug.
 """
 
 from odradek.core.raft import fetching, quorum, roles, serving
@@ -95,7 +95,7 @@ def truncate_too_much(patch):
 
 
 def commit_what_was_not_fetched(patch):
-    """A follower takes over the leader's high watermark, whatever it has."""
+    """A follower uses the leader's high watermark even if its own log is shorter."""
 
     def poll(part, now_ms):
         role = part._quorum.role
@@ -108,7 +108,7 @@ def commit_what_was_not_fetched(patch):
 
 
 def lead_the_old_epoch_again(patch):
-    """A leader that restarts goes on to lead its epoch."""
+    """A leader that restarts continues to lead its epoch."""
     start = quorum.Quorum.start
 
     def again(self, now_ms):

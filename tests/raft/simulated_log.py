@@ -114,14 +114,14 @@ class Log:
             del self.snapshots[old]
 
     def install(self, snapshot_id, snapshot):
-        """Replace the log by a snapshot."""
+        """Replace the log with a snapshot."""
         self.entries.clear()
         self.snapshots = {snapshot_id: snapshot}
         self.start_offset = self.flushed_offset = snapshot_id.offset
         self.history = VoterHistory(snapshot.voters)
 
     def crash(self, rng):
-        """Lose what is not flushed, or only the last part of it."""
+        """Lose a random number of the last entries. Entries that are flushed are not lost."""
         self.truncate(rng.randint(self.flushed_offset, self.end_offset))
         self.flushed_offset = self.end_offset
         self.is_ready = True

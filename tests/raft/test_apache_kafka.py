@@ -1,4 +1,4 @@
-"""A quorum of two of our controllers and one of Apache Kafka 4.3.0, which loses its leaders."""
+"""A quorum of two of our controllers and one of Apache Kafka 4.3.0. Its leaders fail."""
 
 import asyncio
 import subprocess

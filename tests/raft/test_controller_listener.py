@@ -1,4 +1,4 @@
-"""What controllers serve to brokers and administrators on their listener."""
+"""The APIs of the controller listener, for brokers and administrators."""
 
 import pytest
 from tests.control.test_topic_decisions import topic

@@ -1,4 +1,4 @@
-"""The quorum machine by single steps: the only voter, votes, epochs, and what waits for the disk."""
+"""Single steps of the quorum machine: the only voter, votes, epochs, and waits for the disk."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A broker in another process than the controllers: an observer, and its channel."""
+"""A broker that is not a controller: an observer, and its channel to the active controller."""
 
 import asyncio
 import contextlib

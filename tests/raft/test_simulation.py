@@ -1,6 +1,6 @@
-"""Simulated quorums: nothing that is committed is lost, and planted bugs are found.
+"""Simulated quorums: no committed record is lost, and the checks find planted bugs.
 
-The histories are determined by their seeds. ODRADEK_HISTORIES sets the number of seeds.
+The seed determines a history. ODRADEK_HISTORIES sets the number of seeds.
 """
 
 import pytest

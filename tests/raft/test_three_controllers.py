@@ -1,4 +1,4 @@
-"""Three controllers over sockets: they elect, replicate, and go on when one of them ends."""
+"""Three controllers over sockets: elections, replication, and the failure of a controller."""
 
 import asyncio
 
@@ -85,7 +85,7 @@ async def test_a_controller_without_a_disk_fetches_the_snapshot(tmp_path):
         active = await quorum.active()
         await active.register_broker()
         number = 0
-        while active.raft.log.start_offset == 0:  # until it has deleted what a snapshot has
+        while active.raft.log.start_offset == 0:  # no segment is deleted yet
             response = await active.ask(create(f"t{number:03}"))
             assert response.topics[0].error_code == 0
             number += 1

@@ -43,11 +43,11 @@ class Replica:
         self.registration: PartitionRegistration | None = None
         self.leader: PartitionLeader | None = None
         self.waiting: list[tuple[int, Callable[[bool], None]]] = []
-        """Offsets to be committed, and whom to tell."""
+        """Offsets that are to be committed, and the callbacks."""
 
 
 class Planted:
-    """What brokers are made of. A planted bug replaces a part."""
+    """The classes and the checks of brokers. A planted bug changes one of them."""
 
     leader: type[PartitionLeader] = PartitionLeader
     fetcher: type[ReplicaFetcher] = ReplicaFetcher
@@ -99,7 +99,7 @@ class Broker:
         for index, registration in changes:
             if index is not None:
                 self._update(self.replicas[index], registration)
-        # A leader may have been fenced before, or may be back.
+        # A leader may have been fenced before, or may have returned.
         for replica in self.replicas:
             self._follow(replica)
         self.run_fetchers()
@@ -178,7 +178,7 @@ class Broker:
                 self.world.alter(self, replica, effect)
 
     def _settle(self, replica: Replica, offset: int) -> None:
-        """Acknowledge what is committed; -1: everything fails."""
+        """Acknowledge committed records; -1: all waiting requests fail."""
         waiting, replica.waiting = replica.waiting, []
         for end, told in waiting:
             if offset < 0 or end <= offset:

@@ -1,4 +1,4 @@
-"""A scripted controller: it decides like Apache Kafka's, and each decision is durable at once.
+"""A scripted controller: it decides as Apache Kafka does, and each decision is durable at once.
 
 A broker that may have lost records leaves the ISR at once, before anything else happens: without
 eligible leader replicas, Apache Kafka loses records if the ISR shrinks to such a broker.
@@ -66,7 +66,7 @@ class Controller:
         return not self.brokers[broker_id].fenced
 
     def _elect(self, index: int, isr: tuple[int, ...]) -> list[Change]:
-        """Change the ISR, and the leader if it may not lead any more."""
+        """Change the ISR, and elect another leader if the leader may no longer lead."""
         partition = self.partitions[index]
         leader = partition.leader
         if leader in isr and self._may_lead(leader):
@@ -91,7 +91,7 @@ class Controller:
         return changes
 
     def register(self, broker_id: int) -> int:
-        """A new incarnation; it is fenced until `unfence`."""
+        """Register a new incarnation of a broker; it is fenced until `unfence`."""
         self._epoch += 1
         self.brokers[broker_id] = broker_registration(
             broker_id, self._epoch, True, self._listeners.get(broker_id)

@@ -1,4 +1,4 @@
-"""A log in memory that may lose what was not flushed."""
+"""A log in memory that may lose the records that were not flushed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Record = tuple[int, int]
 
 
 class ModelLog:
-    """Implements `LogView`, and what brokers do with a log."""
+    """Implements `LogView` and the operations of brokers on a log."""
 
     def __init__(self) -> None:
         self.log_start_offset = 0
@@ -73,7 +73,7 @@ class ModelLog:
         self.checkpointed_high_watermark = self.high_watermark
 
     def crash(self, loses: bool, draw: random.Random) -> None:
-        """The process was killed. If it `loses`, some records are lost that were not flushed."""
+        """Kill the process. If `loses`, lose some of the records that were not flushed."""
         if loses:
             end = self.log_end_offset
             lost_to = draw.randint(min(self.flushed, end), end)

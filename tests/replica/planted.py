@@ -1,4 +1,4 @@
-"""Bugs that the simulation must find. Each changes one decision of the machines or of the broker."""
+"""Bugs that the simulation must find. Each bug changes a decision of a machine or of the broker."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AdmitsLagging(PartitionLeader):
 
 
 class IgnoresEpochStart(PartitionLeader):
-    """A new leader's high watermark is lower than what is committed."""
+    """A new leader's high watermark is lower than the end of the committed records."""
 
     def _has_committed(self, follower):
         return follower.log_end_offset >= self.high_watermark
@@ -111,7 +111,7 @@ class TruncatesTooLittle(ReplicaFetcher):
 
 
 class IgnoresPositions(ReplicaFetcher):
-    """A response is applied although the partition is fetched from another offset meanwhile."""
+    """A response is applied although the fetch offset has changed since the request."""
 
     def responded(self, now_ms, response):
         for key, state in self._ready.items():

@@ -1,4 +1,4 @@
-"""A real log on a disk that loses what was not flushed; a model log checks each of its steps."""
+"""A real log on a disk that loses unflushed records. A model log checks each step."""
 
 from __future__ import annotations
 

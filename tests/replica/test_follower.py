@@ -1,4 +1,4 @@
-"""What a fetcher requests, and what it does with responses."""
+"""The requests of a fetcher, and its effects for responses."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_lost_session_is_opened_again_at_once(error, session_id) -> None:
     assert one.request() == [(0, 3), (1, 3)]
     assert (one.last.session_id, one.last.session_epoch) == (session_id, 0)
     assert one.respond(error=error) == []
-    assert one.request(99) is None  # the error of a new session is no session's
+    assert one.request(99) is None  # the error of a full request causes a backoff
     assert one.request(100) == [(0, 3), (1, 3)]
 
 

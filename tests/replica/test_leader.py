@@ -36,7 +36,7 @@ class Fixture:
         return list(self.leader.fetched(now_ms, broker_id, epoch, offset, start))
 
     def answer(self, change: IsrChange, now_ms: int = 1000) -> list:
-        """The controller makes a change."""
+        """Report that the controller has made a change."""
         epoch = change.partition_epoch + 1
         isr = change.broker_ids
         return list(self.leader.altered(now_ms, change, change.leader_epoch, epoch, isr))
@@ -164,7 +164,7 @@ def test_a_follower_that_is_always_a_little_behind_stays() -> None:
         one.leader.advance(now_ms, end, end)
         now_ms += LAG_MS // 2
         assert list(one.leader.tick(now_ms)) == []
-    # From now on it reaches only what the leader had two requests ago.
+    # From now on each fetch reaches only the leader's end of two requests ago.
     one.fetch(2, end - 2, now_ms)
     assert len(one.leader.tick(now_ms + LAG_MS)) == 1
 

@@ -1,4 +1,4 @@
-"""Partitions of three brokers in simulation, and planted bugs that it finds (see `world`).
+"""Simulated partitions on three brokers, and planted bugs that the checks find (see `world`).
 
 `ODRADEK_REPLICA_HISTORIES` sets the number of histories; ODRADEK_HISTORY repeats one.
 """

@@ -1,22 +1,24 @@
-"""Three brokers, a controller and a network, driven by a seed; and what must hold.
+"""A simulation of three brokers, a controller and a network, and the rules that it checks.
 
-Messages between brokers are delayed, lost and duplicated; some arrive long after the sender has
-given up, and even after it has restarted. Brokers are killed, some lose records that were not
-flushed, brokers are cut off from each other and from the controller, which then fences them.
-Leaders move. Clients write with acks=all to any broker that believes that it leads.
+The seed determines all events. Messages between brokers are delayed, lost and duplicated. Some
+arrive long after the request has timed out, and even after the sender has restarted. Brokers are
+killed, and some lose records that were not flushed. Brokers are disconnected from each other and
+from the controller, which then fences them. Leaders move. Clients write with acks=all to any broker
+that acts as a leader.
 
 A broker loses records only while another live broker is in the ISR of each partition, because
-Apache Kafka promises no more.
+Apache Kafka does not guarantee more.
 
-What is checked after each event, for each partition whose newest leader is alive:
+The checks after each event, for each partition whose newest leader is alive:
 
-- The live members of the ISR have all records below the leader's high watermark, and the same ones.
-- What the leader knows about a follower's log is true, unless the follower has restarted.
-- The high watermark of a leader epoch does not go down.
+- The live members of the ISR have all records below the leader's high watermark, and these records
+  are equal.
+- The leader's state of a follower's log is correct, unless the follower has restarted.
+- The high watermark of a leader epoch does not decrease.
 
 An acknowledged record is on `min.insync.replicas` brokers. When the ISR changes, each live member
-has all acknowledged records, and so has each new leader. At the end, after all faults have ceased:
-all replicas are in the ISR, equal, and all their records are committed.
+has all acknowledged records. Each new leader also has all acknowledged records. At the end there
+are no faults. Then all replicas are in the ISR and equal, and all their records are committed.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ SESSION_MS = 150
 
 
 class Broken(AssertionError):
-    """Something does not hold."""
+    """A rule is broken."""
 
 
 class World:
@@ -94,7 +96,7 @@ class World:
         heapq.heappush(self._events, (self.now_ms + delay_ms, next(self._order), run))
 
     def later(self, broker: Broker, delay_ms: int, run: Callable[[], None]) -> None:
-        """Unless the broker is killed before."""
+        """Call a function later, unless the broker is killed before."""
         incarnation = broker.incarnation
 
         def run_if_alive() -> None:
@@ -130,7 +132,7 @@ class World:
         return self.draw.randint(1, 4)
 
     def _send(self, source: int, target: Broker, receive: Callable[[], None]) -> None:
-        """The target receives a message once, never, or twice."""
+        """Deliver a message to the target once, never, or twice."""
         chance = self.draw.random() if self.is_faulty else 1
         if self.is_cut(source, target.id) or chance < 0.03:
             return
@@ -143,7 +145,7 @@ class World:
             self.at(self._delay(), arrive)
 
     def _call(self, source: Broker, target_id: int, ask, done) -> None:
-        """A request and its response; `done(None)` if there is none in time."""
+        """Send a request. `done` gets the response, or None if there is no response in time."""
         target = self.brokers[target_id]
         incarnation = source.incarnation
         is_done = False
@@ -273,7 +275,7 @@ class World:
             self._crash(broker, loses=False)
 
     def _lose(self) -> None:
-        """Cut the power of a broker, if another one can go on."""
+        """Cut the power of a broker, if another broker can continue."""
         broker = self.brokers[self.draw.choice(BROKER_IDS)]
         alive = {each.id for each in self.brokers.values() if each.is_alive} - {broker.id}
         isrs = [{*each.isr} for each in self.controller.partitions]
@@ -291,7 +293,7 @@ class World:
         self.at(self.draw.randint(1, 400), lambda: self._restart(broker))
 
     def _expire(self, broker: Broker) -> None:
-        """The controller has had no heartbeat."""
+        """Fence a broker whose session has expired, because it is dead or disconnected."""
         if not broker.is_alive or self.is_cut(broker.id, CONTROLLER_ID):
             self.controller.fence(broker.id)
 
@@ -326,7 +328,7 @@ class World:
             start = broker.replicas[index].log.log_start_offset
             self._deleted_to[index] = max(self._deleted_to[index], start)
 
-    # -- what must hold ---------------------------------------------------------------------------
+    # -- checks -----------------------------------------------------------------------------------
 
     def _check(self) -> None:
         for index, registration in enumerate(self.controller.partitions):
@@ -347,7 +349,7 @@ class World:
                 self._check_known(replica, each, follower)
 
     def _check_known(self, leader: Replica, member_id: int, known) -> None:
-        """What a leader knows about a follower that has not restarted is true."""
+        """Check the leader's state of each follower that has not restarted."""
         member = self.brokers[member_id]
         replica = member.replicas[leader.index]
         if (
@@ -370,7 +372,7 @@ class World:
             )
 
     def moved(self, broker: Broker, replica: Replica) -> None:
-        """A leader has moved its high watermark."""
+        """Check the new high watermark of a leader."""
         leader = replica.leader
         key = replica.index, leader.leader_epoch
         if leader.high_watermark < self._high_watermarks.get(key, 0):
@@ -378,13 +380,14 @@ class World:
         self._high_watermarks[key] = leader.high_watermark
 
     def elected(self, broker: Broker, replica: Replica) -> None:
-        """A broker has begun to lead. A broker that is late may lack newer records."""
+        """Check a broker that has begun to lead. A broker that is late may lack newer records."""
         newest = self.controller.partitions[replica.index]
         if replica.leader.leader_epoch == newest.leader_epoch:
             self._check_acknowledged(broker, replica)
 
     def _check_copies(self, index: int, offset: int, record: Record, since_ms: int) -> None:
-        """A record is acknowledged: `min.insync.replicas` have it, or had it and lost power."""
+        """Check that `min.insync.replicas` brokers have the acknowledged record, or had it and lost
+        power."""
         if offset < self._deleted_to[index]:
             return
         copies = 0
