@@ -104,7 +104,7 @@ class Node:
 
         self.cluster.schedule(delay, run)
 
-    def go_on(self):
+    def resume(self):
         self.is_paused = False
         held, self.held = self.held, []
         for each in held:
@@ -407,12 +407,12 @@ class Cluster:
             if not node.is_paused:
                 self.note(f"pause {node.id}")
                 node.is_paused = True
-                self.schedule(self.rng.randint(50, 1500), lambda node=node: self._go_on(node))
+                self.schedule(self.rng.randint(50, 1500), lambda node=node: self._resume(node))
 
-    def _go_on(self, node):
+    def _resume(self, node):
         if node.is_alive and node.is_paused:
             self.note(f"{node.id} goes on")
-            node.go_on()
+            node.resume()
 
     def stop_leader(self):
         leader = self.leader()
@@ -470,7 +470,7 @@ class Cluster:
         self.crashes_of_voters = 0.0
         for node in self.alive():
             if node.is_paused:
-                node.go_on()
+                node.resume()
         self.run(400)
         self.restart_all()
 

@@ -1,4 +1,4 @@
-"""Vote (52), versions 0-2: a candidate of the metadata quorum asks for a vote (KIP-595, KIP-996).
+"""Vote (52), versions 0-2: a candidate of the metadata quorum requests a vote (KIP-595, KIP-996).
 
 - Version 2 adds pre-votes. Before version 1, directory ids are unknown, and not checked.
 - The response is sent when the vote is durable.

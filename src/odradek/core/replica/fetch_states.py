@@ -37,7 +37,7 @@ TRANSITIONS: dict[Status, tuple[Status, ...]] = {
     Status.DELAYED: (Status.READY,),
     Status.FAILED: (),
 }
-"""The statuses that may follow a status. A partition that is added again begins anew."""
+"""The statuses that may follow a status. A partition that is added again starts over."""
 
 
 class Position(NamedTuple):
