@@ -84,7 +84,7 @@ class SnapshotPart(NamedTuple):
 
 
 def partial_name(path: str) -> str:
-    """The name of a snapshot's file while it is not whole."""
+    """The name of a snapshot's file while the snapshot is being written."""
     return path.removesuffix(CHECKPOINT) + PARTIAL
 
 

@@ -31,7 +31,7 @@ class Connections:
         self._settings = settings
         self._in_flight: dict[Destination, InFlight] = {}
         self._backoff: dict[Destination, int] = {}
-        """The time before which nothing is sent, after an error."""
+        """After an error: the time before which no request is sent."""
         self._last_id = 0
 
     def is_ready(self, destination: Destination, now_ms: int) -> bool:

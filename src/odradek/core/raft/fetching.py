@@ -4,8 +4,9 @@ One fetch is in flight at a time. A voter fetches only when its whole log is flu
 fetch acknowledges the whole log. Depending on the response, the follower appends records, truncates
 its log to the offset up to which both logs are equal, or fetches a snapshot that replaces its log.
 
-An observer that does not know the leader sends Fetch requests to the voters and the bootstrap
-servers, one after the other. The responses contain the leader.
+An observer that does not know the leader, or that has got no response from the leader for the fetch
+timeout, sends Fetch requests to the bootstrap servers and the voters, one after the other. The
+responses contain the leader.
 """
 
 from __future__ import annotations

@@ -177,7 +177,8 @@ class Leader:
     def advance(self, voters: VoterSet, flushed_offset: int, now_ms: int) -> bool:
         """Compute the high watermark; return whether it advanced.
 
-        `flushed_offset` is the flushed offset of this node."""
+        `flushed_offset` is the flushed offset of this node.
+        """
         flushed = {each.key.id: each.end_offset for each in self.followers(voters, now_ms)}
         if voters.contains(self._local):
             flushed[self._local.id] = flushed_offset
@@ -190,7 +191,7 @@ class Leader:
     # -- check quorum ---------------------------------------------------------------------------
 
     def check_quorum_ms(self, voters: VoterSet, timeout_ms: int) -> int:
-        """When the leader must resign, unless more voters fetch until then."""
+        """Return when the leader must resign, unless more voters fetch before that time."""
         needed = voters.majority - voters.contains(self._local)
         if needed <= 0:
             return NEVER_MS

@@ -50,8 +50,8 @@ class LogView(Protocol):
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, or of the snapshot if the log is empty; 0 if there is
-        nothing."""
+        """The epoch of the last record, or of the snapshot if the log is empty; 0 if there is no
+        snapshot."""
         ...
 
     @property

@@ -69,7 +69,7 @@ class Quorum:
 
     @property
     def leader_id(self) -> int:
-        """The leader of the epoch; -1 if not known, or if this node has led it and has resigned."""
+        """The leader of the epoch; -1 if not known, or if this node has resigned."""
         role = self.role
         if role.leader_id == self.local.id and not isinstance(role, Leader | Resigned):
             return NO_LEADER
@@ -103,7 +103,7 @@ class Quorum:
         A replica that led this epoch does not lead it again: its log may have lost records of the
         epoch that were never flushed."""
         election = self.outbox.election
-        # The file may be older than the log, if it was lost or written by hand.
+        # The election state may be older than the log, if the file was lost or edited.
         if self.log.last_epoch > election.epoch:
             election = ElectionState(self.log.last_epoch)
         deadline_ms = self._election_deadline(now_ms)

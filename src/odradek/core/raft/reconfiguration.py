@@ -1,13 +1,14 @@
 """Changes of the voters (KIP-853): AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
 
 Only one voter is changed at a time. Then any majority of the old voters and any majority of the new
-voters have a replica in common. So a change waits until the record of the last change is committed,
-and until a record of the leader's epoch is committed: only then does the leader know all records
-that earlier leaders have committed.
+voters have a replica in common. So the leader rejects a change with REQUEST_TIMED_OUT until the record of
+the last change is committed, and until a record of the leader's epoch is committed: only then does
+the leader know all records that earlier leaders have committed.
 
 A change takes effect when its record is appended. The response is sent when the record is
-committed. A leader that has removed itself continues to lead until then, without counting itself,
-and then resigns.
+committed, or when the time of the request is over. If AddRaftVoter has `ack_when_committed` false,
+the response is sent at once. A leader that has removed itself continues to lead until the record is
+committed, without counting itself, and then resigns.
 
 Missing: the leader does not send ApiVersions to a new voter to learn the versions that the voter
 supports. It uses the versions in the request.
@@ -153,7 +154,7 @@ class Reconfiguration:
         quorum, pending = self._quorum, self._pending
         leader = quorum.role
         if isinstance(leader, Leader) and pending is None:
-            # A new leader may find that an earlier leader has removed it.
+            # An earlier leader may have removed this leader from the voters.
             if not quorum.is_voter and leader.high_watermark > quorum.log.voters_offset:
                 quorum.resign(now_ms)
             return

@@ -63,7 +63,7 @@ class Serving:
         return ErrorCode.NONE
 
     def _acknowledge(self, now_ms: int, request: FetchRequest) -> None:
-        """Apply the fetch offset to the replica's progress. The replica is alive."""
+        """Apply the fetch to the replica's progress, unless the logs differ."""
         quorum = self._quorum
         leader = quorum.role
         assert isinstance(leader, Leader)

@@ -1,4 +1,4 @@
-"""The voters of the quorum, and majorities of them."""
+"""The voters of the quorum, their history in the log, and majorities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ReplicaKey(NamedTuple):
 
     id: int
     directory_id: bytes
-    """`ZERO` if it is unknown, as in quorums of kraft.version 0."""
+    """`ZERO` if unknown. With kraft.version 0 directory ids are unknown."""
 
 
 class VoterEndpoint(NamedTuple):

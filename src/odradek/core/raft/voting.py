@@ -138,7 +138,9 @@ class Voting:
     def on_vote_response(
         self, now_ms: int, peer: Destination, request: VoteRequest, response: Response
     ) -> None:
-        """Process a response to Vote. A leader that this replica has followed is alive."""
+        """Process a response to Vote.
+
+        If the response comes from the leader that this replica has followed, follow it again."""
         role = self._quorum.role
         if (
             isinstance(role, Prospective)
