@@ -186,7 +186,7 @@ class RaftClient:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether this node leads, or has delivered the records up to the leader's high watermark."""
+        """Whether this node leads or has delivered all records below the high watermark."""
         role = self.machine.role
         if not isinstance(role, Follower):
             return self.is_leader

@@ -1,9 +1,9 @@
 """Changes of the voters (KIP-853): AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
 
 Only one voter is changed at a time. Then any majority of the old voters and any majority of the new
-voters have a replica in common. So the leader rejects a change with REQUEST_TIMED_OUT until the record of
-the last change is committed, and until a record of the leader's epoch is committed: only then does
-the leader know all records that earlier leaders have committed.
+voters have a replica in common. So the leader rejects a change with REQUEST_TIMED_OUT until the
+record of the last change is committed, and until a record of the leader's epoch is committed: only
+then does the leader know all records that earlier leaders have committed.
 
 A change takes effect when its record is appended. The response is sent when the record is
 committed, or when the time of the request is over. If AddRaftVoter has `ack_when_committed` false,
