@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
+import socket
+import time
 from typing import Any
 
 import pytest
-from compat.lab.wire_client import WireClient
+from compat.lab.wire_client import WireClient, request_frame
 
+from odradek.broker.context import RequestContext
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.testing import Broker
+from odradek.wire.generated.metadata_request import MetadataRequest
+
+METADATA = 3
 
 
 def test_a_quick_answer_that_fails_ends_the_connection_only(
@@ -30,3 +39,25 @@ def test_a_quick_answer_that_fails_ends_the_connection_only(
             client.produce_one("one", b"lost")
         assert "Produce failed" in caplog.text
         assert bystander.metadata("one") == before
+
+
+def test_a_request_that_fails_after_its_client_has_disconnected_leaves_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refuse(context: RequestContext, _: Any) -> None:
+        while not context.peer._connection.closed:
+            await asyncio.sleep(0.01)
+        raise ApiError(ErrorCode.POLICY_VIOLATION)
+
+    with caplog.at_level(logging.ERROR), Broker() as broker:
+        dispatcher = broker.node.dispatcher
+        dispatcher.entries[METADATA].handle = refuse
+        request = request_frame("Metadata", 12, MetadataRequest(topics=None), 1)
+        with socket.create_connection(("127.0.0.1", broker.port)) as client:
+            client.sendall(request)
+            while not dispatcher._tasks:
+                time.sleep(0.01)
+        while dispatcher._tasks:
+            time.sleep(0.01)
+        gc.collect()
+    assert caplog.text == ""

@@ -127,15 +127,17 @@ class Entry:
         started: int,
         done: asyncio.Future[Any],
     ) -> None:
-        if connection.closed or done.cancelled():
+        if done.cancelled():
             connection.close()
             return
+        # Also if the client has disconnected: asyncio logs a traceback for errors that nobody reads.
         error = done.exception()
         if error is None:
             answer = done.result()
         else:
             answer = self._error_answer(context, request, error)
-        self._answer(connection, slot, frame_bytes, context, answer, started)
+        if not connection.closed:
+            self._answer(connection, slot, frame_bytes, context, answer, started)
 
     def _answer(
         self,
