@@ -25,7 +25,7 @@ class Outbox:
         self._states: deque[ElectionState] = deque()
         """The states that are being written, oldest first."""
         self._held: deque[tuple[int, SendRequest | Respond]] = deque()
-        """Messages, each with the number of the state that it waits for."""
+        """Messages, each with the number of the state for which the message waits."""
         self._requested = 0
         self._durable = 0
         self.election = election

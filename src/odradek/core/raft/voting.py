@@ -7,9 +7,9 @@ majority grants them, the replica begins a new epoch and requests votes. A voter
 to a candidate whose log is at least as up to date as its own. So the leader has all committed
 records.
 
-The leader sends BeginQuorumEpoch to each voter until the voter fetches. A leader that resigns sends
-EndQuorumEpoch with its successors. The first successor stands for election at once, and each of the
-others waits a little longer than the one before it.
+The leader sends BeginQuorumEpoch to each voter that has not fetched for half of the fetch timeout.
+A leader that resigns sends EndQuorumEpoch with its successors. The first successor stands for
+election at once. Each of the other successors waits longer than the successor before it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ class Voting:
     ) -> None:
         """Process a response to Vote.
 
-        If the response comes from the leader that this replica has followed, follow it again."""
+        If the response comes from the leader that this replica has followed, this replica follows
+        the leader again."""
         role = self._quorum.role
         if (
             isinstance(role, Prospective)
