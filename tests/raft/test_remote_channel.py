@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 
 import pytest
 from tests.control.test_topic_decisions import topic
@@ -153,6 +154,27 @@ async def test_without_a_controller_the_request_times_out(tmp_path):
     with pytest.raises(ApiError, match="not known") as refused:
         await channel.submit(None, request)
     assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+@run
+async def test_nobody_waits_for_a_cancelled_request(tmp_path):
+    async def hang(reader, writer):
+        await reader.read()
+        writer.close()
+
+    problems = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    address = Destination(9, "127.0.0.1", server.sockets[0].getsockname()[1])
+    channel = channel_to(lambda: address)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await channel.submit(None, create("a"))
+    channel.close()
+    await asyncio.sleep(0.05)
+    gc.collect()
+    assert problems == []
+    server.close()
 
 
 @run

@@ -145,9 +145,12 @@ class RemoteControllerChannel:
             parts.append(b"\0")
         request.ENCODERS[version](request, parts.append)
         call = client.call(api.key, version, parts, left_ms)
-        while not (await asyncio.wait((call,), timeout=self._attempt_timeout_ms / 1000))[0]:
-            if self._find_controller() not in (None, self._destination):
-                client.close()  # another node is the active controller: `call` fails
+        try:
+            while not (await asyncio.wait((call,), timeout=self._attempt_timeout_ms / 1000))[0]:
+                if self._find_controller() not in (None, self._destination):
+                    client.close()  # another node is the active controller: `call` fails
+        finally:
+            call.cancel()  # no effect, unless this task is cancelled
         try:
             return _decoded(api, version, call.result())
         except RequestError as error:
