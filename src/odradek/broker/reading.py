@@ -66,10 +66,12 @@ def read(
         records=b"",
     )
     if wanted.last_fetched_epoch >= 0:
-        epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
-        if epoch < 0 or wanted.fetch_offset < log.log_start_offset:
-            return failed(index, ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        try:
+            diverging = diverging_epoch(log, wanted.last_fetched_epoch, wanted.fetch_offset)
+        except ApiError as error:
+            return failed(index, error.code)
+        if diverging is not None:
+            epoch, end_offset = diverging
             answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return answer
     limit = answer.last_stable_offset if committed else answer.high_watermark

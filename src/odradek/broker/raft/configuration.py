@@ -41,7 +41,10 @@ def check_voters(
             f"(nodes {ids}); was the directory copied from another node, or meta.properties lost?"
         )
     if is_alone and len(voters) > 1:
-        raise QuorumError(f"the quorum has {len(voters)} voters; this version runs a quorum of one")
+        raise QuorumError(
+            f"the quorum has {len(voters)} voters, but the configuration names no other node: set "
+            "controller.quorum.voters or controller.quorum.bootstrap.servers"
+        )
 
 
 def raft_settings(config: BrokerConfig) -> RaftSettings:
