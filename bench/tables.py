@@ -159,7 +159,7 @@ ROWS = (
     ),
     Row(
         "isolation",
-        "produce p99 during a replay from disk and a compaction: in ms / divided by the p99 without "
+        "produce p99 during a replay from disk and a compaction, ms / the same ÷ the p99 without "
         "this load",
         ("produce p99, beside", "p99 beside / quiet"),
         "python -m bench.isolation",

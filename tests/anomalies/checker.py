@@ -1,9 +1,8 @@
 """Finds anomalies in a history. The names are those of Jepsen's workload for Kafka.
 
-Offsets give each partition an order of values, with gaps where markers and aborted records are.
-There are two orders: the order for read_committed consumers has the values that such a consumer has
-read, or that a committed operation has written; the other order has the values that any consumer
-has read.
+For each partition the checker builds two sequences of values by offset: the values that were
+committed or that a read_committed consumer has read, and the values that any consumer has read.
+Offsets of markers and of aborted records have no value.
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ from typing import NamedTuple
 from tests.anomalies.cycles import Graph, cycles, united
 from tests.anomalies.history import History, Moved, Operation, Outcome, Read, Send
 
-ALLOWED = {
-    "int-send-skip": "transactions of several producers interleave in a partition",
-    "G0": "writes are not isolated from each other: each partition orders them for itself",
-    "G1c": "as G0, where the cycle leads through somebody who read",
-}
+ALLOWED = { "int-send-skip": "transactions of several producers interleave in a partition", "G0":
+"writes are not isolated from each other: each partition orders them for itself", "G1c": "as G0, but
+the cycle includes a read", }
 """The anomalies that Kafka's protocol allows, with the reasons. All others are defects."""
 KINDS = (
     "lost-write",

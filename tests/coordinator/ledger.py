@@ -1,4 +1,4 @@
-"""A minimal coordinator machine for tests: numbers by name."""
+"""A small state machine of a coordinator for tests: it stores a number for each name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Frames are dispatched completely and in order, in any division into reads, with bounded
-memory."""
+"""Frames are dispatched complete and in order, however TCP splits them, and memory stays
+bounded."""
 
 from __future__ import annotations
 

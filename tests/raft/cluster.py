@@ -47,7 +47,7 @@ SETTINGS = RaftSettings(
     fetch_max_wait_ms=80,
 )
 HASTY = replace(SETTINGS, election_timeout_ms=20, fetch_timeout_ms=60, request_timeout_ms=40)
-"""Timeouts with which replicas often stand for election at the same time."""
+"""Timeouts with which replicas often start elections at the same time."""
 PART = 3
 """Records in one part of a snapshot."""
 

@@ -6,8 +6,8 @@ killed, and some lose records that were not flushed. Brokers are disconnected fr
 from the controller, which then fences them. Leaders move. Clients write with acks=all to any broker
 that acts as a leader.
 
-A broker loses records only while another live broker is in the ISR of each partition, because
-Apache Kafka does not guarantee more.
+The simulation drops a broker's unflushed records only if another live broker is in the ISR of each
+partition, because Apache Kafka gives no guarantee otherwise.
 
 The checks after each event, for each partition whose newest leader is alive:
 

@@ -1,8 +1,9 @@
 """Simulates producers that compete for transactional ids under failures, and checks invariants.
 
-Each producer writes numbered attempts; an attempt is a transaction with some data in some places.
-The coordinator is the real one; the partitions that are written to are `Place`s, which check
-epochs of producers and coordinators as a log does. Whatever happens, all data of an attempt is committed, or none of it.
+Each producer runs numbered transactions (attempts) that write to several partitions. The
+coordinator is the real one. A `Place` is a simulated partition, which checks the epochs of
+producers and coordinators as a log does. After any failure, all data of an attempt is committed, or
+none of it.
 """
 
 from __future__ import annotations

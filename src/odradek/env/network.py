@@ -1,9 +1,9 @@
 """Network connections and listeners.
 
 A `Network` binds listeners and opens connections. A `Listener` accepts connections. Each connection
-is a `Transport`, which sends and receives bytes. Servers and clients use only these interfaces, so
-that the same code works with TCP and in a simulation. The interfaces also permit TLS, which is not
-implemented yet.
+is a `Transport`, which sends and receives bytes. The node's servers and its connections to other
+nodes use only these interfaces, so that the same code works with TCP and in a simulation. The
+interfaces also permit TLS, which is not implemented yet.
 
 Every implementation guarantees:
 

@@ -1,6 +1,6 @@
 """EndQuorumEpoch (54), versions 0-1: the leader of the metadata quorum resigns (KIP-595).
 
-- The request names the successors. The first one stands for election at once, the others later.
+- The request names the successors. The first one starts an election at once, the others later.
 - The quorum's machine decides (`odradek.core.raft`).
 """
 

@@ -15,8 +15,8 @@ from odradek.log.partition_log import PartitionLog
 from odradek.log.storage import Background
 
 Flushed = Callable[[DiskFull | LogDirectoryOffline | None], None]
-"""Called on the event loop's thread after a flush. The argument is None if the records survive a
-crash; otherwise it is the error."""
+"""Called on the event loop's thread after a flush. The argument is None if the records are flushed;
+otherwise it is the error."""
 
 
 class GroupCommit:

@@ -1,4 +1,4 @@
-"""One segment of a log, which consists of a `.log` file of batches and its indexes.
+"""One segment of a log: a `.log` file of batches, and its indexes.
 
 A segment opens its `.log` file at the first use. The pool of descriptors may close the file again.
 Only the active (newest) segment grows, by `append` and `append_batches`. Its indexes have an entry

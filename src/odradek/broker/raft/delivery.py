@@ -4,8 +4,8 @@ Committed batches are delivered from memory if this node has appended them in it
 Other batches are read from the log, a limited number of bytes in one iteration of the event loop.
 If the log begins after the delivered records, the snapshot is delivered first.
 
-If this node is the leader, the listeners are notified only when all batches before its epoch are
-delivered.
+When this node becomes the leader, the listeners learn of it only after all batches before its epoch
+were delivered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fetches the partitions that this broker follows: the shells of `core/replica/follower`.
+"""Fetches the partitions that this broker follows: performs the effects of `core/replica/follower`.
 
 There is one `LeaderFetcher` for each broker that leads such a partition. It has one connection and
 one fetch session (Kafka's `ReplicaFetcherThread` with `num.replica.fetchers=1`). A response is

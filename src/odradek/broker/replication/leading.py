@@ -1,10 +1,12 @@
-"""One partition with followers that this broker leads: the shell of `core/replica/leader`.
+"""One partition with followers that this broker leads: performs the effects of
+`core/replica/leader`.
 
 `Leading` reports the partition's appends, the followers' Fetch requests and the metadata to the
 machine, and performs its effects: it raises the high watermark of the log, and passes ISR changes
 to the controller.
 
-A partition with one replica has no `Leading`: its records are committed when they are appended.
+A partition with one replica has no `Leading`: its records are committed when they are appended, or
+flushed if the topic has `flush.messages=1`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """All replicated partitions of a broker: those that it leads and those that it follows.
 
-`ReplicaManager` calls `follow` for each changed partition. Every `replica.lag.time.max.ms` / 2, the
-partitions that this broker leads are checked for followers that lag, `TICK_PARTITIONS` in one
-iteration of the event loop.
+`ReplicaManager` calls `follow` for each changed partition with several replicas, and `leave` for
+the others. Every `replica.lag.time.max.ms` / 2, the partitions that this broker leads are checked
+for followers that lag, `TICK_PARTITIONS` in one iteration of the event loop.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ The states of a broker, and the heartbeats that change them (Kafka's BrokerContr
                           brokers have caught up              SHUTDOWN_NOW
 
 A broker in FENCED is caught up when it has read the record of its registration. For a broker in
-CONTROLLED_SHUTDOWN, the other brokers are caught up when they have read the records that moved its
-leaders: only then do their clients find the new leaders.
+CONTROLLED_SHUTDOWN, the other brokers are caught up when they have read the records that moved the
+leadership of its partitions: only then do their clients find the new leaders.
 
 If the controller's process was stopped for a while, all sessions have expired, but the heartbeats
 of this time have not been read. So if the sessions are checked late, no session expires, and they

@@ -6,14 +6,14 @@ periodic work. A new machine is created when a node becomes the active controlle
 the node stops leading. So decisions that are not committed are forgotten: the next machine begins
 with the committed metadata.
 
-The shell (`odradek.broker.controller.quorum_controller`) appends the records. For a request:
+The caller (`odradek.broker.controller.quorum_controller`) appends the records. For a request:
 
 1. `decide` returns the decision.
-2. The shell appends each of its `batches` and calls `replay` with it. If an append fails, the
+2. The caller appends each of its `batches` and calls `replay` with it. If an append fails, the
    batches before it remain.
-3. The shell calls `decided`, and sends the response when the records are committed.
+3. The caller calls `decided`, and sends the response when the records are committed.
 
-When `deadline_ms` has passed, the shell calls `due` and processes its decision in the same way.
+When `deadline_ms` has passed, the caller calls `due` and processes its decision in the same way.
 """
 
 from __future__ import annotations

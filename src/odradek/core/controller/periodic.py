@@ -2,9 +2,9 @@
 
 - A broker whose session has expired is fenced (maybeFenceStaleBroker). Each decision fences one
   broker, so that the next decision is based on the new state.
-- If `auto.leader.rebalance.enable` is set, the first replica of each partition becomes the leader
-  again, if it can (electPreferred). This is done `leader.imbalance.check.interval.seconds` after a
-  partition has got another leader.
+- If `auto.leader.rebalance.enable` is set, the preferred replica of each partition becomes the
+  leader again, if it can (electPreferred). This is done `leader.imbalance.check.interval.seconds`
+  after a partition has got another leader.
 - For partitions without a leader, another election is tried every
   `unclean.leader.election.interval.ms`, if the topic allows unclean elections (electUnclean).
 - If nothing was written for `metadata.max.idle.interval.ms`, a NoOp record is written
@@ -12,10 +12,10 @@
   A quorum with one voter writes none. (Apache Kafka also writes the record if the log is not idle,
   and in a quorum with one voter.)
 
-`PeriodicWork` has the deadlines. The shell of the controller calls `ControllerMachine.due` when the
-first deadline has passed. The response of a decision is a text for the log, which may be empty. A
-run of elections makes at most `ELECTIONS_MAX` elections. If there are more to make, the next run
-follows soon.
+`PeriodicWork` has the deadlines. `odradek.broker.controller.quorum_controller` calls
+`ControllerMachine.due` when the first deadline has passed. The response of a decision is a message
+for the server log, which may be empty. A run of elections makes at most `ELECTIONS_MAX` elections.
+If there are more to make, the next run follows soon.
 """
 
 from __future__ import annotations

@@ -2,13 +2,14 @@
 majority still fetches.
 
 A fetch from an offset acknowledges that the replica has flushed its log up to this offset. The high
-watermark is the offset up to which a majority of the voters has flushed its log. The leader counts
-with its own flushed offset. The high watermark first advances when the LeaderChange record of this
-epoch is committed. Until then a majority may have a record of an older epoch, and a later leader
-may still truncate this record (section 5.4.2 of the Raft paper).
+watermark is the offset up to which a majority of the voters has flushed its log. The leader's own
+flushed offset counts as one voter. The high watermark first advances when the LeaderChange record
+of this epoch is committed. Until then a majority may have a record of an older epoch, and a later
+leader may still truncate this record (section 5.4.2 of the Raft paper).
 
-If a majority of the voters has not fetched for 1.5 fetch timeouts, the leader resigns, because the
-others may have elected another leader, and clients should not wait for this one (check quorum).
+If, for 1.5 fetch timeouts, the leader and the voters that fetched are not a majority, the leader
+resigns, because the others may have elected another leader, and clients should not wait for this
+one (check quorum).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The quorum machine: the part of this node in the metadata quorum (KRaft).
 
-`RaftMachine` processes events and returns effects (`events`). Its parts share the role and
-the log (`quorum`): `voting` has the elections, `serving` the leader's side of replication,
-`fetching` the follower's side, and `reconfiguration` the changes of the voters.
+`RaftMachine` processes events and returns effects (`events`). Other modules have its parts:
+`voting` runs elections, `serving` answers Fetch as the leader, `fetching` fetches as a follower,
+and `reconfiguration` changes the voters. All share the role and the log (`quorum`).
 
 The owner calls `step` with each event and performs the effects. Then the owner calls `poll` and
 performs the effects of `poll`. `poll` starts the work that is due: elections, requests, responses

@@ -60,7 +60,7 @@ class Quorum:
         self.high_watermark = -1
         """All records below this offset are known to be committed; -1 while none is."""
         self.is_stopping = False
-        """Whether this replica is going to stop. Then it does not stand for election."""
+        """Whether this replica is going to stop. Then it does not start an election."""
 
     @property
     def epoch(self) -> int:

@@ -5,18 +5,20 @@
        Follower ─────┘  │  └───────────┘                        │
                         └───────────────────────────────────────┘
 
-Each role becomes `Unattached` or `Follower` when a newer epoch is known.
+Each role becomes `Unattached` or `Follower` when a newer epoch is known. In the same epoch,
+`Unattached`, `Prospective` and `Candidate` become `Follower` when the leader is known, and a
+`Prospective` that loses becomes `Follower` or `Unattached`.
 
 - `Unattached`: does not follow a leader. It may have voted in the epoch.
-- `Prospective`: requests pre-votes in the old epoch (KIP-996): would the others vote for it? So a
-  replica that was disconnected does not end the epoch of a leader that the others still follow.
+- `Prospective`: asks the other voters, in the old epoch, whether they would vote for it (pre-vote,
+  KIP-996). So a disconnected replica that returns does not disturb the leader.
 - `Candidate`: has voted for itself in a new epoch, and requests the votes of the others.
 - `Leader` (in the module `leader`): leads the epoch.
 - `Resigned`: has led the epoch, and does not lead it again.
 - `Follower`: fetches from the leader.
 
 A replica that is not a voter is an observer. An observer is `Unattached` or `Follower`. It fetches
-as a voter does, and never stands for election.
+as a voter does, and never starts an election.
 
 A role belongs to one epoch. One epoch may have several roles of a replica, for example `Unattached`
 and then `Follower`. Times are milliseconds of a monotonic clock.

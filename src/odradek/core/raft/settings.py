@@ -19,9 +19,9 @@ class RaftSettings:
     election_timeout_ms: int = 1000
     """Time in which a candidate must win. The time used is random, up to twice as long."""
     election_backoff_max_ms: int = 1000
-    """Longest time that a successor of a resigned leader waits before it stands for election."""
+    """Longest time that a successor of a resigned leader waits before it starts an election."""
     fetch_timeout_ms: int = 2000
-    """Time without a successful fetch after which a follower stands for election."""
+    """Time without a successful fetch after which a follower starts an election."""
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500

@@ -2,7 +2,7 @@
 
 An election begins when a follower has got no response from its leader for the fetch timeout, or
 when no leader is known for the election timeout. The election timeout is random, so that two
-replicas seldom stand for election at the same time. First the replica requests pre-votes. If a
+replicas seldom start elections at the same time. First the replica requests pre-votes. If a
 majority grants them, the replica begins a new epoch and requests votes. A voter grants a vote only
 to a candidate whose log is at least as up to date as its own. So the leader has all committed
 records.
@@ -102,7 +102,7 @@ class Voting:
         self._respond(event, error)
 
     def _successor_wait_ms(self, successors: tuple[ReplicaKey, ...]) -> int:
-        """Return the time until this replica stands for election; 0 for the first successor."""
+        """Return the time until this replica starts an election; 0 for the first successor."""
         ids = [each.id for each in successors]
         longest_ms = self._quorum.settings.election_backoff_max_ms
         if self._quorum.local.id not in ids:

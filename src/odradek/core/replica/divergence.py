@@ -2,9 +2,10 @@
 
 The records of a leader epoch were all written by one leader. So two logs that have records of the
 same epoch are equal up to the lower of the two end offsets of this epoch. A follower sends the
-epoch of its last record and its log end offset. If the leader's log has another end of this epoch,
-the leader returns its largest epoch that is not above the follower's, and the end offset of this
-epoch. The follower truncates its log and fetches again.
+epoch of its last record and its log end offset. If the leader does not have this epoch, or the
+epoch ends in the leader's log below the follower's log end offset, the leader returns its largest
+epoch that is not above the follower's, and the end offset of this epoch. The follower truncates its
+log and fetches again.
 """
 
 from __future__ import annotations

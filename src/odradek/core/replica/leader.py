@@ -29,7 +29,8 @@ controller has made it. So committed records must be on all replicas of the comm
 requested ISR. The union of these sets is the *maximal ISR* (KIP-497).
 
 If an error proves that the controller has not made the change, the leader drops the change. After
-all other errors the change stays pending until the metadata log has a newer state of the partition.
+errors that show that the metadata is newer, the change stays pending until the metadata log has it.
+After all other errors the request is repeated, and the change stays pending.
 """
 
 from __future__ import annotations
