@@ -139,6 +139,16 @@ async def test_a_second_node_beside_one_with_both_roles(tmp_path):
 
 
 @run
+async def test_the_only_voter_hands_its_leaders_over_before_it_stops(tmp_path):
+    async with cluster(tmp_path, {1: "broker,controller", 2: "broker"}) as nodes:
+        await nodes.create(1, "a", partitions=4, factor=2)
+        await nodes.produce("a", [b"%d" % each for each in range(20)])
+        await nodes.stop(1)
+        assert [nodes.partition(2, "a", index).leader for index in range(4)] == [2] * 4
+        await nodes.start(1)
+
+
+@run
 async def test_a_node_that_joins_a_cluster_must_be_formatted(tmp_path):
     nodes = Cluster(tmp_path, CONTROLLERS | BROKERS)
     for each in (1, 11):

@@ -164,7 +164,8 @@ class BrokerRole:
         Call this method before `drain`, while the broker serves its clients.
         """
         config = self.broker.config
-        if not self._channels.is_remote or not config.controlled_shutdown_enable:
+        is_only_broker = len(self.broker.metadata.image.cluster.brokers) == 1
+        if is_only_broker or not config.controlled_shutdown_enable:
             return
         try:
             async with asyncio.timeout(config.broker_session_timeout_ms / 1000):
