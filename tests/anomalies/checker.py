@@ -14,9 +14,11 @@ from typing import NamedTuple
 from tests.anomalies.cycles import Graph, cycles, united
 from tests.anomalies.history import History, Moved, Operation, Outcome, Read, Send
 
-ALLOWED = { "int-send-skip": "transactions of several producers interleave in a partition", "G0":
-"writes are not isolated from each other: each partition orders them for itself", "G1c": "as G0, but
-the cycle includes a read", }
+ALLOWED = {
+    "int-send-skip": "transactions of several producers interleave in a partition",
+    "G0": "writes are not isolated from each other: each partition orders them for itself",
+    "G1c": "as G0, but the cycle includes a read",
+}
 """The anomalies that Kafka's protocol allows, with the reasons. All others are defects."""
 KINDS = (
     "lost-write",
