@@ -7,7 +7,10 @@ import importlib.util
 import pytest
 from tests.cli.conftest import invoke
 
+from odradek.broker.raft.snapshots import read_snapshot
 from odradek.config.properties import parse_properties
+from odradek.env.file_system import OsFileSystem
+from odradek.model import uuids
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
@@ -71,3 +74,88 @@ def test_the_demo_says_what_it_needs(monkeypatch):
     outcome = invoke("demo")
     assert outcome.code == 1
     assert outcome.err == "Error: the demo needs pyspark: pip install 'odradek[demo]'\n"
+
+
+CONTROLLER = """
+node.id=1
+process.roles=controller
+listeners=CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:9093,127.0.0.1:9094
+"""
+CHECKPOINT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+FIRST, SECOND = "JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A"
+BOTH = f"1@127.0.0.1:9093:{FIRST},2@[::1]:9094:{SECOND}"
+
+
+def format_controller(path, *words, text=CONTROLLER):
+    file = path / "controller.properties"
+    file.write_text(f"{text}log.dirs={path}/data,{path}/more\n")
+    return invoke("format", "--config", file, "-t", CLUSTER_ID, *words)
+
+
+def first_voters(path):
+    return read_snapshot(OsFileSystem(), str(path / "data" / CHECKPOINT)).settings
+
+
+@pytest.mark.parametrize("option", ["--initial-controllers", "-I"])
+def test_the_first_controllers_of_a_quorum(tmp_path, option):
+    assert format_controller(tmp_path, option, BOTH).code == 0
+    assert properties(tmp_path / "data")["directory.id"] == FIRST
+    assert properties(tmp_path / "more")["directory.id"] not in (FIRST, SECOND)
+    settings = first_voters(tmp_path)
+    assert settings.kraft_version == 1
+    assert settings.voters.destination(2) == (2, "::1", 9094)
+    assert uuids.to_text(settings.voters.voters[2].key.directory_id) == SECOND
+    assert settings.voters.voters[1].endpoints[0].name == "CONTROLLER"
+    assert not (tmp_path / "more" / CHECKPOINT).exists()
+
+
+def test_a_controller_that_is_the_first_one_or_joins(tmp_path):
+    for name, option in (("first", "--standalone"), ("later", "--no-initial-controllers")):
+        (tmp_path / name).mkdir()
+        assert format_controller(tmp_path / name, option).code == 0
+    assert list(first_voters(tmp_path / "first").voters.voters) == [1]
+    assert not (tmp_path / "later" / "data" / CHECKPOINT).exists()
+
+
+STATIC = CONTROLLER.replace("bootstrap.servers=127.0.0.1:9093,", "voters=1@127.0.0.1:9093,2@")
+ALONE = CONTROLLER.replace(",127.0.0.1:9094", "")
+BROKER = CONTROLLER.replace("roles=controller", "roles=broker").replace(
+    "CONTROLLER://", "PLAINTEXT://"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "voters"),
+    [(STATIC, [], None), (STATIC, ["-N"], None), (ALONE, [], [1]), (BROKER, [], None)],
+)
+def test_the_voters_without_an_option(tmp_path, text, words, voters):
+    outcome = format_controller(tmp_path, *words, text=text)
+    assert outcome.code == 0, outcome.err
+    if voters is None:
+        assert not (tmp_path / "data" / CHECKPOINT).exists()
+    else:
+        assert list(first_voters(tmp_path).voters.voters) == voters
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        (CONTROLLER, [], "choose one of --standalone"),
+        (CONTROLLER, ["-s", "-N"], "choose one of --standalone and --no-initial-controllers"),
+        (STATIC, ["-s"], "controller.quorum.voters already has the voters"),
+        (STATIC, ["-I", BOTH], "controller.quorum.voters already has the voters"),
+        (BROKER, ["-s"], "for nodes with the role controller"),
+        (CONTROLLER, ["-I", "1@127.0.0.1:9093"], "id@host:port:directory"),
+        (CONTROLLER, ["-I", f"1@127.0.0.1:93939:{FIRST}"], "id@host:port:directory"),
+        (CONTROLLER, ["-I", f"1@a:1:{FIRST},1@b:1:{SECOND}"], "listed twice"),
+        (CONTROLLER, ["-I", "1@a:1:AAAAAAAAAAAAAAAAAAAAAA"], "is not a directory id"),
+        (CONTROLLER, ["-I", ","], "no controllers"),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path, text, words, said):
+    outcome = format_controller(tmp_path, *words, text=text)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert not (tmp_path / "data").exists()

@@ -31,6 +31,8 @@ from odradek.core.raft.messages import (
     FetchResponse,
     FetchSnapshotResponse,
     RemoveVoterRequest,
+    VersionsRequest,
+    VersionsResponse,
 )
 from odradek.core.raft.settings import RaftSettings
 from odradek.core.raft.voters import VoterSet
@@ -168,6 +170,11 @@ class Node:
     def _SendRequest(self, effect):
         token = (self.id, self.life, effect.request_id)
         target = self.cluster.nodes[effect.destination.node_id]
+        if isinstance(effect.request, VersionsRequest):
+            if target.is_alive:
+                event = ResponseReceived(effect.request_id, VersionsResponse(kraft_version_max=1))
+                self.cluster.send(target, self, event, self.life)
+            return
         self.cluster.send(self, target, RequestReceived(token, effect.request))
 
     def _Respond(self, effect):
@@ -255,10 +262,11 @@ class Node:
 class Cluster:
     """The nodes, the network and the time."""
 
-    def __init__(self, seed, size=3, observers=0, hasty=False):
-        """`hasty`: elections are frequent, and nodes often crash while they vote."""
+    def __init__(self, seed, size=3, observers=0, hasty=False, auto_join=False):
+        """`hasty`: elections are frequent, and nodes often crash while they vote. `auto_join`: the
+        observers become voters by themselves."""
         self.seed = seed
-        self.settings = HASTY if hasty else SETTINGS
+        self.settings = replace(HASTY if hasty else SETTINGS, auto_join=auto_join)
         self.batch = 1 if hasty else 4
         """Maximum number of records in one response to a fetch."""
         self.crashes_of_voters = 0.4 if hasty else 0.0
@@ -525,6 +533,16 @@ class Cluster:
                 entries == self.checks.committed[: node.committed],
                 f"node {node.id} has another log",
             )
+
+    def check_joined(self):
+        """Check that all nodes become voters."""
+        size = len(self.nodes)
+        self.checks.require(
+            self.run_until(
+                lambda: all(len(each.log.voters) == size for each in self.alive()), 9000
+            ),
+            "not all nodes have become voters",
+        )
 
     def _is_serving(self):
         leader = self.leader()

@@ -29,6 +29,13 @@ def test_faults(seed):
     faults(seed)
 
 
+@pytest.mark.parametrize("seed", numbers_of_histories(COUNT, 4))
+def test_observers_join_by_themselves(seed):
+    cluster = Cluster(seed, SIZES[seed % 3], observers=2, auto_join=True)
+    cluster.history(10)
+    cluster.check_joined()
+
+
 @pytest.mark.parametrize("seed", numbers_of_histories(COUNT, 6))
 def test_elections(seed):
     elections(seed)

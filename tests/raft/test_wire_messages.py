@@ -23,15 +23,17 @@ from odradek.core.raft.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
     RemoveVoterRequest,
+    UpdateVoterRequest,
+    VersionsRequest,
+    VersionsResponse,
     VoterChangeResponse,
     VoteRequest,
     VoteResponse,
 )
-from odradek.core.raft.voters import Destination, Voter
+from odradek.core.raft.voters import Destination
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.api import BY_KEY
-from odradek.wire.generated.add_raft_voter_request import AddRaftVoterRequest, Listener
-from odradek.wire.generated.remove_raft_voter_request import RemoveRaftVoterRequest
+from odradek.wire.generated.api_versions_response import ApiVersionsResponse, SupportedFeatureKey
 
 from .simulated_log import voter
 
@@ -88,23 +90,34 @@ def test_there_and_back(request_, response):
     assert from_response(request_, answer) == response
 
 
-def test_changes_of_voters():
-    listeners = [Listener(**each._asdict()) for each in ONE.endpoints]
-    message = AddRaftVoterRequest(
-        cluster_id="cluster",
-        timeout_ms=9,
-        voter_id=1,
-        voter_directory_id=ONE.key.directory_id,
-        listeners=listeners,
-    )
-    assert from_request(through(message)) == AddVoterRequest(
-        Voter(ONE.key, ONE.endpoints), timeout_ms=9
-    )
-    message = RemoveRaftVoterRequest(voter_id=1, voter_directory_id=ONE.key.directory_id)
-    assert from_request(through(message)) == RemoveVoterRequest(ONE.key)
-    refused = VoterChangeResponse(error=ErrorCode.VOTER_NOT_FOUND, epoch=4, message="no voter")
-    answer = to_response(message, refused)
-    assert (answer.error_code, answer.error_message) == (ErrorCode.VOTER_NOT_FOUND, "no voter")
+CHANGED = VoterChangeResponse(error=ErrorCode.REQUEST_TIMED_OUT, epoch=-1, message="later")
+CHANGES = [
+    (
+        UpdateVoterRequest(4, ONE._replace(kraft_version_max=2)),
+        VoterChangeResponse(error=ErrorCode.INVALID_REQUEST, **COMMON),
+    ),
+    (UpdateVoterRequest(4, ONE), VoterChangeResponse(epoch=4, leader_id=2)),
+    (AddVoterRequest(ONE, ack_when_committed=False, timeout_ms=9), CHANGED),
+    (RemoveVoterRequest(ONE.key), CHANGED),
+]
+
+
+@pytest.mark.parametrize(("request_", "response"), CHANGES)
+def test_changes_of_voters(request_, response):
+    message = through(to_request(request_, "cluster"))
+    assert message.cluster_id == "cluster"
+    assert from_request(message) == request_
+    answer = through(to_response(message, response), BY_KEY[message.API_KEY].response_class())
+    assert from_response(request_, answer) == response
+
+
+def test_the_versions_of_a_new_voter():
+    feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
+    message = ApiVersionsResponse(supported_features=[feature])
+    assert from_response(VersionsRequest(), message) == VersionsResponse(kraft_version_max=1)
+    assert from_response(VersionsRequest(), ApiVersionsResponse()) == VersionsResponse()
+    request = to_request(VersionsRequest(), "cluster")
+    assert request.client_software_name == "odradek"
 
 
 def test_other_partitions_and_clusters_are_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,13 @@ from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
 from odradek.model import uuids
 from odradek.node.format import FormatError, Formatter
+from odradek.node.initial_controllers import parse_initial_controllers
+
+if TYPE_CHECKING:
+    from odradek.config.broker_config import BrokerConfig
+
+DEFAULT_LISTENER = "CONTROLLER"
+"""The name of the controller listener if controller.listener.names is not set."""
 
 
 @click.command("format")
@@ -26,10 +34,25 @@ from odradek.node.format import FormatError, Formatter
 )
 @click.option("--cluster-id", "-t", metavar="ID", help="An id of 22 characters; by default random.")
 @click.option(
-    "--standalone/--no-initial-controllers",
-    default=True,
-    show_default=True,
-    help="Whether this node is the first voter of the quorum.",
+    "--standalone",
+    "-s",
+    is_flag=True,
+    help="This controller is the only voter of a new quorum. The default if the configuration names "
+    "no other controller.",
+)
+@click.option(
+    "--initial-controllers",
+    "-I",
+    "initial",
+    metavar="LIST",
+    help="The voters of a new quorum: id@host:port:directory, ... The same for all nodes.",
+)
+@click.option(
+    "--no-initial-controllers",
+    "-N",
+    "joins",
+    is_flag=True,
+    help="The node joins a quorum that exists.",
 )
 @click.option(
     "--ignore-formatted",
@@ -44,17 +67,20 @@ def format_command(
     node_id: int | None,
     cluster_id: str | None,
     standalone: bool,
+    initial: str | None,
+    joins: bool,
     ignore_formatted: bool,
 ) -> None:
     """Prepare the log directories of a new node.
 
-    A node also prepares empty directories when it starts. Use this command to choose the cluster
-    id.
+    A node also prepares empty directories when it starts, if its configuration names no other
+    controller. Use this command to choose the cluster id, or for a cluster of several nodes.
 
     \b
     Examples:
       odradek format --data /var/lib/odradek
       odradek format --config server.properties -t MkU3OEVBNTcwNTJENDM2Qg
+      odradek format --config new-controller.properties -t MkU3OEVBNTcwNTJENDM2Qg -N
     """
     if node_id is not None:
         overrides = (*overrides, f"node.id={node_id}")
@@ -64,15 +90,56 @@ def format_command(
     loaded = load_node(read_settings(file), given)
     for warning in loaded.warnings:
         warn(warning)
-    formatter = Formatter(loaded.config, OsFileSystem(), system_random_bytes, now_ms())
+    config = loaded.config
+    is_first = _is_first_voter(config, standalone, initial, joins)
+    controllers = None
+    if initial is not None:
+        name = next(iter(config.controller_listener_names), DEFAULT_LISTENER)
+        try:
+            controllers = parse_initial_controllers(initial, name)
+        except ValueError as error:
+            raise click.UsageError(f"--initial-controllers: {error}") from error
+    formatter = Formatter(config, OsFileSystem(), system_random_bytes, now_ms())
     try:
         known = formatter.read()
         if known is not None and ignore_formatted:
             click.echo(f"Formatted already, for cluster {known.cluster_id}")
             return
-        identity = formatter.format(cluster_id, standalone)
+        identity = formatter.format(cluster_id, is_first, controllers)
     except FormatError as error:
         raise click.ClickException(str(error)) from error
     for path, directory_id in identity.directory_ids.items():
         click.echo(f"Formatted {path} (directory {uuids.to_text(directory_id)})")
     click.echo(f"Cluster {identity.cluster_id}, node {identity.node_id}")
+
+
+def _is_first_voter(
+    config: BrokerConfig, standalone: bool, initial: str | None, joins: bool
+) -> bool:
+    """Return whether the node is the only voter of a new quorum.
+
+    Raises:
+        UsageError: the options contradict each other or the configuration, or one is missing.
+    """
+    options = {
+        "--standalone": standalone,
+        "--initial-controllers": initial is not None,
+        "--no-initial-controllers": joins,
+    }
+    given = [name for name, is_given in options.items() if is_given]
+    if len(given) > 1:
+        raise click.UsageError(f"choose one of {' and '.join(given)}")
+    if config.quorum_voters:
+        if given and not joins:
+            raise click.UsageError(
+                f"controller.quorum.voters already has the voters: remove this setting or {given[0]}"
+            )
+        return False
+    if standalone and not config.is_controller:
+        raise click.UsageError("--standalone is for nodes with the role controller")
+    if not given and config.is_controller and not config.is_first_voter:
+        raise click.UsageError(
+            "the configuration names other controllers: choose one of --standalone, "
+            "--initial-controllers or --no-initial-controllers"
+        )
+    return standalone or (not given and config.is_first_voter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from odradek.config.checks import voters
+from odradek.config.checks import host_and_port, voters
 from odradek.config.group_config import GroupConfig
 from odradek.config.layers import BrokerLayers, usable_dynamic
 from odradek.config.listeners import (
@@ -57,6 +57,7 @@ class BrokerConfig(View):
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
+    controller_quorum_auto_join_enable: bool
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
     metadata_log_max_record_bytes_between_snapshots: int
@@ -232,11 +233,34 @@ class BrokerConfig(View):
         """Whether this node is a member of the controller quorum."""
         return CONTROLLER in self.process_roles
 
+    def is_own_controller(self, host: str, port: int) -> bool:
+        """Whether this is the address of one of this node's controller listeners."""
+        own = (*self.controller_listeners, *self.advertised_controller_listeners)
+        return any(
+            each.port == port and (each.host == host or {each.host, host} <= _LOCAL_HOSTS)
+            for each in own
+        )
+
     @property
-    def is_only_voter(self) -> bool:
-        """Whether this node is a controller, and no other one is configured."""
-        others = max(len(self.quorum_voters), len(self.quorum_bootstrap_servers)) > 1
-        return self.is_controller and not others
+    def is_first_voter(self) -> bool:
+        """Whether this node is a controller, and the configuration names no other controller.
+
+        If its directories are empty, they are formatted with this node as the only voter. Other
+        voters may be added later.
+        """
+        servers = self.quorum_bootstrap_servers
+        if not self.is_controller or len(self.quorum_voters) > 1:
+            return False
+        if not self.controller_listeners:
+            return len(servers) <= 1
+        name = "controller.quorum.bootstrap.servers"
+        addresses = (host_and_port(name, each, "host:port") for each in servers)
+        return all(self.is_own_controller(*each) for each in addresses)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the only voter, and no other node can reach its controller."""
+        return self.is_first_voter and not self.controller_listeners
 
     def value(self, name: str) -> object:
         """Return the value of any broker setting, by its dotted name.
@@ -275,6 +299,9 @@ class BrokerConfig(View):
         layers = BrokerLayers(self.layers.static, usable_default, usable_broker)
         return BrokerConfig(layers, (*default_problems, *broker_problems))
 
+
+_LOCAL_HOSTS = frozenset(("", "0.0.0.0", "::", "localhost", "127.0.0.1", "::1"))  # noqa: S104
+"""Hosts that all mean this machine, in the address of a listener or of a server."""
 
 _COMPUTED = frozenset(
     (

@@ -90,7 +90,7 @@ def quorum(config: BrokerConfig) -> Iterator[str]:
                 f"node.id is {config.node_id}, but controller.quorum.voters has only "
                 f"{', '.join(map(str, voters))}: a controller must be one of the voters"
             )
-    if config.is_controller and not controllers and not config.is_only_voter:
+    if config.is_controller and not controllers and not config.is_first_voter:
         yield "a quorum of several controllers needs controller.listener.names"
     if config.process_roles == {CONTROLLER} and not controllers:
         yield "a node that is only a controller needs controller.listener.names"
@@ -103,6 +103,8 @@ def quorum(config: BrokerConfig) -> Iterator[str]:
             yield "a broker needs controller.listener.names, to know how controllers are reached"
         if config.node_id in voters:
             yield f"node.id {config.node_id} is a voter, but process.roles lacks controller"
+        if config.controller_quorum_auto_join_enable:
+            yield "controller.quorum.auto.join.enable is for nodes with the role controller"
         shared = [name for name in controllers if name in names]
         if shared:
             yield f"listeners of a broker must not hold the controller listener {shared[0]}"

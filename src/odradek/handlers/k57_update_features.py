@@ -3,7 +3,7 @@
 - If one change is invalid, no level is changed, and the error is INVALID_UPDATE_VERSION.
 - Every registered node must support the new level. A downgrade must be requested explicitly.
   metadata.version is never lowered if the cluster may have records of the higher level.
-- Gap: kraft.version cannot be changed while the cluster runs.
+- kraft.version can be raised to 1 when all voters have sent UpdateRaftVoter (KAFKA-16538).
 """
 
 from __future__ import annotations

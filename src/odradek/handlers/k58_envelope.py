@@ -27,6 +27,8 @@ from odradek.handlers import (
     k55_describe_quorum,
     k57_update_features,
     k64_unregister_broker,
+    k80_add_raft_voter,
+    k81_remove_raft_voter,
 )
 from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
@@ -54,6 +56,8 @@ FORWARDED = {
         k55_describe_quorum,
         k57_update_features,
         k64_unregister_broker,
+        k80_add_raft_voter,
+        k81_remove_raft_voter,
     )
 }
 """The handlers of the requests that brokers forward, by API key."""

@@ -1,15 +1,17 @@
-"""DescribeCluster (60), versions 0-2: the cluster's id and brokers.
+"""DescribeCluster (60), versions 0-2: the cluster's id, and its brokers or controllers.
 
-- A broker listener returns brokers. A request for controllers gets the error
-  MISMATCHED_ENDPOINT_TYPE (in version 0: INVALID_REQUEST).
+- A broker listener returns brokers, a controller listener returns the registered controllers
+  (KIP-919). A request for the other kind of node gets the error MISMATCHED_ENDPOINT_TYPE (in
+  version 0: INVALID_REQUEST).
 - From version 2 on fenced brokers are included if requested.
-- Gap: controller listeners, which would return controllers (KIP-919), do not serve this API.
+- A controller listener returns the quorum's leader as the controller's id; -1 if it is not known.
 """
 
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.handlers.handler import Handler
 from odradek.model import operations
@@ -32,7 +34,7 @@ def handle(
     Raises:
         ApiError: the request is not for brokers.
     """
-    _check_endpoint_type(request.endpoint_type, context.api_version)
+    _check_endpoint_type(request.endpoint_type, BROKERS, context.api_version)
     view = ListenerView(broker.metadata.image, broker.config, context.peer)
     brokers = [
         DescribeClusterBroker(
@@ -55,15 +57,47 @@ def handle(
     return response
 
 
-def _check_endpoint_type(endpoint_type: int, version: int) -> None:
-    if endpoint_type == BROKERS:
+def handle_on_controller(
+    controller: Controller, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """Return the controllers, with the endpoints of the client's listener.
+
+    Raises:
+        ApiError: the request is not for controllers.
+    """
+    _check_endpoint_type(request.endpoint_type, CONTROLLERS, context.api_version)
+    listener = context.peer.listener
+    controllers = [
+        DescribeClusterBroker(broker_id=each.id, host=address.host, port=address.port)
+        for each in controller.metadata.image.cluster.controllers.values()
+        if (address := each.listeners.get(listener)) is not None
+    ]
+    response = DescribeClusterResponse(
+        endpoint_type=CONTROLLERS,
+        cluster_id=controller.quorum.cluster_id,
+        controller_id=controller.quorum.leader_id,
+        brokers=controllers,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = operations.ALL_OF_CLUSTER
+    return response
+
+
+def _check_endpoint_type(endpoint_type: int, served: int, version: int) -> None:
+    if endpoint_type == served:
         return
     code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-    if endpoint_type == CONTROLLERS:
+    if endpoint_type in (BROKERS, CONTROLLERS):
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
     if version == 0:
         code = ErrorCode.INVALID_REQUEST
-    raise ApiError(code, f"this listener serves brokers; endpoint type {endpoint_type} was asked")
+    kind = "brokers" if served == BROKERS else "controllers"
+    raise ApiError(code, f"this listener serves {kind}; endpoint type {endpoint_type} was asked")
 
 
-HANDLER = Handler(request=DescribeClusterRequest, versions=(0, 2), handle=handle)
+HANDLER = Handler(
+    request=DescribeClusterRequest,
+    versions=(0, 2),
+    handle=handle,
+    controller=handle_on_controller,
+)

@@ -188,8 +188,7 @@ class BrokerRole:
         broker.transactions.shutdown()
         broker.groups.shutdown()
         await broker.producer_ids.close()
-        if self._channels.is_remote:
-            self._channels.close()
+        self._channels.close()
         await broker.topic_creation.close()
 
     def stop_heartbeats(self) -> None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.broker.controller.controller import Controller
+from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.controller.registration import ControllerRegistration
+from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.env.clock import Clock
+from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher
 from odradek.network.listeners import Endpoint
+from odradek.node.channels import controller_channel
 from odradek.node.format import Identity
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
@@ -30,6 +36,7 @@ class ControllerRole:
         clock: Clock,
         random_bytes: RandomBytes,
         metadata: NodeMetadata,
+        network: Network,
     ) -> None:
         """Create the controller and register it with `metadata`, which must not be started yet."""
         self._config = config
@@ -54,6 +61,24 @@ class ControllerRole:
             kraft_version=lambda: metadata.raft.settings.kraft_version,
             served_versions=controller_versions(),
         )
+        self._channel: MemberControllerChannel | None = None
+        self._registration: ControllerRegistration | None = None
+        if not config.is_alone:
+            self._channel = controller_channel(
+                config, metadata.raft, network, random_bytes, self.controller
+            )
+            self._registration = ControllerRegistration(
+                self._channel,
+                node_id=config.node_id,
+                endpoints=[
+                    AdvertisedEndpoint(
+                        each.name, each.host or "localhost", each.port, each.security_protocol_id
+                    )
+                    for each in config.advertised_controller_listeners
+                ],
+                supported_features=SUPPORTED_FEATURES,
+                random_bytes=random_bytes,
+            )
 
     def serve(self, endpoints: Sequence[Endpoint]) -> None:
         """Accept connections on the controller's listeners, if there are any.
@@ -66,6 +91,14 @@ class ControllerRole:
             self.service = Service(self._config, dispatcher, endpoints)
             self.service.start()
 
+    def register(self, loader: MetadataLoader) -> None:
+        """Register the controller with the active controller, if other nodes can reach it.
+
+        The metadata must be loaded.
+        """
+        if self._registration is not None:
+            loader.install(self._registration)
+
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""
         if self.service is not None:
@@ -73,5 +106,8 @@ class ControllerRole:
 
     async def drain(self) -> None:
         """Stop accepting connections, and wait until the responses to open requests are sent."""
+        if self._registration is not None and self._channel is not None:
+            await self._registration.close()
+            self._channel.close()
         if self.service is not None:
             await self.service.drain()

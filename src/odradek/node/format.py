@@ -4,13 +4,15 @@ Formatting writes these files, which have Apache Kafka's formats:
 
 - `meta.properties` in each directory: the ids of the cluster, the node and the directory.
 - `bootstrap.checkpoint` in each directory: the first records of the metadata log.
-- A snapshot in the directory of the metadata log: the voters. It is not written if the setting
-  controller.quorum.voters contains the voters (kraft.version 0).
+- A snapshot in the directory of the metadata log: kraft.version 1 and the first voters. It is not
+  written if the setting controller.quorum.voters contains the voters (kraft.version 0), or if the
+  node joins a quorum that exists.
 
 `meta.properties` is written last. Therefore a directory without this file is not formatted, even if
 a crash has left other files in the directory.
 
-A node formats empty directories when it starts. The start fails if a directory is formatted for
+A node formats empty directories when it starts, if its configuration names no other controller, or
+if the caller knows the id of the cluster. The start fails if a directory is formatted for
 another cluster or node, or if a directory contains partitions but no `meta.properties`.
 """
 
@@ -186,7 +188,7 @@ class Formatter:
             FormatError: the directories cannot be used, or do not belong to `cluster_id`.
         """
         identity = self.read()
-        is_first = self._config.is_only_voter
+        is_first = self._config.is_first_voter
         if identity is None:
             if cluster_id is None and not is_first:
                 raise FormatError(
@@ -208,11 +210,17 @@ class Formatter:
             identity.cluster_id, identity.node_id, ids, identity.bootstrap, is_new=False
         )
 
-    def format(self, cluster_id: str | None = None, standalone: bool = True) -> Identity:
+    def format(
+        self,
+        cluster_id: str | None = None,
+        standalone: bool = True,
+        controllers: VoterSet | None = None,
+    ) -> Identity:
         """Format all directories. Without `cluster_id`, choose a random cluster id.
 
-        `standalone` means that this node is the only voter, if it is a controller and unless
-        controller.quorum.voters is set.
+        `controllers` are the first voters of the quorum, which may include this node. Without
+        `controllers`, `standalone` means that this node is the only voter, if it is a controller
+        and unless controller.quorum.voters is set.
 
         Raises:
             FormatError: a directory is already formatted, or cannot be used.
@@ -225,24 +233,31 @@ class Formatter:
                 "move it away to format a new one"
             )
         cluster_id = self._new_cluster_id() if cluster_id is None else _checked(cluster_id)
-        ids = self._format(self._paths, cluster_id, standalone)
+        ids = self._format(self._paths, cluster_id, standalone, controllers)
         return Identity(
             cluster_id, self._config.node_id, ids, tuple(self._bootstrap_records()), is_new=True
         )
 
     def _format(
-        self, paths: list[str], cluster_id: str, standalone: bool = True
+        self,
+        paths: list[str],
+        cluster_id: str,
+        standalone: bool = True,
+        controllers: VoterSet | None = None,
     ) -> dict[str, bytes]:
         ids: dict[str, bytes] = {}
         for path in paths:
             self._check_empty(path)
-            ids[path] = self._new_id()
+            is_metadata = path == self._config.metadata_log_dir
+            ids[path] = self._chosen_id(controllers if is_metadata else None)
             try:
                 ensure_directory(self._file_system, path)
                 self._write_bootstrap(path)
-                is_first = standalone and self._config.is_controller
-                if path == self._config.metadata_log_dir and is_first:
-                    self._write_voters(path, ids[path])
+                voters = controllers
+                if voters is None and standalone and self._config.is_controller:
+                    voters = VoterSet([self.local_voter(ids[path])])
+                if is_metadata and voters is not None:
+                    self._write_voters(path, voters)
                 self._write_properties(path, cluster_id, ids[path])
             except OSError as error:
                 raise FormatError(
@@ -300,12 +315,12 @@ class Formatter:
             if self._levels[name] > 0
         ]
 
-    def _write_voters(self, path: str, directory_id: bytes) -> None:
+    def _write_voters(self, path: str, voters: VoterSet) -> None:
         if self._kraft_version == KRAFT_VERSION_STATIC:
             return
         directory = f"{path}/{METADATA_PARTITION}"
         ensure_directory(self._file_system, directory)
-        messages = voters_messages(VoterSet([self.local_voter(directory_id)]))
+        messages = voters_messages(voters)
         batches = snapshot_batches(0, self._now_ms, messages, (), self._now_ms)
         write_snapshot(self._file_system, f"{directory}/{STARTING.name}", batches, directory)
 
@@ -318,6 +333,11 @@ class Formatter:
         )
         text = "".join(f"{line}\n" for line in lines)
         replace_file(self._file_system, f"{path}/{META_PROPERTIES}", text.encode())
+
+    def _chosen_id(self, controllers: VoterSet | None) -> bytes:
+        """Return the id of a directory: the chosen one, if this node is one of `controllers`."""
+        chosen = None if controllers is None else controllers.voters.get(self._config.node_id)
+        return self._new_id() if chosen is None else chosen.key.directory_id
 
     def _new_id(self) -> bytes:
         while True:

@@ -66,7 +66,7 @@ class NodeMetadata:
                 random_bytes=random_bytes,
                 network=network,
                 cluster_id=cluster_id,
-                is_alone=config.is_only_voter,
+                is_alone=config.is_alone,
             )
         except BaseException:
             metadata_log.close()
@@ -77,6 +77,11 @@ class NodeMetadata:
         self.cache = MetadataCache()
         self.raft.register(self.loader)
         self.raft.register(self._snapshots)
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether this node is the only voter of the quorum at present."""
+        return self.raft.machine.is_only_voter
 
     def start(self) -> None:
         """Join the quorum."""

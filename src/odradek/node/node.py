@@ -48,7 +48,7 @@ from odradek.env.randomness import RandomBytes, system_random_bytes
 from odradek.handlers.dispatch import Dispatcher, Inject
 from odradek.network.server import Server
 from odradek.node.broker_role import BrokerRole
-from odradek.node.channels import local_channels, remote_channels
+from odradek.node.channels import Channels, local_channels, member_channels, remote_channels
 from odradek.node.controller_role import ControllerRole
 from odradek.node.format import Identity, local_voter
 from odradek.node.listeners import BoundListeners
@@ -214,6 +214,7 @@ class Node:
             clock=self._clock,
             random_bytes=self._random_bytes,
             metadata=metadata,
+            network=self._network,
         )
         self.controller = role.controller
         metadata.start()
@@ -221,10 +222,11 @@ class Node:
         if not self.config.is_broker:
             assert role.service is not None
             self.server, self.dispatcher = role.service.server, role.service.dispatcher
-        if self.config.is_only_voter:
+        if metadata.is_only_voter:
             await self.controller.wait_active()
         else:
             await metadata.wait_caught_up()
+        role.register(metadata.loader)
         return metadata
 
     def _make_broker(
@@ -237,12 +239,7 @@ class Node:
         replicas = ReplicaManager(
             self.config.node_id, self._storage.logs, asyncio.get_running_loop()
         )
-        if self.config.is_only_voter:
-            channels = local_channels(self.controller, replicas)
-        else:
-            channels = remote_channels(
-                self.config, metadata.raft, self._network, self._random_bytes
-            )
+        channels = self._channels(metadata, replicas)
         role = self._broker = BrokerRole(
             self.config,
             cluster_id=self.identity.cluster_id,
@@ -265,6 +262,14 @@ class Node:
         self.server = role.service.server
         self.dispatcher = role.service.dispatcher
         return role
+
+    def _channels(self, metadata: NodeMetadata, replicas: ReplicaManager) -> Channels:
+        if self.config.is_alone:
+            return local_channels(self.controller, replicas)
+        common = (self.config, metadata.raft, self._network, self._random_bytes)
+        if self.config.is_controller:
+            return member_channels(*common, self.controller, replicas)
+        return remote_channels(*common)
 
     # -- running ----------------------------------------------------------------------------
 
@@ -308,7 +313,7 @@ class Node:
         if controller is not None:
             await controller.drain()
         if broker is not None:
-            if self.config.is_only_voter and self.controller.is_active:
+            if metadata.is_only_voter and controller is not None and self.controller.is_active:
                 await broker.shut_down()
             broker.stop_heartbeats()
         await metadata.close()

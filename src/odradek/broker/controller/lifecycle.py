@@ -27,11 +27,6 @@ from odradek.wire.generated.broker_registration_request import (
     Feature,
     Listener,
 )
-from odradek.wire.generated.controller_registration_request import (
-    ControllerRegistrationRequest,
-)
-from odradek.wire.generated.controller_registration_request import Feature as ControllerFeature
-from odradek.wire.generated.controller_registration_request import Listener as ControllerListener
 
 log = logging.getLogger("odradek.broker")
 
@@ -163,29 +158,6 @@ class BrokerLifecycle:
                 raise
             log.warning("the controller has not answered a heartbeat: %s", error.message)
             return False
-
-    async def register_controller(self, endpoints: Iterable[Endpoint]) -> None:
-        """Register the feature levels of this node's controller (KIP-919).
-
-        Raises:
-            ApiError: the controller rejects the request.
-        """
-        request = ControllerRegistrationRequest(
-            controller_id=self._node_id,
-            incarnation_id=self.incarnation_id,
-            zk_migration_ready=False,
-            listeners=[ControllerListener(**each._asdict()) for each in endpoints],
-            features=[
-                ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in self._features.items()
-            ],
-        )
-        try:
-            await self._channel.submit(None, request)
-        except ApiError as error:
-            # Below metadata.version 15 there is no record for this registration.
-            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
-                raise
 
     async def unfence(self, metadata_offset: int) -> None:
         """Request to be unfenced. The broker has applied the metadata up to `metadata_offset`.

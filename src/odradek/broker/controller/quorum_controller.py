@@ -37,6 +37,7 @@ from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.listener import CommittedBatch, LeaderAndEpoch
 from odradek.broker.raft.metadata_log import BatchTooLarge
+from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.broker.raft.snapshots import SnapshotId
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.controller.activation import abort_records, bootstrap_records
@@ -54,7 +55,10 @@ from odradek.wire.primitives import Message
 log = logging.getLogger("odradek.controller")
 
 DESCRIBE_QUORUM = 55
+UPDATE_FEATURES = 57
 BROKER_REGISTRATION = 62
+VOTER_CHANGES = frozenset((80, 81))
+"""The API keys of AddRaftVoter and RemoveRaftVoter, which the quorum decides."""
 
 
 class _Waiting(NamedTuple):
@@ -83,6 +87,7 @@ class QuorumController:
         self._config = DynamicConfig(config)
         self._cluster_id = cluster_id
         self._raft = raft
+        self._quorum_requests = QuorumRequests(raft, cluster_id)
         self._loader = loader
         self._bootstrap = bootstrap
         self._clock = clock
@@ -233,11 +238,19 @@ class QuorumController:
         version = request.VERSION_MAX if context is None else context.api_version
         if request.API_KEY == DESCRIBE_QUORUM:
             return describe_quorum(self._raft, request, version, self._clock.now_ms())
+        if request.API_KEY in VOTER_CHANGES:
+            return await self._quorum_requests.answer(request)
         if context is None and request.API_KEY == BROKER_REGISTRATION:
             # This process has locked the log directories, so the previous incarnation of its broker
             # has stopped.
             machine.end_session(request.broker_id)
-        decision = machine.decide(self._moment(), request, version)
+        moment = self._moment()
+        if request.API_KEY == UPDATE_FEATURES:
+            problem = self._raft.machine.upgrade_problem()
+            moment = moment._replace(kraft_upgrade_problem=problem)
+        decision = machine.decide(moment, request, version)
+        if decision.raises_kraft_version:
+            self._raft.upgrade()
         self._append_decision(decision)
         self._set_timer()
         if decision.records or self._waiting:

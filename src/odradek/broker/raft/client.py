@@ -57,6 +57,7 @@ from odradek.core.raft.events import (
     SnapshotWritten,
     StopLeading,
     Truncate,
+    UpgradeVersion,
     WriteSnapshot,
 )
 from odradek.core.raft.leader import Leader, ReplicaProgress
@@ -109,7 +110,7 @@ class RaftClient:
         self._config = config
         self.log = metadata_log
         self._replicated = ReplicatedLog(metadata_log, static_voters)
-        bootstrap = () if is_alone else bootstrap_servers(config)
+        bootstrap = bootstrap_servers(config)
         check_voters(local, self.settings.voters, is_alone=is_alone, has_servers=bool(bootstrap))
         self.machine = RaftMachine(
             local,
@@ -182,6 +183,9 @@ class RaftClient:
         role = self.machine.role
         if isinstance(role, Follower):
             return role.leader
+        if isinstance(role, Leader):  # it may have removed itself from the voters
+            endpoint = self._local.endpoints[0]
+            return Destination(role.leader_id, endpoint.host, endpoint.port)
         return self.settings.voters.destination(self.machine.leader_id)
 
     @property
@@ -230,6 +234,10 @@ class RaftClient:
         self._delivery.appended(CommittedBatch(base_offset, end, epoch, now_ms, size, records))
         self._schedule_flush()
         return base_offset
+
+    def upgrade(self) -> None:
+        """Append kraft.version 1 and the voters. The machine has no `upgrade_problem`."""
+        self._step(UpgradeVersion())
 
     async def serve(self, request: Request) -> Response:
         """Process a request of another node; return the response, with records for a Fetch.
@@ -361,10 +369,7 @@ class RaftClient:
             case AppendRecords():
                 self._append_from_leader(effect)
             case AppendVoters():
-                self._replicated.append_control(
-                    voters_messages(effect.voters)[1:], effect.epoch, self._clock.now_ms()
-                )
-                self._schedule_flush()
+                self._append_voters(effect)
             case Truncate():
                 self._replicated.truncate_to(effect.offset, self._on_log_changed)
                 self._schedule_flush()
@@ -414,6 +419,14 @@ class RaftClient:
         if known == self._local and self.settings.voters_offset >= 0:
             return []
         return voters_messages(voters.with_voter(self._local))
+
+    def _append_voters(self, effect: AppendVoters) -> None:
+        """Append the voters as leader, and kraft.version before them if it is raised."""
+        version, voters = voters_messages(effect.voters)
+        log.info("the voters of the metadata quorum: %s", sorted(effect.voters.voters))
+        messages = [version, voters] if effect.is_upgrade else [voters]
+        self._replicated.append_control(messages, effect.epoch, self._clock.now_ms())
+        self._schedule_flush()
 
     def _append_from_leader(self, effect: AppendRecords) -> None:
         try:

@@ -10,11 +10,12 @@ from odradek.core.raft.voters import Destination, Voter, VoterSet
 
 
 def bootstrap_servers(config: BrokerConfig) -> tuple[Destination, ...]:
-    """Return the addresses to which an observer sends requests to find the leader."""
+    """Return the addresses of other nodes to which an observer sends requests to find the leader."""
     found: list[Destination] = []
     for number, server in enumerate(config.quorum_bootstrap_servers):
         host, port = host_and_port("controller.quorum.bootstrap.servers", server, "host:port")
-        found.append(Destination(-2 - number, host, port))
+        if not config.is_own_controller(host, port):
+            found.append(Destination(-2 - number, host, port))
     return tuple(found)
 
 
@@ -34,7 +35,8 @@ def check_voters(
             "the metadata directory names no voters, so they come from the configuration: "
             "set controller.quorum.voters as it was when the directory was made"
         )
-    if is_alone and not voters.contains(local.key):
+    is_replaced = list(voters.voters) == [local.key.id]
+    if (is_alone or is_replaced) and not voters.contains(local.key):
         ids = ", ".join(map(str, sorted(voters.voters)))
         raise QuorumError(
             f"node {local.key.id} with this metadata directory is not among the voters "
@@ -42,8 +44,8 @@ def check_voters(
         )
     if is_alone and len(voters) > 1:
         raise QuorumError(
-            f"the quorum has {len(voters)} voters, but the configuration names no other node: set "
-            "controller.quorum.voters or controller.quorum.bootstrap.servers"
+            f"the quorum has {len(voters)} voters, but this node has no controller listener: set "
+            "controller.listener.names, and add this listener to listeners"
         )
 
 
@@ -55,4 +57,5 @@ def raft_settings(config: BrokerConfig) -> RaftSettings:
         fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        auto_join=config.controller_quorum_auto_join_enable and config.is_controller,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.core.raft.log_view import STATIC_VERSION
+from odradek.core.raft.log_view import DYNAMIC_VERSION, STATIC_VERSION
 from odradek.core.raft.voters import (
     ReplicaKey,
     Voter,
@@ -26,7 +26,7 @@ from odradek.wire.primitives import Message
 
 KRAFT_VERSION_STATIC = STATIC_VERSION
 """The voters are those of controller.quorum.voters."""
-KRAFT_VERSION_DYNAMIC = 1
+KRAFT_VERSION_DYNAMIC = DYNAMIC_VERSION
 """The voters are in the log (KIP-853)."""
 
 ControlMessage = tuple[ControlType, Message]
@@ -149,7 +149,10 @@ class QuorumSettings:
 
         None for kraft.version 0.
         """
-        if self.kraft_version == KRAFT_VERSION_STATIC:
+        versions = [
+            level for offset, level in self._versions if end_offset is None or offset < end_offset
+        ]
+        if versions[-1] == KRAFT_VERSION_STATIC:
             return []
         voters = self.voters if end_offset is None else self.history.at(end_offset)
         return voters_messages(voters)

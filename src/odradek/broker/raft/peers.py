@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from odradek.broker.raft.wire_messages import from_response, to_request
 from odradek.core.raft.events import SendRequest
-from odradek.core.raft.messages import Request, Response
+from odradek.core.raft.messages import Request, Response, VersionsRequest
 from odradek.core.raft.voters import Destination
 from odradek.env.network import Buffer, Network
 from odradek.env.randomness import RandomBytes
@@ -23,6 +23,9 @@ from odradek.wire.primitives import MalformedMessage, skip_tagged_fields
 log = logging.getLogger("odradek.metadata")
 
 OnResponse = Callable[[int, Response | None], None]
+
+API_VERSIONS_VERSION = 4
+"""Apache Kafka 4.3 serves no newer version of ApiVersions. Older versions omit kraft.version."""
 
 
 class Peers:
@@ -51,6 +54,8 @@ class Peers:
         message = to_request(effect.request, self._cluster_id)
         assert message.API_KEY is not None
         version = message.VERSION_MAX
+        if isinstance(effect.request, VersionsRequest):
+            version = API_VERSIONS_VERSION
         parts: list[Buffer] = [len(self._client_id).to_bytes(2, "big") + self._client_id + b"\0"]
         message.ENCODERS[version](message, parts.append)
 

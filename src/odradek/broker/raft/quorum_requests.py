@@ -15,7 +15,12 @@ class QuorumRequests:
 
     def __init__(self, raft: RaftClient, cluster_id: str) -> None:
         self._raft = raft
-        self._cluster_id = cluster_id
+        self.cluster_id = cluster_id
+
+    @property
+    def leader_id(self) -> int:
+        """The leader of the quorum; -1 if it is not known."""
+        return self._raft.leader.leader_id
 
     async def answer(self, message: Any) -> Message:
         """Return the response to a request.
@@ -24,6 +29,9 @@ class QuorumRequests:
             ApiError: INCONSISTENT_CLUSTER_ID, UNKNOWN_TOPIC_OR_PARTITION (the request is not for
                 the metadata log), or BROKER_NOT_AVAILABLE (this node is stopping).
         """
-        if message.cluster_id not in (None, self._cluster_id):
-            raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID)
+        if message.cluster_id not in (None, self.cluster_id):
+            raise ApiError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"the request is for the cluster {message.cluster_id}, this is {self.cluster_id}",
+            )
         return to_response(message, await self._raft.serve(from_request(message)))

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from odradek import __version__
 from odradek.broker.raft.metadata_log import METADATA_PARTITION
+from odradek.core.metadata.versions import KRAFT_VERSION
 from odradek.core.raft import messages as raft
 from odradek.core.raft.election import NO_LEADER
 from odradek.core.raft.log_view import OffsetAndEpoch
@@ -19,6 +21,7 @@ from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.uuids import METADATA_TOPIC_ID
 from odradek.wire.generated import add_raft_voter_request as add_request
 from odradek.wire.generated import add_raft_voter_response as add_response
+from odradek.wire.generated import api_versions_request as versions_request
 from odradek.wire.generated import begin_quorum_epoch_request as begin_request
 from odradek.wire.generated import begin_quorum_epoch_response as begin_response
 from odradek.wire.generated import end_quorum_epoch_request as end_request
@@ -33,6 +36,9 @@ from odradek.wire.generated import update_raft_voter_response as update_response
 from odradek.wire.primitives import Message
 
 TOPIC = METADATA_PARTITION.topic
+SOFTWARE_NAME = "odradek"
+UNKNOWN_EPOCH = -1
+"""The epoch of a response whose message has none."""
 PART_SIZE_MAX = 1 << 20
 """Maximum number of bytes of records or of a snapshot in one response."""
 
@@ -141,12 +147,57 @@ def _fetch_snapshot(request: raft.FetchSnapshotRequest, cluster_id: str) -> Mess
     )
 
 
+def _update(request: raft.UpdateVoterRequest, cluster_id: str) -> Message:
+    voter = request.voter
+    return update_request.UpdateRaftVoterRequest(
+        cluster_id=cluster_id,
+        current_leader_epoch=request.epoch,
+        voter_id=voter.key.id,
+        voter_directory_id=voter.key.directory_id,
+        listeners=[update_request.Listener(**each._asdict()) for each in voter.endpoints],
+        kraft_version_feature=update_request.KRaftVersionFeature(
+            min_supported_version=voter.kraft_version_min,
+            max_supported_version=voter.kraft_version_max,
+        ),
+    )
+
+
+def _add(request: raft.AddVoterRequest, cluster_id: str) -> Message:
+    voter = request.voter
+    return add_request.AddRaftVoterRequest(
+        cluster_id=cluster_id,
+        timeout_ms=request.timeout_ms,
+        voter_id=voter.key.id,
+        voter_directory_id=voter.key.directory_id,
+        listeners=[add_request.Listener(**each._asdict()) for each in voter.endpoints],
+        ack_when_committed=request.ack_when_committed,
+    )
+
+
+def _remove(request: raft.RemoveVoterRequest, cluster_id: str) -> Message:
+    return remove_request.RemoveRaftVoterRequest(
+        cluster_id=cluster_id,
+        voter_id=request.voter.id,
+        voter_directory_id=request.voter.directory_id,
+    )
+
+
+def _versions(_request: raft.VersionsRequest, _cluster_id: str) -> Message:
+    return versions_request.ApiVersionsRequest(
+        client_software_name=SOFTWARE_NAME, client_software_version=__version__
+    )
+
+
 _TO_REQUEST: dict[type, Callable[[Any, str], Message]] = {
     raft.VoteRequest: _vote,
     raft.BeginQuorumEpochRequest: _begin,
     raft.EndQuorumEpochRequest: _end,
     raft.FetchRequest: _fetch,
     raft.FetchSnapshotRequest: _fetch_snapshot,
+    raft.UpdateVoterRequest: _update,
+    raft.AddVoterRequest: _add,
+    raft.RemoveVoterRequest: _remove,
+    raft.VersionsRequest: _versions,
 }
 
 
@@ -155,6 +206,8 @@ _TO_REQUEST: dict[type, Callable[[Any, str], Message]] = {
 
 def from_response(request: raft.Request, message: Any) -> raft.Response | None:
     """Return the response of a message; None if the metadata log is not in the message."""
+    if type(request) in _WITHOUT_PARTITIONS:
+        return _WITHOUT_PARTITIONS[type(request)](message)
     if isinstance(request, raft.FetchSnapshotRequest):
         topics = message.topics
     else:
@@ -191,6 +244,42 @@ def from_response(request: raft.Request, message: Any) -> raft.Response | None:
             data=part.unaligned_records or b"",
         )
     return raft.EpochResponse(**common)
+
+
+def _from_update_answer(message: Any) -> raft.Response:
+    leads = message.current_leader
+    leader = Destination(leads.leader_id, leads.host, leads.port) if leads.host else None
+    return raft.VoterChangeResponse(
+        error=ErrorCode(message.error_code),  # type: ignore[call-arg]
+        epoch=leads.leader_epoch,
+        leader_id=leads.leader_id,
+        leader=leader,
+    )
+
+
+def _from_change_answer(message: Any) -> raft.Response:
+    return raft.VoterChangeResponse(
+        error=ErrorCode(message.error_code),  # type: ignore[call-arg]
+        epoch=UNKNOWN_EPOCH,
+        message=message.error_message,
+    )
+
+
+def _from_versions_answer(message: Any) -> raft.Response:
+    found = [each for each in message.supported_features if each.name == KRAFT_VERSION]
+    return raft.VersionsResponse(
+        error=ErrorCode(message.error_code),  # type: ignore[call-arg]
+        kraft_version_min=found[0].min_version if found else 0,
+        kraft_version_max=found[0].max_version if found else 0,
+    )
+
+
+_WITHOUT_PARTITIONS: dict[type, Callable[[Any], raft.Response]] = {
+    raft.UpdateVoterRequest: _from_update_answer,
+    raft.AddVoterRequest: _from_change_answer,
+    raft.RemoveVoterRequest: _from_change_answer,
+    raft.VersionsRequest: _from_versions_answer,
+}
 
 
 def _end_of(end: Any) -> OffsetAndEpoch | None:

@@ -41,7 +41,7 @@ controller.quorum.fetch.max.bytes  int  = 1048576  >=1  low
 controller.quorum.fetch.snapshot.max.bytes  int  = 1048576  >=1  low
     Maximum number of bytes of a snapshot in one response.
 
-[accepted: a controller does not become a voter by itself]
+[honoured]
 controller.quorum.auto.join.enable  boolean  = false  low
     Whether a controller that is not a voter becomes a voter automatically.
 

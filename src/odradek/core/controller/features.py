@@ -1,4 +1,8 @@
-"""Sets the finalized features: the levels of features at which the cluster runs (KIP-584)."""
+"""Sets the finalized features: the levels of features at which the cluster runs (KIP-584).
+
+The level of kraft.version is a control record of the quorum. So the decision about it is performed
+by the quorum (`raises_kraft_version`).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.config_record import ConfigRecord
 from odradek.wire.generated.feature_level_record import FeatureLevelRecord
+from odradek.wire.generated.no_op_record import NoOpRecord
 from odradek.wire.generated.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from odradek.wire.generated.update_features_response import (
     UpdatableFeatureResult,
@@ -62,7 +67,10 @@ def update_features(
             for each in request.feature_updates
         ]
     response = UpdateFeaturesResponse(error_message=None, results=results)
-    return Decision([] if request.validate_only else records, response)
+    if request.validate_only:
+        return Decision([], response)
+    raises = wanted.get(KRAFT_VERSION, state.kraft_version) > state.kraft_version
+    return Decision(records, response, raises_kraft_version=raises)
 
 
 def _update(
@@ -88,9 +96,7 @@ def _update(
     if level > present and kind != UPGRADE:
         raise _invalid(name, level, "Can't downgrade to a newer version.")
     if name == KRAFT_VERSION:
-        if level != present:
-            raise _invalid(name, level, "This node cannot change it; format with another level.")
-        return None
+        return _update_kraft_version(state, level, present)
     if name == METADATA_VERSION:
         _check_metadata_version(present, level)
     elif (
@@ -100,6 +106,20 @@ def _update(
     ):
         raise _invalid(name, level, f"It needs {METADATA_VERSION} {LEVEL_ELR} or higher.")
     return FeatureLevelRecord(name=name, feature_level=level)
+
+
+def _update_kraft_version(state: ControllerState, level: int, present: int) -> Message | None:
+    """Check a new level of kraft.version, which a control record of the quorum sets.
+
+    Return a NoOp record, whose offset is committed after this control record.
+    """
+    if level == present:
+        return None
+    if level < present:
+        raise _invalid(KRAFT_VERSION, level, "It cannot be lowered: the voters are in the log.")
+    if state.kraft_upgrade_problem is not None:
+        raise _invalid(KRAFT_VERSION, level, state.kraft_upgrade_problem)
+    return NoOpRecord()
 
 
 def _check_support(state: ControllerState, name: str, level: int) -> None:

@@ -57,6 +57,8 @@ class Moment(NamedTuple):
     """The configuration of this node, with the dynamic settings of the image."""
     kraft_version: int
     voter_count: int
+    kraft_upgrade_problem: str | None = None
+    """Why kraft.version cannot be raised to 1; only set for UpdateFeatures."""
 
 
 class ControllerMachine:
@@ -106,6 +108,7 @@ class ControllerMachine:
             random_bytes=self._random_bytes,
             supported_features=self._supported_features,
             kraft_version=moment.kraft_version,
+            kraft_upgrade_problem=moment.kraft_upgrade_problem,
             index=self._index,
             heartbeats=self._heartbeats,
             now_ms=moment.now_ms,

@@ -45,6 +45,8 @@ class Decision(NamedTuple, Generic[ResponseT]):
     """
     heard: Heard | None = None
     """What a heartbeat changes besides the metadata, after the records were appended."""
+    raises_kraft_version: bool = False
+    """Whether the quorum raises kraft.version to 1 before the records are appended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class ControllerState:
     supported_features: Mapping[str, tuple[int, int]]
     """The lowest and the highest level of each feature that this software supports."""
     kraft_version: int
+    kraft_upgrade_problem: str | None
+    """Why kraft.version cannot be raised to 1; only set for UpdateFeatures."""
     index: PartitionIndex
     """The partitions of `image` by broker. A decision reads it, but does not change it."""
     heartbeats: BrokerHeartbeats

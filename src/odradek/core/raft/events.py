@@ -56,6 +56,11 @@ class AppendRefused:
 
 
 @dataclass(slots=True)
+class UpgradeVersion:
+    """Raise kraft.version to 1. The machine has no `upgrade_problem`."""
+
+
+@dataclass(slots=True)
 class Resign:
     """The node is going to stop, or its disk failed: resign, and never become the leader again."""
 
@@ -66,6 +71,7 @@ Event = (
     | ResponseReceived
     | SnapshotWritten
     | AppendRefused
+    | UpgradeVersion
     | Resign
 )
 
@@ -135,10 +141,14 @@ class AppendRecords:
 
 @dataclass(slots=True)
 class AppendVoters:
-    """As leader of `epoch`, append a record with these voters."""
+    """As leader of `epoch`, append a record with these voters.
+
+    `is_upgrade`: append a record of kraft.version 1 before it, in the same batch.
+    """
 
     epoch: int
     voters: VoterSet
+    is_upgrade: bool = False
 
 
 @dataclass(slots=True)

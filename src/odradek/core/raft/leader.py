@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from odradek.core.raft.election import ElectionState
-from odradek.core.raft.voters import ReplicaKey, VoterSet
+from odradek.core.raft.voters import ReplicaKey, Voter, VoterSet
 
 NEVER_MS = 2**62
 
@@ -84,6 +84,7 @@ class Leader:
         "_elected_ms",
         "_local",
         "_progress",
+        "described",
         "epoch",
         "high_watermark",
         "start_offset",
@@ -97,6 +98,8 @@ class Leader:
         self._local = local
         self._elected_ms = now_ms
         self._progress: dict[ReplicaKey, Progress] = {}
+        self.described: dict[int, Voter] = {}
+        """With kraft.version 0: what the voters have sent in UpdateRaftVoter, by node id."""
 
     @property
     def leader_id(self) -> int:
@@ -110,6 +113,10 @@ class Leader:
     def may_grant(self, candidate: ReplicaKey, is_up_to_date: bool, is_pre_vote: bool) -> bool:
         """Whether the candidate gets the vote: never, because the epoch has a leader."""
         return False
+
+    def describe(self, voter: Voter) -> None:
+        """Keep the description that a voter has sent of itself."""
+        self.described[voter.key.id] = voter
 
     # -- the replicas ---------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from odradek.core.raft.voters import VoterSet
 
 STATIC_VERSION = 0
 """kraft.version 0: the voters are those of controller.quorum.voters."""
+DYNAMIC_VERSION = 1
+"""kraft.version 1: the voters are in the log (KIP-853)."""
 
 
 class OffsetAndEpoch(NamedTuple):

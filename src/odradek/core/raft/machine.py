@@ -25,17 +25,24 @@ from odradek.core.raft.events import (
     Resign,
     ResponseReceived,
     SnapshotWritten,
+    UpgradeVersion,
 )
 from odradek.core.raft.fetching import Fetching
 from odradek.core.raft.leader import Leader
 from odradek.core.raft.log_view import LogView
+from odradek.core.raft.membership import Membership
 from odradek.core.raft.messages import (
+    AddVoterRequest,
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
+    RemoveVoterRequest,
+    UpdateVoterRequest,
+    VersionsRequest,
+    VersionsResponse,
     VoteRequest,
 )
 from odradek.core.raft.quorum import Quorum
@@ -70,6 +77,7 @@ class RaftMachine:
         self._serving = Serving(self._quorum)
         self._fetching = Fetching(self._quorum, bootstrap)
         self._reconfiguration = Reconfiguration(self._quorum)
+        self._membership = Membership(self._quorum)
 
     @property
     def local(self) -> ReplicaKey:
@@ -95,6 +103,15 @@ class RaftMachine:
     def is_leader(self) -> bool:
         """Whether this node leads the epoch."""
         return isinstance(self._quorum.role, Leader)
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether this replica is the only voter at present."""
+        return self._quorum.log.voters.is_only(self._quorum.local)
+
+    def upgrade_problem(self) -> str | None:
+        """Why kraft.version cannot be raised to 1 now; None if it can."""
+        return self._reconfiguration.upgrade_problem()
 
     @property
     def is_stopping(self) -> bool:
@@ -126,6 +143,8 @@ class RaftMachine:
                 self._fetching.on_snapshot_written(event)
             case AppendRefused():
                 self._fetching.on_append_refused(now_ms, event)
+            case UpgradeVersion():
+                self._reconfiguration.upgrade()
             case Resign():
                 self._quorum.stop()
                 if self.is_leader:
@@ -136,11 +155,14 @@ class RaftMachine:
 
     def poll(self, now_ms: int) -> Sequence[Effect]:
         """Do what is due: elections, requests, responses to fetches, the high watermark."""
-        for _ in self._quorum.connections.expire(now_ms):
-            pass  # a role that still needs the response sends the request again
+        for flight in self._quorum.connections.expire(now_ms):
+            # A role that still needs the response sends the request again.
+            if isinstance(flight.request, VersionsRequest):
+                self._reconfiguration.on_versions(now_ms, flight.destination, None)
         self._voting.poll(now_ms)
         self._serving.poll(now_ms)
         self._reconfiguration.poll(now_ms)
+        self._membership.poll(now_ms)
         self._fetching.poll(now_ms)
         return self._quorum.outbox.take()
 
@@ -149,7 +171,13 @@ class RaftMachine:
 
         A deadline that has passed is not returned: its work waits for an event or for the log.
         """
-        parts = (self._voting, self._serving, self._reconfiguration, self._fetching)
+        parts = (
+            self._voting,
+            self._serving,
+            self._reconfiguration,
+            self._membership,
+            self._fetching,
+        )
         times = [self._quorum.connections.next_deadline_ms(now_ms)]
         times += [each.next_deadline_ms() for each in parts]
         return min((time for time in times if time is not None and time > now_ms), default=None)
@@ -174,16 +202,23 @@ class RaftMachine:
         flight = quorum.connections.answered(event.request_id)
         if flight is None:
             return
-        response = event.response
+        response, request = event.response, flight.request
         role = quorum.role
         is_useful = False
-        if response is not None and quorum.learn(now_ms, response):
-            request = flight.request
+        if isinstance(request, VersionsRequest):
+            assert response is None or isinstance(response, VersionsResponse)
+            self._reconfiguration.on_versions(now_ms, flight.destination, response)
+            is_useful = response is not None
+        elif isinstance(request, AddVoterRequest | RemoveVoterRequest):
+            is_useful = response is not None  # the response has no epoch
+        elif response is not None and quorum.learn(now_ms, response):
             is_useful = not response.error
             if isinstance(request, VoteRequest):
                 self._voting.on_vote_response(now_ms, flight.destination, request, response)
             elif isinstance(request, EndQuorumEpochRequest):
                 self._voting.on_end_epoch_response(flight.destination)
+            elif isinstance(request, UpdateVoterRequest) and is_useful:
+                self._membership.on_updated()
             elif isinstance(response, FetchResponse):
                 is_useful = self._fetching.on_fetch_response(now_ms, response)
             elif isinstance(response, FetchSnapshotResponse):

@@ -91,7 +91,6 @@ class RemoveVoterRequest:
     """RemoveRaftVoter (81)."""
 
     voter: ReplicaKey
-    timeout_ms: int = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,11 @@ class UpdateVoterRequest:
 
     epoch: int
     voter: Voter
-    timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsRequest:
+    """ApiVersions (18): the leader asks which levels of kraft.version a new voter supports."""
 
 
 Request = (
@@ -112,6 +115,7 @@ Request = (
     | AddVoterRequest
     | RemoveVoterRequest
     | UpdateVoterRequest
+    | VersionsRequest
 )
 
 
@@ -165,6 +169,18 @@ class FetchSnapshotResponse(Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChangeResponse(Response):
-    """The response to AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter."""
+    """The response to AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter.
+
+    In the protocol only the response to UpdateRaftVoter has the epoch and the leader.
+    """
 
     message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionsResponse(Response):
+    """The response to ApiVersions. It has no epoch and no leader."""
+
+    epoch: int = -1
+    kraft_version_min: int = 0
+    kraft_version_max: int = 0

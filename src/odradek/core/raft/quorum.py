@@ -50,6 +50,8 @@ class Quorum:
     ) -> None:
         """`local` describes this replica as a voter. `election` is the state on disk."""
         self.local = local.key
+        self.local_voter = local
+        """This replica as the voters record must describe it."""
         self.endpoints = local.endpoints
         self.log = log
         self.settings = settings
@@ -147,7 +149,8 @@ class Quorum:
             assert old.leader_id in (NO_LEADER, leader_id), "an epoch has one leader"
         voted = old.election().voted if epoch == old.epoch else None
         deadline_ms = now_ms + self.settings.fetch_timeout_ms
-        self._become(Follower(epoch, leader_id, leader, voted, deadline_ms))
+        membership_ms = now_ms + self.settings.membership_period_ms
+        self._become(Follower(epoch, leader_id, leader, voted, deadline_ms, membership_ms))
 
     def become_leader(self, now_ms: int) -> None:
         """Lead the epoch of the election that this replica has won."""

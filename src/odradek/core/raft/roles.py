@@ -180,9 +180,11 @@ class Follower:
         "epoch",
         "fetch_deadline_ms",
         "has_fetched",
+        "is_described",
         "leader",
         "leader_high_watermark",
         "leader_id",
+        "membership_ms",
         "voted",
     )
 
@@ -193,6 +195,7 @@ class Follower:
         leader: Destination,
         voted: ReplicaKey | None,
         fetch_deadline_ms: int,
+        membership_ms: int,
     ) -> None:
         self.epoch = epoch
         self.leader_id = leader_id
@@ -204,6 +207,10 @@ class Follower:
         self.leader_high_watermark = -1
         """The leader's high watermark. All of this log is equal to the leader's log."""
         self.download: Download | None = None
+        self.membership_ms = membership_ms
+        """When this replica looks again whether the voters contain it as they should."""
+        self.is_described = False
+        """Whether the leader has accepted an UpdateRaftVoter request in this epoch."""
 
     def election(self) -> ElectionState:
         """The election state that is kept on disk."""
@@ -229,6 +236,14 @@ class Follower:
         """
         self.has_fetched = False
         self.fetch_deadline_ms = min(self.fetch_deadline_ms, election_ms)
+
+    def postpone_membership(self, until_ms: int) -> None:
+        """Look again at `until_ms` whether the voters contain this replica as they should."""
+        self.membership_ms = until_ms
+
+    def on_described(self) -> None:
+        """Record that the leader has accepted an UpdateRaftVoter request."""
+        self.is_described = True
 
     def set_download(self, snapshot: OffsetAndEpoch | None) -> None:
         """Begin to fetch a snapshot, or end the fetch (None)."""

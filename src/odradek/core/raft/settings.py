@@ -11,6 +11,10 @@ RandomBytes = Callable[[int], bytes]
 CHECK_QUORUM_FACTOR = 1.5
 """A leader resigns after this many fetch timeouts without fetches of a majority (KAFKA-15489)."""
 
+MEMBERSHIP_FACTOR = 3
+"""A follower looks at its own entry among the voters after this many fetch timeouts (Kafka's
+constant)."""
+
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
@@ -30,6 +34,13 @@ class RaftSettings:
     """An observer that has not fetched for this time is forgotten (Kafka's constant)."""
     caught_up_within_ms: int = 3_600_000
     """A new voter must have been caught up within this time (Kafka's constant)."""
+    auto_join: bool = False
+    """Whether this replica becomes a voter by itself. Only controllers can be voters."""
+
+    @property
+    def membership_period_ms(self) -> int:
+        """Time after which a follower looks whether the voters contain it as they should."""
+        return self.fetch_timeout_ms * MEMBERSHIP_FACTOR
 
     def random_election_timeout_ms(self, random_bytes: RandomBytes) -> int:
         """An election timeout, from one to two times `election_timeout_ms`."""
