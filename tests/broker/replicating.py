@@ -110,6 +110,7 @@ class Node:
             config=BROKER_CONFIG,
             loop=loop,
             metadata=self.cluster,
+            authorizer=None,
         )
         table = {}
         for module in (k00_produce, k01_fetch, k02_list_offsets):

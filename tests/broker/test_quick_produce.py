@@ -79,6 +79,7 @@ class Node:
             replicas=replicas,
             metadata=SimpleNamespace(image=EMPTY_IMAGE),
             loop=SimpleNamespace(create_future=asyncio.Future),
+            authorizer=None,
         )
         handler = k00_produce.HANDLER
 

@@ -9,6 +9,7 @@ from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.definition import Setting, SettingType, Status, value_text
 from odradek.config.group_config import GroupConfig
 from odradek.config.registry import (
+    OF_AUTHORIZER,
     broker_settings,
     broker_synonyms,
     client_metrics_settings,
@@ -34,7 +35,9 @@ PYTHON_TYPES = {
 
 
 def test_all_settings_of_apache_kafka_are_there() -> None:
-    ours = [name for name in broker_settings() if name.startswith("odradek.")]
+    ours = [
+        name for name in broker_settings() if name.startswith("odradek.") or name in OF_AUTHORIZER
+    ]
     assert len(broker_settings()) - len(ours) == 363
     assert len(topic_settings()) == 34
     assert len(group_settings()) == 17
@@ -77,6 +80,7 @@ COMPUTED = {
     "controller_listener_names",
     "inter_broker_listener_name",
     "group_coordinator_rebalance_protocols",
+    "super_users",
     "max_connections_per_ip_overrides",
     "cleanup_policy",
 }

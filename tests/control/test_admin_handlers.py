@@ -90,7 +90,11 @@ async def asking(path, listener="PLAINTEXT", **settings):
                 return config.of(node.cache.image)
 
         broker = Broker(
-            node_id=1, cluster_id=CLUSTER_ID, metadata=node.cache, controller=node.channel
+            node_id=1,
+            cluster_id=CLUSTER_ID,
+            metadata=node.cache,
+            controller=node.channel,
+            authorizer=None,
         )
         broker.topic_creation = TopicCreation(node.channel, lambda: broker.config)
         yield Asker(broker, Peer("10.0.0.9", 50000, listener, "10.0.0.1", 19092))

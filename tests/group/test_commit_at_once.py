@@ -34,7 +34,9 @@ class Side:
         self.coordinator = coordinator = Coordinator(is_replicated, **settings)
         coordinator.set_topics(**TOPICS)
         self.broker = SimpleNamespace(
-            groups=coordinator.groups, metadata=SimpleNamespace(image=coordinator.image)
+            groups=coordinator.groups,
+            metadata=SimpleNamespace(image=coordinator.image),
+            authorizer=None,
         )
         self.classic = Generation(coordinator, "classic", session_timeout_ms=20_000)
         self.consumers = [Member(coordinator, "new", f"m{n}", "topic").join() for n in range(2)]

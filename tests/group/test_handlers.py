@@ -31,7 +31,7 @@ from odradek.handlers import (
     k47_offset_delete,
 )
 from odradek.handlers.error_answers import error_answer
-from odradek.model import operations
+from odradek.model.acl import OPERATIONS, AclResourceType, operation_bits
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.allocate_producer_ids_response import AllocateProducerIdsResponse
 from odradek.wire.generated.delete_groups_request import DeleteGroupsRequest
@@ -74,6 +74,7 @@ class Api:
             metadata=SimpleNamespace(image=self.coordinator.image),
             config=SimpleNamespace(node_id=1, advertised_listeners=()),
             topic_creation=SimpleNamespace(create=self.create),
+            authorizer=None,
         )
 
     async def create(self, topic, wait_ms):
@@ -314,7 +315,7 @@ def test_describing(api, version):
         request = DescribeGroupsRequest(groups=["g", "none"], include_authorized_operations=wants)
         known, missing = api.call(k15_describe_groups, version, request).groups
         assert known.group_state == "Stable"
-        expected = operations.ALL_OF_GROUP if wants else operations.NOT_ASKED
+        expected = operation_bits(OPERATIONS[AclResourceType.GROUP]) if wants else -(2**31)
         assert known.authorized_operations == expected
         assert missing.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
 

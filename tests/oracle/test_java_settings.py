@@ -12,6 +12,7 @@ from odradek.config.checks import ConfigurationError
 from odradek.config.definition import Setting
 from odradek.config.registry import (
     DYNAMIC_ONLY,
+    OF_AUTHORIZER,
     Catalogue,
     broker_settings,
     client_metrics_settings,
@@ -43,6 +44,11 @@ def rows() -> list[list[str]]:
         pytest.skip(str(reason))
 
 
+def is_ours(name: str) -> bool:
+    """Whether no `ConfigDef` of Apache Kafka has the setting."""
+    return name.startswith("odradek.") or name in OF_AUTHORIZER
+
+
 def facts(setting: Setting) -> tuple[str, str, str, str]:
     default = "<required>" if setting.required else setting.default_text
     return (
@@ -57,7 +63,7 @@ def facts(setting: Setting) -> tuple[str, str, str, str]:
 def test_names_types_defaults_importance(kind: str, rows: list[list[str]]) -> None:
     java = {row[1]: (row[2], row[3], row[5], row[6]) for row in rows if row[0] == kind}
     catalogue: Catalogue = CATALOGUES[kind]()
-    ours = {n: facts(each) for n, each in catalogue.items() if not n.startswith("odradek.")}
+    ours = {n: facts(each) for n, each in catalogue.items() if not is_ours(n)}
     assert ours == java
 
 
@@ -139,7 +145,7 @@ def test_the_same_values_are_valid() -> None:
     rows, ours = [], []
     for kind, catalogue in CATALOGUES.items():
         for name, setting in catalogue().items():
-            if name.startswith("odradek.") or name in DYNAMIC_ONLY or setting.type.name == "CLASS":
+            if is_ours(name) or name in DYNAMIC_ONLY or setting.type.name == "CLASS":
                 continue
             for value in SOME_VALUES:
                 rows.append((kind, name, value))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from odradek.broker.authorizer import Authorizer
 from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import ControllerChannel
@@ -56,6 +57,8 @@ class Broker:
     """Returns the finalized level of kraft.version."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
     """The APIs of broker listeners (API key, lowest version, highest version), ordered by key."""
+    authorizer: Authorizer | None = None
+    """Checks what clients may do. None if `authorizer.class.name` is empty."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""

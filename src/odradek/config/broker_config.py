@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from odradek.config.authorizer import parse_super_users
 from odradek.config.checks import host_and_port, voters
 from odradek.config.group_config import GroupConfig
 from odradek.config.layers import BrokerLayers, usable_dynamic
@@ -139,6 +140,9 @@ class BrokerConfig(View):
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
 
+    authorizer_class_name: str
+    allow_everyone_if_no_acl_found: bool
+
     odradek_metrics_host: str
     odradek_metrics_port: int
     odradek_log_level: str
@@ -165,6 +169,8 @@ class BrokerConfig(View):
     quorum_bootstrap_servers: tuple[str, ...]
     group_coordinator_rebalance_protocols: frozenset[str]
     max_connections_per_ip_overrides: Mapping[str, int]
+    super_users: frozenset[str]
+    """The principals in `super.users`."""
     topic_defaults: TopicConfig
     """The settings of a topic for which no value is set."""
     layers: BrokerLayers
@@ -193,6 +199,7 @@ class BrokerConfig(View):
             max_connections_per_ip_overrides=parse_address_counts(
                 str(layers.value("max.connections.per.ip.overrides"))
             ),
+            super_users=parse_super_users(str(layers.value("super.users"))),
         )
 
     def _set_listeners(self, layers: BrokerLayers) -> None:
@@ -319,6 +326,7 @@ _COMPUTED = frozenset(
         "quorum_bootstrap_servers",
         "group_coordinator_rebalance_protocols",
         "max_connections_per_ip_overrides",
+        "super_users",
         "topic_defaults",
         "layers",
         "ignored",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
 
 MEBIBYTE = 1024 * 1024
@@ -26,6 +27,7 @@ def problems(config: BrokerConfig) -> list[str]:
         limits,
         logs,
         groups,
+        authorizer,
         topology,
     )
     return [problem for check in checks for problem in check(config)]
@@ -170,6 +172,16 @@ def _bounded(config: BrokerConfig, prefix: str, what: str) -> Iterator[str]:
     assert isinstance(high, int)
     if not low <= value <= high:
         yield f"{prefix}{what} is {value}, but must be from {prefix}min.{what} ({low}) to {prefix}max.{what} ({high})"
+
+
+def authorizer(config: BrokerConfig) -> Iterator[str]:
+    """Check the class of the authorizer."""
+    name = config.authorizer_class_name
+    if name not in ("", STANDARD_AUTHORIZER):
+        yield (
+            f"authorizer.class.name is not supported: {name} is a Java class. "
+            f"The only supported authorizer is {STANDARD_AUTHORIZER}"
+        )
 
 
 def topology(config: BrokerConfig) -> Iterator[str]:

@@ -15,6 +15,7 @@ from odradek.config.group_config import group_value
 from odradek.config.layers import BrokerLayers, Found
 from odradek.config.registry import (
     DYNAMIC_ONLY,
+    OF_AUTHORIZER,
     broker_setting,
     broker_settings,
     broker_synonyms,
@@ -122,7 +123,7 @@ def _broker_names(config: BrokerConfig) -> list[str]:
     known = [
         name
         for name, each in broker_settings().items()
-        if not each.internal and name not in DYNAMIC_ONLY
+        if not each.internal and name not in DYNAMIC_ONLY | OF_AUTHORIZER
     ]
     other = [name for name in effective if name not in known]
     return [*known, *other]

@@ -23,6 +23,7 @@ BROKER_SUBJECTS = (
     "tiered",
     "security",
     "oauth",
+    "authorizer",
     "odradek",
 )
 """The modules of broker settings, in the order of the documentation."""
@@ -95,6 +96,9 @@ BROKER_SYNONYMS = (
 )
 """Settings with the same meaning in different units, by descending precedence."""
 
+
+OF_AUTHORIZER = frozenset(("super.users", "allow.everyone.if.no.acl.found"))
+"""Settings that Apache Kafka passes to the class of the authorizer. Shown only if they are set."""
 
 DYNAMIC_ONLY = frozenset(
     (

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, Final
 
 from odradek.broker.broker import Broker
@@ -39,6 +39,13 @@ from odradek.broker.transactional_produce import (
     is_transactional,
 )
 from odradek.env.file_range import FileRange
+from odradek.handlers.authorization import (
+    TOPIC,
+    TRANSACTIONAL_ID,
+    AclOperation,
+    denied,
+    require,
+)
 from odradek.handlers.handler import Handler
 from odradek.log.errors import RecordsRefused
 from odradek.log.results import AppendInfo
@@ -75,6 +82,7 @@ _NOTHING: Final[Mapping[int, Partition]] = {}
 _response_header: Final = struct.Struct(">iix").pack  # size, correlation id, no tags
 
 Response = ProduceResponse | asyncio.Future[ProduceResponse] | None
+_Answer = Response | Coroutine[Any, Any, ProduceResponse | None]
 _Outcome = AppendInfo | ApiError
 _Unacknowledged = tuple[Partition, int, PartitionProduceResponse]
 """A partition, the offset after the appended records, and the partition's response."""
@@ -116,6 +124,12 @@ def quick(
             ):
                 return None
             work.append((partition, records))
+    authorizer = broker.authorizer
+    if authorizer is not None:
+        write = AclOperation.WRITE
+        for partition, _ in work:
+            if not authorizer.permits_quickly(peer, write, TOPIC, partition.topic):
+                return None
     appended: list[AppendInfo] = []
     places: list[quick_produce.Appended] = []
     try:
@@ -157,9 +171,14 @@ def _response(
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: ProduceRequest
-) -> Response | Coroutine[Any, Any, ProduceResponse | None]:
-    """Append the batches of each partition; return the response when all satisfy `acks`."""
+    broker: Broker, context: RequestContext, request: ProduceRequest, is_checked: bool = False
+) -> _Answer:
+    """Append the batches of each partition; return the response when all satisfy `acks`.
+
+    `is_checked` says whether the authorizer has checked the request.
+    """
+    if broker.authorizer is not None and not is_checked:
+        return _check_and_handle(broker, context, request)
     transactional_id = request.transactional_id
     if transactional_id is None:
         for topic in request.topic_data:
@@ -173,6 +192,92 @@ def handle(
         _keep_records(request)
         return _confirm_and_append(broker, context, request, permission, permission.turn)
     return _append_all(broker, context, request, permission)
+
+
+def _check_and_handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> _Answer:
+    """Append the batches of the topics that the client may write to."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None and _has_transactional(request):
+        require(broker, context, AclOperation.WRITE, TRANSACTIONAL_ID, transactional_id)
+    refused = _refuse_unauthorized(broker, context, request)
+    if not refused:
+        return handle(broker, context, request, is_checked=True)
+    if request.topic_data:
+        rest = handle(broker, context, request, is_checked=True)
+    else:
+        rest = ProduceResponse()
+    if rest is None or isinstance(rest, ProduceResponse):
+        return _with_refused(context, request, rest, refused)
+    return _later(context, request, rest, refused)
+
+
+async def _later(
+    context: RequestContext,
+    request: ProduceRequest,
+    rest: Awaitable[ProduceResponse | None],
+    refused: list[TopicProduceResponse],
+) -> ProduceResponse | None:
+    return _with_refused(context, request, await rest, refused)
+
+
+def _with_refused(
+    context: RequestContext,
+    request: ProduceRequest,
+    rest: ProduceResponse | None,
+    refused: list[TopicProduceResponse],
+) -> ProduceResponse | None:
+    """Add the errors to the response; without a response (acks=0), close the connection."""
+    if not request.acks:
+        context.peer.close()
+        return None
+    assert rest is not None
+    rest.responses += refused
+    return rest
+
+
+def _has_transactional(request: ProduceRequest) -> bool:
+    return any(
+        is_transactional(_bytes(data))
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
+
+
+def _refuse_unauthorized(
+    broker: Broker, context: RequestContext, request: ProduceRequest
+) -> list[TopicProduceResponse]:
+    """Remove the topics that the client may not write to from the request; return their errors."""
+    names: dict[str | bytes, str] = {}
+    by_id = broker.metadata.image.topics.by_id
+    for topic in request.topic_data:
+        if context.api_version < TOPIC_IDS_VERSION:
+            names[topic.name] = topic.name
+        elif topic.topic_id in by_id:
+            names[topic.topic_id] = by_id[topic.topic_id].name
+    hidden = denied(broker, context, AclOperation.WRITE, TOPIC, names.values())
+    if not hidden:
+        return []
+    refused: list[TopicProduceResponse] = []
+    kept: list[TopicProduceData] = []
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    for topic in request.topic_data:
+        key = topic.name if context.api_version < TOPIC_IDS_VERSION else topic.topic_id
+        if names.get(key) not in hidden:
+            kept.append(topic)
+            continue
+        results = [
+            PartitionProduceResponse(
+                index=data.index, error_code=error, base_offset=-1, error_message=error.message
+            )
+            for data in topic.partition_data
+        ]
+        refused.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=results
+            )
+        )
+    request.topic_data = kept
+    return refused
 
 
 def _records_of(

@@ -24,6 +24,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import cast
 
@@ -36,7 +37,15 @@ from odradek.broker.partition import Partition
 from odradek.core.session.fetch import FetchedPartition, FetchPlan
 from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import ReadWouldBlock
+from odradek.handlers.authorization import (
+    TOPIC,
+    AclOperation,
+    Authorizer,
+    permits_cluster,
+    require_cluster,
+)
 from odradek.handlers.handler import Handler
+from odradek.model.errors import ErrorCode
 from odradek.wire.generated.fetch_request import FetchRequest
 from odradek.wire.generated.fetch_response import (
     FetchableTopicResponse,
@@ -48,6 +57,7 @@ from odradek.wire.primitives import Message
 TOPIC_IDS_VERSION = 13
 
 _NOTHING: Mapping[int, Partition] = {}
+_Names = frozenset[str | bytes]
 _Found = tuple[FetchedPartition, PartitionData, Partition | None, int]
 """A partition of the request, its response, its replica or None, and the size of its records."""
 
@@ -61,6 +71,8 @@ def handle(
     if plan.error:
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(broker, request, plan, uses_ids)
+    if broker.authorizer is not None:
+        fetch.authorize(broker.authorizer, context)
     wait_ms = max(0, request.max_wait_ms)
     reads = broker.cold_reads
     try:
@@ -115,6 +127,7 @@ class _Fetch:
         "_max_bytes",
         "_min_bytes",
         "_plan",
+        "_refused",
         "_replicas",
         "_uses_ids",
         "follower",
@@ -138,8 +151,48 @@ class _Fetch:
         self.waits_for: list[Partition] = []
         self.follower = _follower(request)
         """The broker that fetches; None for a consumer."""
+        self._refused: _Names = frozenset()
+        """The topics that the client may not read. `_replicas` does not have them."""
         self._is_first = True
         """Whether the leader has not been told which records the follower has."""
+
+    def authorize(self, authorizer: Authorizer, context: RequestContext) -> None:
+        """Refuse the topics that the client may not read. A follower needs CLUSTER_ACTION."""
+        if self.follower is None:
+            refused = self._unreadable(authorizer, context)
+        elif permits_cluster(self._broker, context, AclOperation.CLUSTER_ACTION):
+            refused = frozenset()
+        else:
+            refused = frozenset(each.key[0] for each in self._plan.partitions)
+        if refused:
+            self._refused = refused
+            names = {each.key[0] for each in self._plan.partitions} - refused
+            replicas = self._replicas
+            self._replicas = {name: replicas[name] for name in names if name in replicas}
+
+    def _unreadable(self, authorizer: Authorizer, context: RequestContext) -> _Names:
+        read = AclOperation.READ
+        known = authorizer.known(context.peer, read, TOPIC)
+        counts = Counter(
+            each.key[0]
+            for each in self._plan.partitions
+            if known is None or each.key[0] not in known
+        )
+        refused: set[str | bytes] = set()
+        by_id = self._broker.metadata.image.topics.by_id
+        for key, count in counts.items():
+            name: str
+            if isinstance(key, str):
+                name = key
+            elif key in by_id:
+                name = by_id[key].name
+            else:
+                continue  # the topic id is unknown
+            if not authorizer.permits(context, read, TOPIC, name, count=count):
+                refused.add(key)
+            elif known is not None:
+                known.add(key)
+        return frozenset(refused)
 
     def evaluate(self, final: bool, files: FileSystem | None = None) -> FetchResponse | int:
         """Return the response, or the number of missing bytes. With `final`, always respond.
@@ -160,7 +213,9 @@ class _Fetch:
             partition = replicas.get(name, _NOTHING).get(index)
             if partition is None:
                 immediate = True
-                error = self._broker.replicas.why_missing(name, index)
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                if name not in self._refused:
+                    error = self._broker.replicas.why_missing(name, index)
                 found.append((wanted, reading.failed(index, error), None, 0))
                 continue
             try:
@@ -247,6 +302,7 @@ def handle_on_controller(
     controller: Controller, context: RequestContext, request: FetchRequest
 ) -> Awaitable[Message]:
     """Pass a fetch of the metadata log to the quorum."""
+    require_cluster(controller, context, AclOperation.CLUSTER_ACTION)
     return controller.quorum.answer(request)
 
 

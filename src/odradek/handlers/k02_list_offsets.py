@@ -20,13 +20,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.partition import Partition
 from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import ReadWouldBlock
+from odradek.handlers.authorization import TOPIC, AclOperation, denied
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -49,9 +50,11 @@ def handle(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Coroutine[None, None, ListOffsetsResponse]:
     """Return one result per partition."""
+    names = (topic.name for topic in request.topics)
+    refused = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
 
     def look(files: FileSystem) -> ListOffsetsResponse:
-        return _answer(broker, context, request, files)
+        return _answer(broker, context, request, refused, files)
 
     try:
         return look(broker.cold_reads.non_blocking)
@@ -60,7 +63,11 @@ def handle(
 
 
 def _answer(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest, files: FileSystem
+    broker: Broker,
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    refused: Collection[str],
+    files: FileSystem,
 ) -> ListOffsetsResponse:
     missing: list[ReadWouldBlock] = []
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
@@ -69,6 +76,8 @@ def _answer(
         result = ListOffsetsTopicResponse(name=topic.name)
         for wanted in topic.partitions:
             try:
+                if topic.name in refused:
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if named[topic.name, wanted.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
                 version_min = VERSION_MIN_OF_SPECIAL.get(wanted.timestamp, 1000)

@@ -18,15 +18,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
 from typing import Any
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.core.metadata.image import PartitionRegistration, TopicImage
+from odradek.handlers.authorization import (
+    TOPIC,
+    AclOperation,
+    authorized_operations,
+    cluster_operations,
+    denied,
+    permits,
+    permits_cluster,
+)
 from odradek.handlers.handler import Handler
-from odradek.model import operations
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import is_internal, name_problem
 from odradek.model.uuids import ZERO
@@ -41,6 +49,7 @@ from odradek.wire.generated.metadata_response import (
 TOPIC_ID_VERSION = 12
 LISTENER_NOT_FOUND_VERSION = 6
 NO_LEADER = -1
+_Wanted = tuple[TopicImage, ErrorCode]
 PIECE = 2000
 """Number of topics and partitions that are described without a pause, in about 5 ms."""
 
@@ -61,9 +70,11 @@ def handle(
         controller_id=view.controller_id,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = operations.ALL_OF_CLUSTER
-    wanted = list(_wanted(broker, request, context.api_version))
-    pieces = _fill(view, request, response, wanted, context.api_version)
+        response.cluster_authorized_operations = cluster_operations(broker, context)
+    is_all = request.topics is None or (context.api_version == 0 and not request.topics)
+    wanted = list(_all(broker) if is_all else _wanted(broker, context, request))
+    hides = is_all and broker.authorizer is not None
+    pieces = _fill(broker, context, view, request, response, wanted, hides)
     if len(wanted) + sum(len(topic.partitions) for topic, _ in wanted) > PIECE:
         return _in_pieces(response, pieces)
     for _ in pieces:
@@ -79,18 +90,32 @@ async def _in_pieces(response: MetadataResponse, pieces: Iterator[None]) -> Meta
 
 
 def _fill(
+    broker: Broker,
+    context: RequestContext,
     view: ListenerView,
     request: MetadataRequest,
     response: MetadataResponse,
     wanted: Sequence[tuple[TopicImage, ErrorCode]],
-    version: int,
+    hides: bool,
 ) -> Iterator[None]:
-    """Add the topics and their partitions to the response; yield after each piece."""
+    """Add the topics and their partitions to the response; yield after each piece.
+
+    With `hides`, topics that the client may not see are omitted.
+    """
+    version, describe = context.api_version, AclOperation.DESCRIBE
+    has_operations = request.include_topic_authorized_operations
     count = 0
     for topic, error in wanted:
+        if hides and not permits(broker, context, describe, TOPIC, topic.name, log_denied=False):
+            count += 1
+            if count % PIECE == 0:
+                yield
+            continue
         answer = _topic(topic, error)
-        if request.include_topic_authorized_operations:
-            answer.topic_authorized_operations = operations.ALL_OF_TOPIC
+        if has_operations and error is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            answer.topic_authorized_operations = authorized_operations(
+                broker, context, TOPIC, topic.name
+            )
         response.topics.append(answer)
         count += 1
         if count % PIECE == 0:
@@ -102,59 +127,85 @@ def _fill(
                 yield
 
 
-def _wanted(
-    broker: Broker, request: MetadataRequest, version: int
-) -> Iterable[tuple[TopicImage, ErrorCode]]:
+def _all(broker: Broker) -> Iterable[_Wanted]:
+    return ((topic, ErrorCode.NONE) for topic in broker.metadata.image.topics.by_name.values())
+
+
+def _wanted(broker: Broker, context: RequestContext, request: MetadataRequest) -> Iterable[_Wanted]:
     """Return each requested topic with its error. A topic with an error has no partitions."""
-    topics = broker.metadata.image.topics
-    if request.topics is None or (version == 0 and not request.topics):
-        return ((topic, ErrorCode.NONE) for topic in topics.by_name.values())
+    asked, version = request.topics or [], context.api_version
     if version < TOPIC_ID_VERSION:
-        for each in request.topics:
+        for each in asked:
             if each.name is None or each.topic_id != ZERO:
                 problem = f"version {version} names topics by name only"
                 raise ApiError(ErrorCode.INVALID_REQUEST, problem)
-    ids = [each.topic_id for each in request.topics if each.topic_id != ZERO]
+    ids = [each.topic_id for each in asked if each.topic_id != ZERO]
     if ids:
-        return [_by_id(broker, topic_id) for topic_id in dict.fromkeys(ids)]
-    names = dict.fromkeys(each.name for each in request.topics if each.name is not None)
-    return _by_name(broker, names, request.allow_auto_topic_creation)
+        return _by_id(broker, context, dict.fromkeys(ids))
+    names = dict.fromkeys(each.name for each in asked if each.name is not None)
+    return _by_name(broker, context, names, request.allow_auto_topic_creation)
 
 
-def _by_id(broker: Broker, topic_id: bytes) -> tuple[TopicImage, ErrorCode]:
-    topic = broker.metadata.image.topics.by_id.get(topic_id)
-    if topic is None:
-        return TopicImage("", topic_id, {}), ErrorCode.UNKNOWN_TOPIC_ID
-    return topic, ErrorCode.NONE
+def _by_id(broker: Broker, context: RequestContext, ids: Iterable[bytes]) -> Iterator[_Wanted]:
+    """Return the topics. A topic that the client may not see has no name."""
+    by_id = broker.metadata.image.topics.by_id
+    found = [(topic_id, by_id.get(topic_id)) for topic_id in ids]
+    names = [topic.name for _, topic in found if topic is not None]
+    hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
+    for topic_id, topic in found:
+        if topic is None:
+            yield TopicImage("", topic_id, {}), ErrorCode.UNKNOWN_TOPIC_ID
+        elif topic.name in hidden:
+            yield TopicImage("", topic_id, {}), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        else:
+            yield topic, ErrorCode.NONE
 
 
 def _by_name(
-    broker: Broker, names: Iterable[str], may_create: bool
-) -> list[tuple[TopicImage, ErrorCode]]:
+    broker: Broker, context: RequestContext, names: Collection[str], may_create: bool
+) -> list[_Wanted]:
     topics = broker.metadata.image.topics.by_name
-    found: list[tuple[TopicImage, ErrorCode]] = []
+    creates = may_create and broker.config.auto_create_topics_enable
+    hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
+    refused = hidden | _not_creatable(broker, context, names, hidden) if creates else hidden
+    found: list[_Wanted] = []
     missing: list[str] = []
     for name in names:
         topic = topics.get(name)
         error = ErrorCode.NONE
-        if topic is None:
+        if name in refused:
+            topic = TopicImage(name, ZERO, {})
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic is None:
             topic = TopicImage(name, ZERO, {})
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
             if name_problem(name) is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 missing.append(name)
         found.append((topic, error))
-    if missing and may_create and broker.config.auto_create_topics_enable:
+    if missing and creates:
         broker.topic_creation.begin(missing)
     return found
+
+
+def _not_creatable(
+    broker: Broker, context: RequestContext, names: Collection[str], hidden: Collection[str]
+) -> set[str] | frozenset[str]:
+    """Return the topics that do not exist and that the client may not create."""
+    topics = broker.metadata.image.topics.by_name
+    missing = [name for name in names if name not in topics and name not in hidden]
+    create = AclOperation.CREATE
+    if not missing or permits_cluster(broker, context, create, log_denied=False):
+        return frozenset()
+    return denied(broker, context, create, TOPIC, missing)
 
 
 def _topic(topic: TopicImage, error: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=error,
-        name=None if error is ErrorCode.UNKNOWN_TOPIC_ID else topic.name,
+        name=None if not topic.name and topic.id != ZERO else topic.name,
         topic_id=topic.id,
-        is_internal=is_internal(topic.name),
+        is_internal=error is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and is_internal(topic.name),
     )
 
 

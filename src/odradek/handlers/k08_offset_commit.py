@@ -21,6 +21,7 @@ from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.shard import Answer
 from odradek.core.group.group import Committer
 from odradek.core.metadata.image import TopicImage, TopicsImage
+from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
@@ -41,7 +42,7 @@ TOPIC_IDS_VERSION = 10
 
 def quick(
     broker: Broker,
-    _peer: Peer,
+    peer: Peer,
     frame: memoryview,
     position: int,
     version: int,
@@ -67,6 +68,13 @@ def quick(
     for each in partitions:
         if each[0] not in image.partitions:
             return None
+    authorizer = broker.authorizer
+    if authorizer is not None:
+        read = AclOperation.READ
+        if not authorizer.permits_quickly(peer, read, GROUP, group_id):
+            return None
+        if not authorizer.permits_quickly(peer, read, TOPIC, image.name):
+            return None
     committer = Committer(member_id, instance_id, epoch, False, version)
     if not broker.groups.commit_at_once(group_id, committer, image, partitions):
         return None  # `handle` waits, or returns the error
@@ -76,10 +84,34 @@ def quick(
 def handle(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> Answer:
     """Commit the offsets of the partitions that exist; return the results of all partitions."""
     topics = broker.metadata.image.topics
-    refused = _refuse_unknown(topics, request, context.api_version >= TOPIC_IDS_VERSION)
+    by_id = context.api_version >= TOPIC_IDS_VERSION
+    refused: list[OffsetCommitResponseTopic] = []
+    if broker.authorizer is not None:
+        require(broker, context, AclOperation.READ, GROUP, request.group_id)
+        refused = _refuse_unreadable(broker, context, request, by_id)
+    refused += _refuse_unknown(topics, request, by_id)
     if not refused:
         return broker.groups.commit_offsets(context, request)
     return _commit_others(broker, context, request, refused)
+
+
+def _refuse_unreadable(
+    broker: Broker, context: RequestContext, request: OffsetCommitRequest, by_id: bool
+) -> list[OffsetCommitResponseTopic]:
+    """Remove topics that the client may not read from the request; return their errors."""
+    if by_id:
+        known = broker.metadata.image.topics.by_id
+        for topic in request.topics:
+            image = known.get(topic.topic_id)
+            topic.name = "" if image is None else image.name
+    names = [topic.name for topic in request.topics if topic.name or not by_id]
+    hidden = denied(broker, context, AclOperation.READ, TOPIC, names)
+    if not hidden:
+        return []
+    refused = [topic for topic in request.topics if topic.name in hidden]
+    request.topics = [topic for topic in request.topics if topic.name not in hidden]
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return [_failed(topic, topic.partitions, error) for topic in refused]
 
 
 def _refuse_unknown(

@@ -14,12 +14,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.shard import Answer
 from odradek.core.group.offsets.store import INVALID_OFFSET
+from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, permits
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.uuids import ZERO
@@ -42,15 +43,31 @@ GROUPS_VERSION = 8
 TOPIC_IDS_VERSION = 10
 
 
+class _Asked(NamedTuple):
+    """A group of the request, divided into what is looked up and what has an error."""
+
+    group: OffsetFetchRequestGroup
+    """The topics that exist and that the client may see."""
+    failed: list[OffsetFetchResponseTopics]
+
+
 def handle(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> Any:
     """Return the offsets of all requested groups."""
     version = context.api_version
     groups = request.groups if version >= GROUPS_VERSION else [_only_group(request)]
-    answers = [_fetch(broker, group, request.require_stable, version) for group in groups]
+    asked: list[_Asked] = []
+    answers: list[Answer] = []
+    for group in groups:
+        if permits(broker, context, AclOperation.DESCRIBE, GROUP, group.group_id):
+            asked.append(_asked(broker, context, group))
+            answers.append(_fetch(broker, asked[-1].group, request.require_stable, version))
+        else:
+            asked.append(_Asked(group, []))
+            answers.append(_failed(group, ErrorCode.GROUP_AUTHORIZATION_FAILED, version))
     if any(isinstance(each, asyncio.Future) for each in answers):
-        return _wait(broker, groups, answers, version)
-    found = zip(groups, answers, strict=True)
-    return _response([_complete(broker, *each, version) for each in found], version)
+        return _wait(broker, context, asked, answers)
+    found = zip(asked, answers, strict=True)
+    return _response([_complete(broker, context, *each) for each in found], version)
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
@@ -63,33 +80,50 @@ def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
     return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
 
 
+def _asked(broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup) -> _Asked:
+    """Name the topics, and take out those that are unknown or that the client may not see."""
+    by_id = context.api_version >= TOPIC_IDS_VERSION
+    if group.topics is None or (not by_id and broker.authorizer is None):
+        return _Asked(group, [])
+    if by_id:
+        known = broker.metadata.image.topics.by_id
+        for topic in group.topics:
+            image = known.get(topic.topic_id)
+            topic.name = "" if image is None else image.name
+    names = [each.name for each in group.topics if each.name or not by_id]
+    hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
+    unknown = [each for each in group.topics if by_id and not each.name]
+    failed = [_failed_topic(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in unknown]
+    failed += [
+        _failed_topic(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for each in group.topics
+        if each.name in hidden
+    ]
+    rest = OffsetFetchRequestGroup(
+        group_id=group.group_id,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+        topics=[e for e in group.topics if (e.name or not by_id) and e.name not in hidden],
+    )
+    return _Asked(rest, failed)
+
+
 def _fetch(
     broker: Broker, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Answer:
-    """Return the offsets of one group for the topics that exist, or a future of the offsets."""
-    known = group
-    if version >= TOPIC_IDS_VERSION and group.topics is not None:
-        by_id = broker.metadata.image.topics.by_id
-        for topic in group.topics:
-            image = by_id.get(topic.topic_id)
-            topic.name = "" if image is None else image.name
-        known = OffsetFetchRequestGroup(
-            group_id=group.group_id,
-            member_id=group.member_id,
-            member_epoch=group.member_epoch,
-            topics=[each for each in group.topics if each.name],
-        )
+    """Return the offsets of one group, or a future of the offsets."""
     try:
-        return broker.groups.fetch_offsets(known, require_stable)
+        return broker.groups.fetch_offsets(group, require_stable)
     except ApiError as error:
         return _failed(group, error.code, version)
 
 
 async def _wait(
-    broker: Broker, groups: list[OffsetFetchRequestGroup], answers: list[Answer], version: int
+    broker: Broker, context: RequestContext, asked: list[_Asked], answers: list[Answer]
 ) -> OffsetFetchResponse:
     found = []
-    for group, answer in zip(groups, answers, strict=True):
+    version = context.api_version
+    for each, answer in zip(asked, answers, strict=True):
         if isinstance(answer, asyncio.Future):
             try:
                 answer = await answer
@@ -98,29 +132,30 @@ async def _wait(
                 if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
                     # Consumers before 3.9 do not expect this error in OffsetFetch.
                     code = ErrorCode.NOT_COORDINATOR
-                answer = _failed(group, code, version)
-        found.append(_complete(broker, group, answer, version))
+                answer = _failed(each.group, code, version)
+        found.append(_complete(broker, context, each, answer))
     return _response(found, version)
 
 
 def _complete(
-    broker: Broker,
-    group: OffsetFetchRequestGroup,
-    answer: OffsetFetchResponseGroup,
-    version: int,
+    broker: Broker, context: RequestContext, asked: _Asked, answer: OffsetFetchResponseGroup
 ) -> OffsetFetchResponseGroup:
-    """If topics are named by id, add the topic ids and the errors of unknown topic ids."""
-    if version < TOPIC_IDS_VERSION or answer.error_code != ErrorCode.NONE:
+    """Add the topics with errors, and topic ids. Omit topics that the client may not see."""
+    if answer.error_code != ErrorCode.NONE:
         return answer
-    if group.topics is None:
+    answer.topics.extend(asked.failed)
+    if asked.group.topics is not None:
+        return answer
+    names = [each.name for each in answer.topics]
+    hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
+    if hidden:
+        answer.topics = [each for each in answer.topics if each.name not in hidden]
+    if context.api_version >= TOPIC_IDS_VERSION:
         by_name = broker.metadata.image.topics.by_name
         for topic in answer.topics:
             image = by_name.get(topic.name)
             topic.topic_id = ZERO if image is None else image.id
         answer.topics = [each for each in answer.topics if each.topic_id != ZERO]
-        return answer
-    unknown = [each for each in group.topics if not each.name]
-    answer.topics.extend(_failed_topic(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in unknown)
     return answer
 
 

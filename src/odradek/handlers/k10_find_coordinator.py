@@ -14,6 +14,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.core.coordinator.placement import partition_for
+from odradek.handlers.authorization import GROUP, TRANSACTIONAL_ID, AclOperation, permits
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -24,6 +25,11 @@ MANY_KEYS_VERSION = 4
 TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
 """Key type -> the topic of the coordinator."""
 
+_AUTHORIZED = {
+    0: (GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    1: (TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+"""Key type -> the type of the resource that the client must be able to DESCRIBE, and the error."""
 
 CREATION_WAIT_MS = 1000
 
@@ -32,16 +38,21 @@ async def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """Return the coordinators, with the endpoints of the client's listener."""
+    has_many = context.api_version >= MANY_KEYS_VERSION
+    keys = request.coordinator_keys if has_many else [request.key]
+    errors = [_refusal(broker, context, request.key_type, key) for key in keys]
     topic = TOPICS.get(request.key_type)
-    if topic is not None and topic not in broker.metadata.image.topics.by_name:
+    is_needed = topic is not None and not all(errors)
+    if topic is not None and is_needed and topic not in broker.metadata.image.topics.by_name:
         await broker.topic_creation.create(topic, CREATION_WAIT_MS)
     view = ListenerView(broker.metadata.image, broker.config, context.peer)
-    if context.api_version >= MANY_KEYS_VERSION:
-        keys = request.coordinator_keys
-        return FindCoordinatorResponse(
-            coordinators=[_find(broker, view, request.key_type, key) for key in keys]
-        )
-    found = _find(broker, view, request.key_type, request.key)
+    coordinators = [
+        _failed(key, error) if error else _find(broker, view, request.key_type, key)
+        for key, error in zip(keys, errors, strict=True)
+    ]
+    if has_many:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (found,) = coordinators
     error = ErrorCode(found.error_code)  # type: ignore[call-arg]
     return FindCoordinatorResponse(
         error_code=error,
@@ -50,6 +61,14 @@ async def handle(
         host=found.host,
         port=found.port,
     )
+
+
+def _refusal(broker: Broker, context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
+    """Return the error of a key that the client may not DESCRIBE; None if it may."""
+    kind, error = _AUTHORIZED.get(key_type, (None, None))
+    if kind is None or permits(broker, context, AclOperation.DESCRIBE, kind, key):
+        return None
+    return error
 
 
 def _find(broker: Broker, view: ListenerView, key_type: int, key: str) -> Coordinator:

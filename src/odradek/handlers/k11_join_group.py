@@ -15,6 +15,7 @@ from __future__ import annotations
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.core.group.classic.answers import join_failed
+from odradek.handlers.authorization import GROUP, AclOperation, require
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.join_group_request import JoinGroupRequest
@@ -30,6 +31,7 @@ async def handle(
 ) -> JoinGroupResponse:
     """Join the group and wait for the other members."""
     try:
+        require(broker, context, AclOperation.READ, GROUP, request.group_id)
         response: JoinGroupResponse = await broker.groups.join(context, request)
     except ApiError as error:
         member_id = request.member_id if error.code in _WITH_MEMBER_ID else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.shard import Answer
+from odradek.handlers.authorization import GROUP, AclOperation, require
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
@@ -18,6 +19,7 @@ from odradek.wire.generated.heartbeat_response import HeartbeatResponse
 
 def handle(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Answer:
     """Restart the member's session timeout."""
+    require(broker, context, AclOperation.READ, GROUP, request.group_id)
     return broker.groups.heartbeat(request)
 
 

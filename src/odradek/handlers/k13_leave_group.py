@@ -11,6 +11,7 @@ import asyncio
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import GROUP, AclOperation, require
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -26,6 +27,7 @@ async def handle(
     if context.api_version < MANY_MEMBERS_VERSION:
         request.members = [MemberIdentity(member_id=request.member_id)]
     try:
+        require(broker, context, AclOperation.READ, GROUP, request.group_id)
         answer = broker.groups.leave(request)
         response = await answer if isinstance(answer, asyncio.Future) else answer
     except ApiError as error:

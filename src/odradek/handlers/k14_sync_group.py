@@ -11,6 +11,7 @@ from __future__ import annotations
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.shard import Answer
+from odradek.handlers.authorization import GROUP, AclOperation, require
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.sync_group_request import SyncGroupRequest
@@ -24,6 +25,7 @@ def handle(broker: Broker, context: RequestContext, request: SyncGroupRequest) -
         request.protocol_type is None or request.protocol_name is None
     ):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    require(broker, context, AclOperation.READ, GROUP, request.group_id)
     return broker.groups.sync(request)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import GROUP, AclOperation, permits, permits_cluster
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.list_groups_request import ListGroupsRequest
 from odradek.wire.generated.list_groups_response import ListGroupsResponse
@@ -18,6 +19,13 @@ async def handle(
 ) -> ListGroupsResponse:
     """Return the groups that pass the filters."""
     groups = await broker.groups.list_groups(request.states_filter, request.types_filter)
+    describe = AclOperation.DESCRIBE
+    if not permits_cluster(broker, context, describe, log_denied=False):
+        groups = [
+            each
+            for each in groups
+            if permits(broker, context, describe, GROUP, each.group_id, log_denied=False)
+        ]
     return ListGroupsResponse(groups=groups)
 
 

@@ -16,6 +16,7 @@ import asyncio
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.partition import Partition
+from odradek.handlers.authorization import TOPIC, AclOperation, denied
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.delete_records_request import DeleteRecordsRequest
@@ -35,6 +36,8 @@ def handle(
     """Delete records in each partition; the response contains the low watermarks."""
     response = DeleteRecordsResponse()
     waiting: list[_Waiting] = []
+    names = (topic.name for topic in request.topics)
+    refused = denied(broker, context, AclOperation.DELETE, TOPIC, names)
     for topic in request.topics:
         result = DeleteRecordsTopicResult(name=topic.name)
         for wanted in topic.partitions:
@@ -42,6 +45,8 @@ def handle(
                 partition_index=wanted.partition_index, low_watermark=-1
             )
             try:
+                if topic.name in refused:
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 partition = broker.replicas.find(topic.name, wanted.partition_index)
                 answer.low_watermark = start = _delete(partition, wanted.offset)
                 if partition.leading is not None and partition.leading.low_watermark < start:

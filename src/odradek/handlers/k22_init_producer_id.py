@@ -21,6 +21,13 @@ from typing import Any
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import (
+    TOPIC,
+    TRANSACTIONAL_ID,
+    AclOperation,
+    permits_cluster,
+    require,
+)
 from odradek.handlers.handler import Handler
 from odradek.handlers.transactions import answered, error_for
 from odradek.model.errors import ApiError, ErrorCode
@@ -35,6 +42,7 @@ def handle(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
     """Return a producer id and epoch, without waiting if that is possible."""
+    _authorize(broker, context, request)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
@@ -44,6 +52,26 @@ def handle(
     if producer_id is None:
         return _wait(broker)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _authorize(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> None:
+    """Check that the client may use the transactional id, or may write to any topic (KIP-679).
+
+    Raises:
+        ApiError: TRANSACTIONAL_ID_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED.
+    """
+    name = request.transactional_id
+    if name is not None:
+        require(broker, context, AclOperation.WRITE, TRANSACTIONAL_ID, name)
+        if request.enable2_pc:
+            require(broker, context, AclOperation.TWO_PHASE_COMMIT, TRANSACTIONAL_ID, name)
+        return
+    write = AclOperation.IDEMPOTENT_WRITE
+    if permits_cluster(broker, context, write, log_denied=False):
+        return
+    assert broker.authorizer is not None
+    if not broker.authorizer.permits_anywhere(context, AclOperation.WRITE, TOPIC):
+        raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 async def _wait(broker: Broker) -> InitProducerIdResponse:

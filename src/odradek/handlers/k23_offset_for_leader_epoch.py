@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import TOPIC, AclOperation, denied, permits_cluster
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ApiError
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
 from odradek.wire.generated.offset_for_leader_epoch_response import (
     EpochEndOffset,
@@ -19,11 +22,14 @@ def handle(
 ) -> OffsetForLeaderEpochResponse:
     """Return an epoch and its end offset for each partition (`LeaderEpochs.end_offset_for`)."""
     response = OffsetForLeaderEpochResponse()
+    refused = _refused(broker, context, request)
     for topic in request.topics:
         result = OffsetForLeaderTopicResult(topic=topic.topic)
         for wanted in topic.partitions:
             answer = EpochEndOffset(partition=wanted.partition)
             try:
+                if topic.topic in refused:
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 partition = broker.replicas.find(topic.topic, wanted.partition)
                 partition.check_leader(wanted.current_leader_epoch)
                 epoch, end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
@@ -33,6 +39,16 @@ def handle(
             result.partitions.append(answer)
         response.topics.append(result)
     return response
+
+
+def _refused(
+    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> Collection[str]:
+    """Return the topics that the client may not see. Followers need CLUSTER_ACTION instead."""
+    if permits_cluster(broker, context, AclOperation.CLUSTER_ACTION, log_denied=False):
+        return ()
+    names = (topic.topic for topic in request.topics)
+    return denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
 
 
 HANDLER = Handler(request=OffsetForLeaderEpochRequest, versions=(2, 4), handle=handle)

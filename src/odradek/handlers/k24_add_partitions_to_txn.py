@@ -16,9 +16,18 @@ from collections.abc import Callable, Mapping
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.core.transaction.transaction import Partitions, each, gathered
+from odradek.handlers.authorization import (
+    TOPIC,
+    TRANSACTIONAL_ID,
+    AclOperation,
+    denied,
+    permits,
+    require_cluster,
+)
 from odradek.handlers.handler import Handler
 from odradek.handlers.transactions import answered, error_for
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_name import is_internal
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -52,9 +61,12 @@ async def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        codes = await _add(broker, version, transaction)
+        codes = _unauthorized(broker, context, transaction)
+        if not codes:
+            codes = await _add(broker, version, transaction)
         topics = _topics(transaction.topics, codes)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+    require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
     transactions = request.transactions
     answers = await asyncio.gather(*(_add(broker, version, one) for one in transactions))
     return AddPartitionsToTxnResponse(
@@ -66,6 +78,34 @@ async def handle(
             for transaction, codes in zip(transactions, answers, strict=True)
         ]
     )
+
+
+def _unauthorized(
+    broker: Broker, context: RequestContext, asked: AddPartitionsToTxnTransaction
+) -> Codes:
+    """Return the result of each partition if the client may not add all of them; otherwise nothing.
+
+    Clients never add partitions of internal topics.
+    """
+    if broker.authorizer is None:
+        return {}
+    write, names = AclOperation.WRITE, list(each(_partitions(asked.topics)))
+    if not permits(broker, context, write, TRANSACTIONAL_ID, asked.transactional_id):
+        return dict.fromkeys(names, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    topics = [topic.name for topic in asked.topics]
+    refused = {name for name in topics if is_internal(name)}
+    refused |= denied(broker, context, write, TOPIC, [n for n in topics if n not in refused])
+    if not refused:
+        return {}
+    known = broker.metadata.image.topics
+    return {
+        name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if name.topic in refused
+        else ErrorCode.OPERATION_NOT_ATTEMPTED
+        if known.partition(name.topic, name.partition) is not None
+        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for name in names
+    }
 
 
 async def _add(broker: Broker, version: int, asked: AddPartitionsToTxnTransaction) -> Codes:

@@ -11,6 +11,7 @@ from functools import partial
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import GROUP, TRANSACTIONAL_ID, AclOperation, require
 from odradek.handlers.handler import Handler
 from odradek.handlers.transactions import answered, error_for
 from odradek.model.errors import ApiError
@@ -25,6 +26,8 @@ async def handle(
     broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
     """Add the group's partition. Only clients with transaction protocol 1 send this request."""
+    require(broker, context, AclOperation.WRITE, TRANSACTIONAL_ID, request.transactional_id)
+    require(broker, context, AclOperation.READ, GROUP, request.group_id)
     index = broker.groups.partition_for(request.group_id)
     refused: AddOffsetsToTxnResponse | None = await answered(
         broker.transactions.add_partitions,

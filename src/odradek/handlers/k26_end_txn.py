@@ -14,6 +14,7 @@ from typing import Final
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import TRANSACTIONAL_ID, AclOperation, require
 from odradek.handlers.handler import Handler
 from odradek.handlers.transactions import answered_soon, error_for
 from odradek.model.errors import ApiError
@@ -28,6 +29,7 @@ def handle(
     broker: Broker, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     """Commit or abort the transaction."""
+    require(broker, context, AclOperation.WRITE, TRANSACTIONAL_ID, request.transactional_id)
     client_version = 2 if context.api_version >= EPOCH_BUMP_REQUEST_VERSION else 0
     refused = partial(_refused, context.api_version)
     answer: EndTxnResponse | Awaitable[EndTxnResponse] = answered_soon(

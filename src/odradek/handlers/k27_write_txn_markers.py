@@ -11,8 +11,9 @@ import asyncio
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.markers import Marker, Results
+from odradek.handlers.authorization import AclOperation, permits_cluster, require_cluster
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import NO_PRODUCER_EPOCH
 from odradek.wire.generated.write_txn_markers_request import (
@@ -31,6 +32,8 @@ async def handle(
     broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """Write each marker to its partitions; return the results by producer."""
+    if not permits_cluster(broker, context, AclOperation.ALTER, log_denied=False):
+        require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
     by_producer: dict[int, Results] = {}
     for asked in request.markers:
         results = _refusal(asked) or broker.markers.write(_marker(asked))
@@ -89,4 +92,21 @@ def _topics(results: Results) -> list[WritableTxnMarkerTopicResult]:
     return list(topics.values())
 
 
-HANDLER = Handler(request=WriteTxnMarkersRequest, versions=(1, 2), handle=handle)
+def _error_response(request: WriteTxnMarkersRequest, error: ApiError) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=asked.producer_id,
+                topics=_topics(dict.fromkeys(_partitions(asked), error.code)),
+            )
+            for asked in request.markers
+        ]
+    )
+
+
+HANDLER = Handler(
+    request=WriteTxnMarkersRequest,
+    versions=(1, 2),
+    handle=handle,
+    error_response=_error_response,
+)

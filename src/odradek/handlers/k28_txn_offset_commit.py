@@ -18,6 +18,14 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.errors import coordinator_error
 from odradek.broker.coordinator.verification import Writer, protocol_of_offset_commit
+from odradek.handlers.authorization import (
+    GROUP,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    AclOperation,
+    denied,
+    require,
+)
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC
@@ -40,7 +48,9 @@ async def handle(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
     """Write the offsets of the partitions that exist; return the results of all partitions."""
-    answer = _refuse_unknown(broker, request)
+    require(broker, context, AclOperation.WRITE, TRANSACTIONAL_ID, request.transactional_id)
+    require(broker, context, AclOperation.READ, GROUP, request.group_id)
+    answer = _refuse(broker, context, request)
     if request.topics:
         try:
             committed = await _commit(broker, context, request)
@@ -56,12 +66,22 @@ async def handle(
     return answer
 
 
-def _refuse_unknown(broker: Broker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Remove topics and partitions that do not exist from the request; return their errors."""
+def _refuse(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """Remove what does not exist, and what the client may not read, from the request.
+
+    Return the errors of these topics and partitions.
+    """
     known = broker.metadata.image.topics
+    names = (topic.name for topic in request.topics)
+    refused = denied(broker, context, AclOperation.READ, TOPIC, names)
     answer = TxnOffsetCommitResponse()
     kept = []
     for topic in request.topics:
+        if topic.name in refused:
+            answer.topics.append(_failed(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         unknown = [
             each
             for each in topic.partitions

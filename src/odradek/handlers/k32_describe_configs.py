@@ -21,6 +21,7 @@ from odradek.config.describe import (
     describe_group,
     describe_topic,
 )
+from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, require, require_cluster
 from odradek.handlers.handler import Handler
 from odradek.model.config_resource import ResourceType, Source
 from odradek.model.errors import ApiError, ErrorCode
@@ -42,12 +43,15 @@ def handle(
 ) -> DescribeConfigsResponse:
     """Return one result per resource."""
     return DescribeConfigsResponse(
-        results=[_result(broker, each, request) for each in request.resources]
+        results=[_result(broker, context, each, request) for each in request.resources]
     )
 
 
 def _result(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Broker,
+    context: RequestContext,
+    resource: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type,
@@ -55,12 +59,29 @@ def _result(
         error_message=None,
     )
     try:
+        _authorize(broker, context, resource)
         described = _describe(broker, resource)
     except ApiError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
     result.configs = [_setting(each, request) for each in described]
     return result
+
+
+def _authorize(broker: Broker, context: RequestContext, resource: DescribeConfigsResource) -> None:
+    """Check that the client may see the settings of a resource.
+
+    Raises:
+        ApiError: TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED.
+    """
+    operation, name = AclOperation.DESCRIBE_CONFIGS, resource.resource_name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            require(broker, context, operation, TOPIC, name)
+        case ResourceType.GROUP:
+            require(broker, context, operation, GROUP, name)
+        case _:
+            require_cluster(broker, context, operation)
 
 
 def _describe(broker: Broker, resource: DescribeConfigsResource) -> list[Described]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
 from odradek.log import LogDirectory
 from odradek.model.errors import ErrorCode
@@ -26,6 +27,7 @@ def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """Return one result for each of `log.dirs`."""
+    require_cluster(broker, context, AclOperation.DESCRIBE)
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
         wanted = {TopicPartition(t.topic, index) for t in request.topics for index in t.partitions}

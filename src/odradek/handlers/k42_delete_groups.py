@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import GROUP, AclOperation, denied
 from odradek.handlers.handler import Handler
+from odradek.model.errors import ErrorCode
 from odradek.wire.generated.delete_groups_request import DeleteGroupsRequest
-from odradek.wire.generated.delete_groups_response import DeleteGroupsResponse
+from odradek.wire.generated.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 
 async def handle(
@@ -19,7 +21,15 @@ async def handle(
 ) -> DeleteGroupsResponse:
     """Delete the groups; the response has one result per group."""
     group_ids = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(results=await broker.groups.delete_groups(group_ids))
+    refused = denied(broker, context, AclOperation.DELETE, GROUP, group_ids)
+    allowed = dict.fromkeys(each for each in group_ids if each not in refused)
+    results = await broker.groups.delete_groups(allowed)
+    failed = [
+        DeletableGroupResult(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for each in group_ids
+        if each in refused
+    ]
+    return DeleteGroupsResponse(results=[*results, *failed])
 
 
 HANDLER = Handler(request=DeleteGroupsRequest, versions=(0, 3), handle=handle)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from odradek.broker import loggers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.config_resources import answers_in_order, check_own_id
 from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
@@ -37,7 +38,7 @@ async def handle(
     """Change loggers of this broker; forward all other resources to the controller."""
 
     def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
-        outcome = _alter_here(broker, resource, request)
+        outcome = _alter_here(broker, context, resource, request)
         return None if outcome is None else _response(resource, outcome)
 
     async def by_controller(
@@ -58,7 +59,10 @@ _DONE = ApiError(ErrorCode.NONE)
 
 
 def _alter_here(
-    broker: Broker, resource: AlterConfigsResource, request: IncrementalAlterConfigsRequest
+    broker: Broker,
+    context: RequestContext,
+    resource: AlterConfigsResource,
+    request: IncrementalAlterConfigsRequest,
 ) -> ApiError | None:
     """Return the result, or None if the controller must change the resource."""
     try:
@@ -66,6 +70,7 @@ def _alter_here(
             check_own_id(broker, resource.resource_name)
         if resource.resource_type != ResourceType.BROKER_LOGGER:
             return None
+        require_cluster(broker, context, AclOperation.ALTER_CONFIGS)
         check_own_id(broker, resource.resource_name)
         same = [each for each in request.resources if _name(each) == _name(resource)]
         if len(same) > 1:

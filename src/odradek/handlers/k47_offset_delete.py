@@ -12,10 +12,12 @@ import asyncio
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.core.metadata.image import TopicsImage
+from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.offset_delete_request import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
 from odradek.wire.generated.offset_delete_response import (
@@ -29,8 +31,14 @@ async def handle(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
     """Delete offsets; return the results of all partitions."""
+    require(broker, context, AclOperation.DELETE, GROUP, request.group_id)
+    names = (topic.name for topic in request.topics)
+    hidden = denied(broker, context, AclOperation.READ, TOPIC, names)
     topics = broker.metadata.image.topics
-    refused = [_take_unknown(topics, topic) for topic in request.topics]
+    refused = [
+        _take_all(topic) if topic.name in hidden else _take_unknown(topics, topic)
+        for topic in request.topics
+    ]
     request.topics = [each for each in request.topics if each.partitions]
     answer = broker.groups.delete_offsets(request)
     response: OffsetDeleteResponse = await answer if isinstance(answer, asyncio.Future) else answer
@@ -53,14 +61,23 @@ def _take_unknown(
     known = {} if image is None else image.partitions
     unknown = [each for each in topic.partitions if each.partition_index not in known]
     topic.partitions = [each for each in topic.partitions if each.partition_index in known]
+    return _failed(topic.name, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _take_all(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    """Remove all partitions of a topic that the client may not read; return their errors."""
+    taken, topic.partitions = topic.partitions, []
+    return _failed(topic.name, taken, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _failed(
+    name: str, partitions: list[OffsetDeleteRequestPartition], error: ErrorCode
+) -> OffsetDeleteResponseTopic:
     return OffsetDeleteResponseTopic(
-        name=topic.name,
+        name=name,
         partitions=[
-            OffsetDeleteResponsePartition(
-                partition_index=each.partition_index,
-                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            )
-            for each in unknown
+            OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=error)
+            for each in partitions
         ],
     )
 

@@ -2,8 +2,9 @@
 
 - The envelope has the request with its header, the principal and the address of the client. The
   response has the response with its header.
-- The error of the envelope says that the request was not processed: NOT_CONTROLLER, or the
-  envelope cannot be read. All other errors are in the response to the client.
+- The error of the envelope says that the request was not processed: NOT_CONTROLLER, the sender may
+  not perform CLUSTER_ACTION, or the envelope cannot be read. All other errors are in the response to
+  the client. The controller checks the client's request with the client's principal.
 - An API that brokers do not forward gets INVALID_REQUEST. A request that cannot be decoded gets
   UNSUPPORTED_VERSION, and a principal that cannot be decoded PRINCIPAL_DESERIALIZATION_FAILURE.
 """
@@ -18,6 +19,8 @@ from odradek.broker.controller.controller import Controller
 from odradek.handlers import (
     k19_create_topics,
     k20_delete_topics,
+    k30_create_acls,
+    k31_delete_acls,
     k33_alter_configs,
     k37_create_partitions,
     k43_elect_leaders,
@@ -30,6 +33,7 @@ from odradek.handlers import (
     k80_add_raft_voter,
     k81_remove_raft_voter,
 )
+from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
@@ -47,6 +51,8 @@ FORWARDED = {
     for module in (
         k19_create_topics,
         k20_delete_topics,
+        k30_create_acls,
+        k31_delete_acls,
         k33_alter_configs,
         k37_create_partitions,
         k43_elect_leaders,
@@ -73,6 +79,7 @@ async def handle(
     Raises:
         ApiError: the error of the envelope.
     """
+    require_cluster(controller, context, AclOperation.CLUSTER_ACTION)
     principal = _principal(request.request_principal)
     host = _host(request.client_host_address)
     handler, header, message = _request(request.request_data)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
+from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.fetch_snapshot_request import FetchSnapshotRequest
 from odradek.wire.primitives import Message
@@ -20,6 +21,7 @@ def handle(
     controller: Controller, context: RequestContext, request: FetchSnapshotRequest
 ) -> Awaitable[Message]:
     """Pass the request to the quorum."""
+    require_cluster(controller, context, AclOperation.CLUSTER_ACTION)
     return controller.quorum.answer(request)
 
 

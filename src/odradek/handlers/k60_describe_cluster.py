@@ -13,8 +13,8 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.broker.metadata.listener_view import ListenerView
+from odradek.handlers.authorization import AclOperation, cluster_operations, require_cluster
 from odradek.handlers.handler import Handler
-from odradek.model import operations
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.generated.describe_cluster_response import (
@@ -53,7 +53,7 @@ def handle(
         brokers=brokers,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = operations.ALL_OF_CLUSTER
+        response.cluster_authorized_operations = cluster_operations(broker, context)
     return response
 
 
@@ -63,8 +63,9 @@ def handle_on_controller(
     """Return the controllers, with the endpoints of the client's listener.
 
     Raises:
-        ApiError: the request is not for controllers.
+        ApiError: the request is not for controllers, or the client may not ALTER the cluster.
     """
+    require_cluster(controller, context, AclOperation.ALTER)
     _check_endpoint_type(request.endpoint_type, CONTROLLERS, context.api_version)
     listener = context.peer.listener
     controllers = [
@@ -79,7 +80,7 @@ def handle_on_controller(
         brokers=controllers,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = operations.ALL_OF_CLUSTER
+        response.cluster_authorized_operations = cluster_operations(controller, context)
     return response
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import TOPIC, AclOperation, permits
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import name_problem
@@ -24,10 +25,15 @@ def handle(
     for topic in request.topics:
         result = TopicResponse(name=topic.name)
         problem = name_problem(topic.name)
+        is_allowed = problem is not None or permits(
+            broker, context, AclOperation.READ, TOPIC, topic.name
+        )
         for index in topic.partition_indexes:
             try:
                 if problem is not None:
                     raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+                if not is_allowed:
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 answer = _describe(broker, topic.name, index)
             except ApiError as error:
                 answer = PartitionResponse(error_code=error.code, error_message=error.message)

@@ -19,6 +19,7 @@ from odradek.core.group.consumer.regex import CostlyRegex, InvalidRegex, Regex
 from odradek.core.transaction.listing import Filter
 from odradek.core.transaction.phases import BY_LABEL
 from odradek.env.executor import call
+from odradek.handlers.authorization import TRANSACTIONAL_ID, AclOperation, denied
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.list_transactions_request import ListTransactionsRequest
@@ -39,9 +40,11 @@ async def handle(
     if request.transactional_id_pattern:
         pattern, unmatched = request.transactional_id_pattern, found
         found = await call(broker.executor, lambda: _matching(pattern, unmatched))
+    ids = [each.transactional_id for each in found]
+    refused = denied(broker, context, AclOperation.DESCRIBE, TRANSACTIONAL_ID, ids)
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in names if name not in BY_LABEL],
-        transaction_states=found,
+        transaction_states=[each for each in found if each.transactional_id not in refused],
     )
 
 

@@ -16,6 +16,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.shard import Answer
 from odradek.core.metadata.versions import GROUP_VERSION
+from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -37,6 +38,10 @@ def handle(
 ) -> Answer:
     """Return the member's epoch, and the member's assignment if it has changed."""
     check_enabled(broker)
+    require(broker, context, AclOperation.READ, GROUP, request.group_id)
+    names = request.subscribed_topic_names or ()
+    if denied(broker, context, AclOperation.DESCRIBE, TOPIC, names):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return broker.groups.consumer_heartbeat(context, request)
 
 

@@ -7,14 +7,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.handlers.authorization import (
+    GROUP,
+    TOPIC,
+    AclOperation,
+    authorized_operations,
+    denied,
+)
 from odradek.handlers.handler import Handler
 from odradek.handlers.k68_consumer_group_heartbeat import check_enabled
-from odradek.model import operations
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from odradek.wire.generated.consumer_group_describe_response import ConsumerGroupDescribeResponse
+from odradek.wire.generated.consumer_group_describe_response import (
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
 
 
 async def handle(
@@ -22,12 +33,48 @@ async def handle(
 ) -> ConsumerGroupDescribeResponse:
     """Describe the groups."""
     check_enabled(broker)
-    groups = await broker.groups.describe_consumer_groups(request.group_ids)
+    refused = denied(broker, context, AclOperation.DESCRIBE, GROUP, request.group_ids)
+    allowed = [each for each in request.group_ids if each not in refused]
+    groups = await broker.groups.describe_consumer_groups(allowed)
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = operations.ALL_OF_GROUP
-    return ConsumerGroupDescribeResponse(groups=groups)
+                group.authorized_operations = authorized_operations(
+                    broker, context, GROUP, group.group_id
+                )
+    failed = [
+        DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for each in request.group_ids
+        if each in refused
+    ]
+    return ConsumerGroupDescribeResponse(groups=[*failed, *_visible(broker, context, groups)])
+
+
+def _visible(
+    broker: Broker, context: RequestContext, groups: list[DescribedGroup]
+) -> list[DescribedGroup]:
+    """Replace the groups with assigned topics that the client may not see by an error."""
+    if broker.authorizer is None:
+        return groups
+    names = {name for group in groups for name in _topics(group)}
+    hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
+    return [
+        group
+        if hidden.isdisjoint(_topics(group))
+        else DescribedGroup(
+            group_id=group.group_id,
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message="The client may not describe all topics that the group is assigned.",
+        )
+        for group in groups
+    ]
+
+
+def _topics(group: DescribedGroup) -> Iterator[str]:
+    for member in group.members:
+        for assignment in (member.assignment, member.target_assignment):
+            for each in assignment.topic_partitions:
+                yield each.topic_name
 
 
 HANDLER = Handler(request=ConsumerGroupDescribeRequest, versions=(0, 1), handle=handle)

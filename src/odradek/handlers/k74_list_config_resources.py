@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
+from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
@@ -43,6 +44,7 @@ def handle(
     Raises:
         ApiError: UNSUPPORTED_VERSION: the request contains an unknown type.
     """
+    require_cluster(broker, context, AclOperation.DESCRIBE_CONFIGS)
     kinds = KINDS[context.api_version]
     for kind in request.resource_types:
         if kind not in kinds:

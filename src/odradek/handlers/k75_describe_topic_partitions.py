@@ -16,8 +16,8 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.core.metadata.image import PartitionRegistration, TopicImage
+from odradek.handlers.authorization import TOPIC, AclOperation, authorized_operations, denied
 from odradek.handlers.handler import Handler
-from odradek.model import operations
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import is_internal, name_problem
 from odradek.wire.generated import describe_topic_partitions_response as wire
@@ -44,11 +44,14 @@ def handle(
     image = broker.metadata.image
     view = ListenerView(image, broker.config, context.peer)
     names = _names(request, image.topics.by_name)
+    refused = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
     start = request.cursor.partition_index if request.cursor is not None else 0
     limit = broker.config.max_request_partition_size_limit
     remaining = max(1, min(limit, request.response_partition_limit))
     response = DescribeTopicPartitionsResponse()
     for name in names:
+        if name in refused:
+            continue
         if remaining == 0:
             response.next_cursor = wire.Cursor(topic_name=name, partition_index=0)
             break
@@ -64,6 +67,12 @@ def handle(
         if end < len(topic.partitions):
             response.next_cursor = wire.Cursor(topic_name=name, partition_index=end)
             break
+    for topic_answer in response.topics:
+        topic_answer.topic_authorized_operations = authorized_operations(
+            broker, context, TOPIC, topic_answer.name or ""
+        )
+    if request.topics:
+        response.topics += [_refused(name) for name in names if name in refused]
     return response
 
 
@@ -90,7 +99,13 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
         is_internal=is_internal(name),
-        topic_authorized_operations=operations.ALL_OF_TOPIC,
+    )
+
+
+def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """Return the result for a topic that the client may not see, whether it exists or not."""
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
     )
 
 
@@ -102,7 +117,6 @@ def _topic(
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         partitions=[_partition(view, index, topic.partitions[index]) for index in indexes],
-        topic_authorized_operations=operations.ALL_OF_TOPIC,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
+from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.add_raft_voter_request import AddRaftVoterRequest
 from odradek.wire.primitives import Message
@@ -22,6 +23,7 @@ def handle(
     controller: Controller, context: RequestContext, request: AddRaftVoterRequest
 ) -> Awaitable[Message]:
     """Pass the request to the quorum."""
+    require_cluster(controller, context, AclOperation.ALTER)
     return controller.quorum.answer(request)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from odradek.core.authorizer.verdicts import Verdicts
+
 NULL_CLIENT_ID: Final = b"\xff\xff"
 
 
@@ -37,6 +39,7 @@ class Peer:
         "principal",
         "software_name",
         "software_version",
+        "verdicts",
     )
 
     def __init__(
@@ -63,7 +66,13 @@ class Peer:
         """The client id as in the request header: a length of two bytes, then the bytes."""
         self.software_name = ""
         self.software_version = ""
+        self.verdicts: Verdicts | None = None
+        """What the client may do, as far as it is known. None without an authorizer."""
         self._connection = connection
+
+    def keep_verdicts(self, verdicts: Verdicts) -> None:
+        """Keep verdicts for later requests of the connection."""
+        self.verdicts = verdicts
 
     def name_software(self, name: str, version: str) -> None:
         """Set the name and version of the client library, from ApiVersions."""

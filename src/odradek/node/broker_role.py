@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
 from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.cold_reads import ColdReads
@@ -55,6 +56,7 @@ class BrokerRole:
         network: Network,
         channels: Channels,
         endpoints: Sequence[BoundEndpoint],
+        authorizer: Authorizer | None,
         on_loaded: Callable[[int], None],
         inject: Inject | None,
     ) -> None:
@@ -67,7 +69,6 @@ class BrokerRole:
         self._storage = storage
         dynamic = DynamicConfig(config)
         self._channels = channels
-        controller = channels.requests
         lifecycle = self._lifecycle = _lifecycle(config, cluster_id, random_bytes, channels)
         self._replication = BrokerReplication(
             config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
@@ -78,7 +79,7 @@ class BrokerRole:
             clock,
             random_bytes,
             replicas,
-            controller,
+            channels.requests,
             lambda: lifecycle.epoch,
             loop,
             executor,
@@ -93,8 +94,8 @@ class BrokerRole:
             random_bytes=random_bytes,
             config=config,
             metadata=metadata.cache,
-            controller=controller,
-            topic_creation=TopicCreation(controller, lambda: dynamic.newest),
+            controller=channels.requests,
+            topic_creation=TopicCreation(channels.requests, lambda: dynamic.newest),
             logs=storage.logs,
             replicas=replicas,
             fetch_sessions=_fetch_sessions(config, random_bytes),
@@ -104,15 +105,16 @@ class BrokerRole:
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: metadata.raft.settings.kraft_version,
             served_versions=served_versions(config),
+            authorizer=authorizer,
         )
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
         self.service = Service(config, dispatcher, endpoints, replicas.run_woken)
         self._settings = SettingsPublisher(broker, dynamic, topic_configs)
-        self._settings.listen(self.service.update_config)
         self._install_publishers(coordinators)
 
     def _install_publishers(self, coordinators: Coordinators) -> None:
         """Install the publishers. The coordinators get each metadata change before the replicas."""
+        self._settings.listen(self.service.update_config)
         coordinators.listen(self.broker.replicas)
         broker = self.broker
         self._storage.listen(broker.replicas.go_offline)

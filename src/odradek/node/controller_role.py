@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from odradek.broker.authorizer import Authorizer
 from odradek.broker.controller.controller import Controller
 from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
@@ -37,6 +38,7 @@ class ControllerRole:
         random_bytes: RandomBytes,
         metadata: NodeMetadata,
         network: Network,
+        authorizer: Authorizer | None,
     ) -> None:
         """Create the controller and register it with `metadata`, which must not be started yet."""
         self._config = config
@@ -51,6 +53,7 @@ class ControllerRole:
             clock=clock,
             random_bytes=random_bytes,
             supported_features=SUPPORTED_FEATURES,
+            authorizer=authorizer,
         )
         metadata.raft.register(self.controller)
         self._parts = Controller(
@@ -60,6 +63,7 @@ class ControllerRole:
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: metadata.raft.settings.kraft_version,
             served_versions=controller_versions(),
+            authorizer=authorizer,
         )
         self._channel: MemberControllerChannel | None = None
         self._registration: ControllerRegistration | None = None

@@ -35,6 +35,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.replica_manager import ReplicaManager
@@ -113,6 +114,7 @@ class Node:
         self._inject = inject
         self.failed: asyncio.Event = asyncio.Event()
         """Set when the node must stop because its metadata log or all log directories failed."""
+        self._authorizer = Authorizer(config) if config.authorizer_class_name else None
         self._listeners: BoundListeners | None = None
         self._metadata: NodeMetadata | None = None
         self._controller: ControllerRole | None = None
@@ -168,6 +170,8 @@ class Node:
             storage.release()  # unlock the directories, because this process may continue to run
             raise
         metadata = await self._start_metadata(executor, listeners)
+        if self._authorizer is not None:
+            metadata.loader.install(self._authorizer)
         metadata.loader.install(metadata.cache)
         if not self.config.is_broker:
             return
@@ -215,6 +219,7 @@ class Node:
             random_bytes=self._random_bytes,
             metadata=metadata,
             network=self._network,
+            authorizer=self._authorizer,
         )
         self.controller = role.controller
         metadata.start()
@@ -253,6 +258,7 @@ class Node:
             network=self._network,
             channels=channels,
             endpoints=listeners.broker,
+            authorizer=self._authorizer,
             on_loaded=self._on_loaded,
             inject=self._inject,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from odradek.broker.authorizer import Authorizer
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.raft.quorum_requests import QuorumRequests
@@ -25,3 +26,5 @@ class Controller:
     """Returns the finalized level of kraft.version."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
     """The APIs of controller listeners (API key, lowest version, highest version)."""
+    authorizer: Authorizer | None = None
+    """Checks what clients may do. None if `authorizer.class.name` is empty."""

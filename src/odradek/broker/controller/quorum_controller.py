@@ -30,7 +30,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from odradek.broker.authorizer import Authorizer
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.authorization import Guard
 from odradek.broker.controller.quorum_description import describe_quorum
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.loader import MetadataLoader
@@ -82,6 +84,7 @@ class QuorumController:
         clock: Clock,
         random_bytes: RandomBytes,
         supported_features: Mapping[str, tuple[int, int]],
+        authorizer: Authorizer | None = None,
     ) -> None:
         """`bootstrap` are the records from formatting. They are the first records of the log."""
         self._config = DynamicConfig(config)
@@ -93,6 +96,7 @@ class QuorumController:
         self._clock = clock
         self._random_bytes = random_bytes
         self._supported_features = supported_features
+        self._authorizer = authorizer
         self._machine: ControllerMachine | None = None
         """The state with all decisions so far; None while this node does not lead."""
         self._epoch = -1
@@ -226,7 +230,7 @@ class QuorumController:
         """Process a request; return the response when all records that it depends on are committed.
 
         `context` is the context of the client's request. It is None for a request of this node,
-        which uses the newest version of the API.
+        which uses the newest version of the API, and which is not checked by the authorizer.
 
         Raises:
             ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT (the changes may still be committed later),
@@ -235,6 +239,18 @@ class QuorumController:
         machine = self._machine
         if machine is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
+        if context is None or self._authorizer is None:
+            return await self._process(machine, context, request)
+        image = machine.image
+        guard = Guard(self._authorizer, context, image, self._config.of(image))
+        allowed, complete = guard.check(request)
+        response = await self._process(machine, context, allowed)
+        complete(response)
+        return response
+
+    async def _process(
+        self, machine: ControllerMachine, context: RequestContext | None, request: Any
+    ) -> Any:
         version = request.VERSION_MAX if context is None else context.api_version
         if request.API_KEY == DESCRIBE_QUORUM:
             return describe_quorum(self._raft, request, version, self._clock.now_ms())

@@ -1,9 +1,9 @@
 """TLS, SASL, principals and tokens."""
 
 SETTINGS = """
-[refused: requests that the class forbids would be allowed; remove the setting, and keep the listeners in a trusted network]
+[honoured]
 authorizer.class.name  string  = ""  low
-    Java class that authorizes requests.
+    The authorizer, which checks each request against ACLs. The only supported value is `org.apache.kafka.metadata.authorizer.StandardAuthorizer`. If it is empty, all requests are allowed.
 
 [refused: only PLAINTEXT listeners can be opened]
 security.inter.broker.protocol  string  = PLAINTEXT  {PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL}  medium

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.core.controller import (
+    acls,
     alter_partition,
     brokers,
     configs,
@@ -28,6 +29,8 @@ Raises `ApiError` if the whole request fails.
 DECISIONS: dict[int, Decide] = {
     19: topics.create_topics,
     20: topics.delete_topics,
+    30: acls.create_acls,
+    31: acls.delete_acls,
     33: configs.alter_configs,
     37: partitions.create_partitions,
     43: elections.elect_leaders,

@@ -1,10 +1,10 @@
 """The active controller of one epoch, without IO.
 
 The machine has the state after all decisions, whether their records are committed or not: the
-metadata image, the index of its partitions, the heartbeats of the brokers, and the deadlines of
-periodic work. A new machine is created when a node becomes the active controller, and dropped when
-the node stops leading. So decisions that are not committed are forgotten: the next machine begins
-with the committed metadata.
+metadata image, the indexes of its partitions and ACLs, the heartbeats of the brokers, and the
+deadlines of periodic work. A new machine is created when a node becomes the active controller, and
+dropped when the node stops leading. So decisions that are not committed are forgotten: the next
+machine begins with the committed metadata.
 
 The caller (`odradek.broker.controller.quorum_controller`) appends the records. For a request:
 
@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from odradek.config.broker_config import BrokerConfig
+from odradek.core.controller.acl_ids import AclIds
 from odradek.core.controller.decisions import DECISIONS
 from odradek.core.controller.heartbeats import BrokerHeartbeats
 from odradek.core.controller.partition_index import PartitionIndex
@@ -78,6 +79,7 @@ class ControllerMachine:
         image = committed.image
         self._loader = committed
         self._index = PartitionIndex(image.topics)
+        self._acl_ids = AclIds(image.acls)
         self._heartbeats = BrokerHeartbeats(
             intervals.session_timeout_ms, image.cluster.brokers.values(), image.offset, now_ms
         )
@@ -110,6 +112,7 @@ class ControllerMachine:
             kraft_version=moment.kraft_version,
             kraft_upgrade_problem=moment.kraft_upgrade_problem,
             index=self._index,
+            acl_ids=self._acl_ids,
             heartbeats=self._heartbeats,
             now_ms=moment.now_ms,
         )
@@ -152,6 +155,7 @@ class ControllerMachine:
         change = self._loader.flush()
         if change is not None:
             self._index.update(change[0])
+            self._acl_ids.update(change[0])
         for offset, record in enumerate(records, base_offset):
             self._replay_registration(record, offset)
         self._periodic.on_appended(self._index, now_ms)

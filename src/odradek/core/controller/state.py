@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import topic_value
+from odradek.core.controller.acl_ids import AclIds
 from odradek.core.controller.heartbeats import BrokerHeartbeats, Heard
 from odradek.core.controller.partition_index import PartitionIndex
 from odradek.core.metadata.image import MetadataImage
@@ -67,6 +68,8 @@ class ControllerState:
     """Why kraft.version cannot be raised to 1; only set for UpdateFeatures."""
     index: PartitionIndex
     """The partitions of `image` by broker. A decision reads it, but does not change it."""
+    acl_ids: AclIds
+    """The ids of the ACLs of `image`. A decision reads it, but does not change it."""
     heartbeats: BrokerHeartbeats
     """A decision reads the heartbeats, but does not change them."""
     now_ms: int
