@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 
 import pytest
@@ -9,8 +10,12 @@ from tests.cli.conftest import invoke
 
 from odradek.broker.raft.snapshots import read_snapshot
 from odradek.config.properties import parse_properties
+from odradek.core.metadata.record import decode_record
+from odradek.core.sasl.scram_keys import SCRAM_SHA_256, SCRAM_SHA_512, keys_of, salted_password
 from odradek.env.file_system import OsFileSystem
 from odradek.model import uuids
+from odradek.testing import Broker
+from odradek.wire.generated.user_scram_credential_record import UserScramCredentialRecord
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
@@ -50,6 +55,29 @@ def test_a_configuration_file(tmp_path):
     assert properties(tmp_path / "a")["node.id"] == properties(tmp_path / "b")["node.id"] == "4"
 
 
+def test_credentials_of_scram(tmp_path):
+    salted = salted_password(SCRAM_SHA_512, "pass=word", b"salt", 5000)
+    outcome = invoke(
+        *("format", "--data", tmp_path),
+        *("--add-scram", 'SCRAM-SHA-256=[name=alice,password="pass=word"]'),
+        *("-S", "SCRAM-SHA-512=[name=bob,iterations=5000,salt=c2FsdA==,"
+          f"saltedpassword={base64.b64encode(salted).decode()}]"),
+    )  # fmt: skip
+    assert outcome.code == 0, outcome
+    values = read_snapshot(OsFileSystem(), str(tmp_path / "bootstrap.checkpoint")).values
+    records = [decode_record(value) for value in values]
+    alice, bob = [each for each in records if isinstance(each, UserScramCredentialRecord)]
+    assert (alice.name, alice.mechanism, alice.iterations) == ("alice", 1, 4096)
+    again = salted_password(SCRAM_SHA_256, "pass=word", alice.salt, 4096)
+    assert (alice.stored_key, alice.server_key) == keys_of(SCRAM_SHA_256, again)
+    assert (bob.name, bob.mechanism, bob.iterations, bob.salt) == ("bob", 2, 5000, b"salt")
+    assert (bob.stored_key, bob.server_key) == keys_of(SCRAM_SHA_512, salted)
+    with Broker(data=str(tmp_path)) as broker:
+        image = broker.node.broker.metadata.image
+        assert set(image.scram) == {(1, "alice"), (2, "bob")}
+        assert image.scram[2, "bob"].server_key == bob.server_key
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -57,6 +85,14 @@ def test_a_configuration_file(tmp_path):
         (["--override", "x"], 2, "write NAME=VALUE"),
         (["--override", "node.id=x"], 2, "node.id"),
         (["--config", "/no/such/file"], 2, "cannot read /no/such/file"),
+        (["-S", "PLAIN=[name=a,password=b]"], 1, "must begin with one of SCRAM-SHA-256"),
+        (["-S", "SCRAM-SHA-256=name=a"], 1, "must be in brackets"),
+        (["-S", "SCRAM-SHA-256=[password=b]"], 1, "needs a name"),
+        (["-S", "SCRAM-SHA-256=[name=a]"], 1, "needs a password"),
+        (["-S", "SCRAM-SHA-256=[name=a,saltedpassword=eA==]"], 1, "needs the salt"),
+        (["-S", "SCRAM-SHA-256=[name=a,password=b,salt=x]"], 1, "salt must be base64"),
+        (["-S", "SCRAM-SHA-256=[name=a,password=b,iterations=9]"], 1, "from 4096 to 16384"),
+        (["-S", "SCRAM-SHA-256=[name=a,pass=b]"], 1, "each field must be NAME=VALUE"),
     ],
 )
 def test_refusals(tmp_path, words, code, said):

@@ -95,6 +95,8 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         "listener.security.protocol.map",
         "controller.quorum.voters",
         "controller.quorum.bootstrap.servers",
+        *("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"),
+        *("connections.max.reauth.ms", "security.inter.broker.protocol"),
     }
     assert set(honoured(broker_settings())) <= reached | topics | elsewhere
     topic_names = {name.replace("_", ".") for name in TopicConfig.__annotations__}

@@ -14,6 +14,7 @@ from odradek.cli.values import now_ms
 from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
 from odradek.model import uuids
+from odradek.node.add_scram import parse_credential
 from odradek.node.format import FormatError, Formatter
 from odradek.node.initial_controllers import parse_initial_controllers
 
@@ -60,6 +61,14 @@ DEFAULT_LISTENER = "CONTROLLER"
     is_flag=True,
     help="Do not fail if the directories are formatted already.",
 )
+@click.option(
+    "--add-scram",
+    "-S",
+    "scram",
+    multiple=True,
+    metavar="CREDENTIAL",
+    help="A SCRAM credential: MECHANISM=[name=USER,password=PASSWORD]. Repeat it for several users.",
+)
 def format_command(
     data: str | None,
     file: Path | None,
@@ -69,6 +78,7 @@ def format_command(
     standalone: bool,
     initial: str | None,
     joins: bool,
+    scram: tuple[str, ...],
     ignore_formatted: bool,
 ) -> None:
     """Prepare the log directories of a new node.
@@ -81,6 +91,7 @@ def format_command(
       odradek format --data /var/lib/odradek
       odradek format --config server.properties -t MkU3OEVBNTcwNTJENDM2Qg
       odradek format --config new-controller.properties -t MkU3OEVBNTcwNTJENDM2Qg -N
+      odradek format --data /var/lib/odradek --add-scram 'SCRAM-SHA-256=[name=alice,password=secret]'
     """
     if node_id is not None:
         overrides = (*overrides, f"node.id={node_id}")
@@ -99,8 +110,11 @@ def format_command(
             controllers = parse_initial_controllers(initial, name)
         except ValueError as error:
             raise click.UsageError(f"--initial-controllers: {error}") from error
-    formatter = Formatter(config, OsFileSystem(), system_random_bytes, now_ms())
     try:
+        credentials = [parse_credential(each, system_random_bytes) for each in scram]
+        formatter = Formatter(
+            config, OsFileSystem(), system_random_bytes, now_ms(), credentials=credentials
+        )
         known = formatter.read()
         if known is not None and ignore_formatted:
             click.echo(f"Formatted already, for cluster {known.cluster_id}")

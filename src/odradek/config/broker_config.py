@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.config.authorizer import parse_super_users
-from odradek.config.checks import host_and_port, voters
+from odradek.config.checks import ConfigurationError, host_and_port, voters
 from odradek.config.group_config import GroupConfig
 from odradek.config.layers import BrokerLayers, usable_dynamic
 from odradek.config.listeners import (
@@ -15,6 +15,7 @@ from odradek.config.listeners import (
     parse_protocol_map,
     with_controller_names,
 )
+from odradek.config.sasl import SASL_PROTOCOLS, SaslSettings, sasl_settings
 from odradek.config.topic_config import TopicConfig
 from odradek.config.view import View
 
@@ -46,6 +47,7 @@ class BrokerConfig(View):
     socket_listen_backlog_size: int
     socket_request_max_bytes: int
     connections_max_idle_ms: int
+    connection_failed_authentication_delay_ms: int
     max_connections: int
     max_connections_per_ip: int
     fetch_max_bytes: int
@@ -161,6 +163,8 @@ class BrokerConfig(View):
     controller_listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     """The addresses returned to clients. An empty host means the address that the client used."""
+    sasl_by_listener: Mapping[str, SaslSettings]
+    """The SASL settings of the broker listeners that use SASL, by name."""
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
@@ -222,6 +226,11 @@ class BrokerConfig(View):
             listeners=listeners,
             broker_listeners=tuple(each for each in listeners if each.name not in controllers),
             controller_listeners=tuple(each for each in listeners if each.name in controllers),
+            sasl_by_listener={
+                each.name: sasl_settings(layers, each.name)
+                for each in listeners
+                if each.security_protocol in SASL_PROTOCOLS and each.name not in controllers
+            },
             advertised_listeners=tuple(each for each in advertised if each.name not in controllers),
             advertised_controller_listeners=_advertised_controllers(
                 controllers, advertised, listeners
@@ -303,8 +312,13 @@ class BrokerConfig(View):
         """
         usable_default, default_problems = usable_dynamic(cluster_default, per_broker=False)
         usable_broker, broker_problems = usable_dynamic(per_broker, per_broker=True)
-        layers = BrokerLayers(self.layers.static, usable_default, usable_broker)
-        return BrokerConfig(layers, (*default_problems, *broker_problems))
+        problems = [*default_problems, *broker_problems]
+        try:
+            layers = BrokerLayers(self.layers.static, usable_default, usable_broker)
+            return BrokerConfig(layers, tuple(problems))
+        except ConfigurationError as error:  # of several settings together, such as those of SASL
+            problems.append(f"no dynamic setting of this broker is used: {error}")
+        return BrokerConfig(BrokerLayers(self.layers.static, usable_default), tuple(problems))
 
 
 _LOCAL_HOSTS = frozenset(("", "0.0.0.0", "::", "localhost", "127.0.0.1", "::1"))  # noqa: S104
@@ -320,6 +334,7 @@ _COMPUTED = frozenset(
         "controller_listeners",
         "advertised_listeners",
         "advertised_controller_listeners",
+        "sasl_by_listener",
         "controller_listener_names",
         "inter_broker_listener_name",
         "quorum_voters",

@@ -13,6 +13,8 @@ from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
 
 MEBIBYTE = 1024 * 1024
+SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+"""The security protocols of listeners."""
 _ASSIGNORS = frozenset(("uniform", "range", "UniformAssignor", "RangeAssignor"))
 _ASSIGNORS_OF_KAFKA = "org.apache.kafka.coordinator.group.assignor."
 """The prefix of the assignor classes that configuration files of Apache Kafka may name."""
@@ -185,12 +187,28 @@ def authorizer(config: BrokerConfig) -> Iterator[str]:
 
 
 def topology(config: BrokerConfig) -> Iterator[str]:
-    """Check the limits of this version: PLAINTEXT listeners only, and metrics of brokers only."""
+    """Check the limits of this version: the protocols of listeners, and metrics of brokers only."""
     if not config.is_broker and config.odradek_metrics_port >= 0:
         yield "odradek.metrics.port: a node that is only a controller has no metrics; remove it"
     for each in config.listeners:
-        if each.security_protocol != "PLAINTEXT":
+        if each.security_protocol not in SUPPORTED_PROTOCOLS:
             yield (
                 f"listener {each} uses {each.security_protocol}: this version opens only "
-                f"PLAINTEXT listeners; map {each.name} to PLAINTEXT, or remove it"
+                f"{' and '.join(SUPPORTED_PROTOCOLS)} listeners; map {each.name} to one of them, "
+                "or remove it"
+            )
+    for each in config.controller_listeners:
+        if each.security_protocol == "SASL_PLAINTEXT":
+            yield (
+                f"listener {each} uses SASL_PLAINTEXT: controllers and brokers do not authenticate "
+                f"to each other yet; map {each.name} to PLAINTEXT"
+            )
+    voters = max(len(config.quorum_voters), len(config.quorum_bootstrap_servers))
+    has_peers = not config.is_controller or voters > 1
+    for each in config.broker_listeners:
+        is_inter_broker = each.name == config.inter_broker_listener_name
+        if is_inter_broker and each.security_protocol != "PLAINTEXT" and has_peers:
+            yield (
+                f"inter.broker.listener.name is {each.name}, which uses {each.security_protocol}: "
+                "brokers do not authenticate to each other yet; name a PLAINTEXT listener"
             )

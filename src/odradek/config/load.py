@@ -14,6 +14,7 @@ from odradek.config.definition import Setting, Status
 from odradek.config.layers import BrokerLayers
 from odradek.config.properties import parse_properties
 from odradek.config.registry import broker_setting, broker_settings
+from odradek.config.sasl import PER_LISTENER
 
 
 class When(Enum):
@@ -154,8 +155,16 @@ def _review(given: Mapping[str, str]) -> tuple[list[str], list[str]]:
 
 
 def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list[str]) -> None:
-    if name != setting.name and setting.status is Status.HONOURED:
-        warnings.append(f"{name} has no effect: settings of single listeners are not supported")
+    if (
+        name != setting.name
+        and setting.status is Status.HONOURED
+        and setting.name not in PER_LISTENER
+    ):
+        warnings.append(f"{name} has no effect: this setting is not supported for single listeners")
+    elif name == "sasl.jaas.config":
+        warnings.append(
+            f"{name} has no effect: name it listener.name.<listener>.<mechanism>.{name}"
+        )
     elif setting.status is Status.UNSUPPORTED:
         warnings.append(f"{name} has no effect: {setting.reason}")
     elif setting.status is Status.REFUSED:

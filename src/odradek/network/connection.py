@@ -41,10 +41,16 @@ _length: Final = struct.Struct(">i").unpack_from
 
 
 class Owner(Protocol):
-    """The interface of the server to its connections. `Server` implements it."""
+    """The interface of the server to its connections.
 
-    request_bytes_max: int
-    """The connection is closed if the client announces a longer request."""
+    `Server` implements it. A connection that must authenticate first has an owner of its own, which
+    passes requests on to the server (`odradek.handlers.sasl_gate`).
+    """
+
+    @property
+    def request_bytes_max(self) -> int:
+        """The connection is closed if the client announces a longer request."""
+        ...
 
     @property
     def dispatch(self) -> Callable[[Connection, memoryview], None]:

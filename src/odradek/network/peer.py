@@ -23,8 +23,9 @@ class Peer:
     Handlers get the peer in the `RequestContext`. Fast paths get it as an argument.
 
     `software_name` and `software_version` are from the client's ApiVersions request (KIP-511).
-    `principal` is `User:ANONYMOUS`, because there is no authentication yet. A request that another
-    broker forwards has the principal that this broker names.
+    `principal` is `User:ANONYMOUS` until the client is authenticated (`authenticate`), and always on
+    listeners without authentication. A request that another broker forwards has the principal that
+    this broker names.
     """
 
     __slots__ = (
@@ -78,6 +79,10 @@ class Peer:
         """Set the name and version of the client library, from ApiVersions."""
         self.software_name = name
         self.software_version = version
+
+    def authenticate(self, principal: str) -> None:
+        """Set the principal, because the client has proven that it is this principal."""
+        self.principal = principal
 
     def close(self) -> None:
         """Close the connection. Kafka reacts to some requests in this way."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.env.network import Transport
-from odradek.network.connection import Connection
+from odradek.network.connection import Connection, Owner
 from odradek.network.listeners import Endpoint, listen
 from odradek.network.receive_buffers import ReceiveBuffers
 
@@ -49,6 +49,8 @@ class Limits:
 
 
 Dispatch = Callable[[Connection, memoryview], None]
+MakeGate = Callable[["Server"], Owner]
+"""Creates the owner of a connection that must authenticate before its requests are dispatched."""
 
 
 class Server:
@@ -63,11 +65,14 @@ class Server:
         limits: Limits,
         endpoints: Iterable[Endpoint],
         end_turn: Callable[[], None] = lambda: None,
+        gates: Mapping[str, MakeGate] | None = None,
     ) -> None:
+        """`gates` has a function for each listener whose clients must authenticate, by its name."""
         self.dispatch = dispatch
         self.end_turn = end_turn
         """A function that is called after the received requests were dispatched and the ready
         responses were sent."""
+        self._gates = gates or {}
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
         self.buffers = ReceiveBuffers()
@@ -128,7 +133,9 @@ class Server:
             return
         self.connections_accepted += 1
         self._by_ip[host] += 1
-        self.connections[Connection(transport, listener, self, self._loop)] = None
+        gate = self._gates.get(listener)
+        owner: Owner = self if gate is None else gate(self)
+        self.connections[Connection(transport, listener, owner, self._loop)] = None
 
     def use_limits(self, limits: Limits) -> None:
         """Replace the limits. Open connections stay open."""
@@ -149,11 +156,15 @@ class Server:
 
     def refuse_size(self, connection: Connection, size: int) -> None:
         """Close a connection whose client announced a request of an invalid size."""
+        self.refuse_longer(connection, size, self.request_bytes_max, "socket.request.max.bytes")
+
+    def refuse_longer(self, connection: Connection, size: int, allowed: int, setting: str) -> None:
+        """Close a connection, because a setting allows only requests of up to `allowed` bytes."""
         self.frames_refused += 1
         log.warning(
             "closed the connection of %s:%d: it announced a request of %d bytes (allowed: up to "
-            "%d, socket.request.max.bytes)",
-            connection.peer.host, connection.peer.port, size, self.request_bytes_max,
+            "%d, %s)",
+            connection.peer.host, connection.peer.port, size, allowed, setting,
         )  # fmt: skip
         connection.refuse()
 

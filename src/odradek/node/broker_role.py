@@ -24,8 +24,10 @@ from odradek.env.executor import Executor
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher, Inject
+from odradek.handlers.sasl_gate import SaslGate
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
+from odradek.network.server import MakeGate
 from odradek.node.channels import Channels
 from odradek.node.coordinators import Coordinators, compose
 from odradek.node.listeners import Service
@@ -108,7 +110,7 @@ class BrokerRole:
             authorizer=authorizer,
         )
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
-        self.service = Service(config, dispatcher, endpoints, replicas.run_woken)
+        self.service = Service(config, dispatcher, endpoints, replicas.run_woken, _gates(broker))
         self._settings = SettingsPublisher(broker, dynamic, topic_configs)
         self._install_publishers(coordinators)
 
@@ -215,6 +217,11 @@ def _lifecycle(
         random_bytes=random_bytes,
         supported_features=SUPPORTED_FEATURES,
     )
+
+
+def _gates(broker: Broker) -> dict[str, MakeGate]:
+    """Return the functions for the listeners whose clients must authenticate."""
+    return {name: partial(SaslGate, broker, name) for name in broker.config.sasl_by_listener}
 
 
 def _fetch_sessions(config: BrokerConfig, random_bytes: RandomBytes) -> FetchSessionCache:

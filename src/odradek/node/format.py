@@ -18,7 +18,7 @@ another cluster or node, or if a directory contains partitions but no `meta.prop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.broker.raft.control import KRAFT_VERSION_STATIC, voters_messages
@@ -95,14 +95,19 @@ class Formatter:
         random_bytes: RandomBytes,
         now_ms: int,
         levels: Mapping[str, int] = DEFAULT_LEVELS,
+        credentials: Sequence[Message] = (),
     ) -> None:
-        """`levels` are the feature levels of a new cluster, by feature name."""
+        """`levels` are the feature levels of a new cluster, by feature name.
+
+        `credentials` are the records of its first SCRAM credentials.
+        """
         self._config = config
         self._file_system = file_system
         self._random_bytes = random_bytes
         self._now_ms = now_ms
         self._levels = {name: level for name, level in levels.items() if name != KRAFT_VERSION}
         self._kraft_version = levels.get(KRAFT_VERSION, 0 if config.quorum_voters else 1)
+        self._credentials = credentials
         self._paths = list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
 
     def local_voter(self, directory_id: bytes) -> Voter:
@@ -307,13 +312,18 @@ class Formatter:
         replace_file(self._file_system, f"{path}/{BOOTSTRAP}", b"".join(batches))
 
     def _bootstrap_records(self) -> list[Message]:
-        """Return a record for each feature whose level is not 0; metadata.version is the first."""
+        """Return the first records of the metadata log.
+
+        There is a record for each feature whose level is not 0. metadata.version is the first.
+        The credentials follow them.
+        """
         others = sorted(name for name in self._levels if name != METADATA_VERSION)
-        return [
+        features = [
             FeatureLevelRecord(name=name, feature_level=self._levels[name])
             for name in (METADATA_VERSION, *others)
             if self._levels[name] > 0
         ]
+        return [*features, *self._credentials]
 
     def _write_voters(self, path: str, voters: VoterSet) -> None:
         if self._kraft_version == KRAFT_VERSION_STATIC:

@@ -12,7 +12,7 @@ from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.env.network import Network, StreamOptions
 from odradek.handlers.dispatch import Dispatcher
 from odradek.network.listeners import Endpoint, bind
-from odradek.network.server import Limits, Server
+from odradek.network.server import Limits, MakeGate, Server
 
 
 def limits_of(config: BrokerConfig) -> Limits:
@@ -80,11 +80,15 @@ class Service:
         dispatcher: Dispatcher,
         endpoints: Iterable[Endpoint],
         end_turn: Callable[[], None] = lambda: None,
+        gates: Mapping[str, MakeGate] | None = None,
     ) -> None:
-        """`end_turn` is called after the received requests were dispatched."""
+        """`end_turn` is called after the received requests were dispatched.
+
+        `gates` has a function for each listener whose clients must authenticate, by its name.
+        """
         self._config = config
         self.dispatcher = dispatcher
-        self.server = Server(dispatcher, limits_of(config), endpoints, end_turn)
+        self.server = Server(dispatcher, limits_of(config), endpoints, end_turn, gates)
 
     def start(self) -> None:
         """Accept connections.

@@ -34,6 +34,8 @@ max.request.partition.size.limit  int  = 2000  >=1  medium
     Maximum number of partitions in a response to DescribeTopicPartitions.
 max.incremental.fetch.session.cache.slots  int  = 1000  >=0  medium
     Maximum number of fetch sessions.
+connection.failed.authentication.delay.ms  int  = 100  >=0  low
+    Delay of the response to a failed authentication, and of the end of its connection.
 request.timeout.ms  int  = 30000  high
     How long a request to another node may take.
 
@@ -69,10 +71,7 @@ early.start.listeners  list  distinct  high
 max.connection.creation.rate  int  = 2147483647  >=0  medium  cluster-wide
     Maximum number of new connections per second on this node.
 
-[accepted: there is no authentication that could fail]
-connection.failed.authentication.delay.ms  int  = 100  >=0  low
-    Pause before a connection is closed whose authentication failed.
-
+[honoured]
 unstable.api.versions.enable  boolean  = false  high  internal
     Also serve API versions that may still change, such as version 6 of InitProducerId.
 

@@ -1,7 +1,7 @@
 """OAuth bearer tokens over SASL."""
 
 SETTINGS = """
-[unsupported: there is no SASL yet; every client is User:ANONYMOUS]
+[unsupported: the mechanism OAUTHBEARER is not supported]
 sasl.oauthbearer.scope.claim.name  string  = scope  low
     Claim of a token that has the scope.
 sasl.oauthbearer.sub.claim.name  string  = sub  low

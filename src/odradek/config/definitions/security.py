@@ -5,7 +5,7 @@ SETTINGS = """
 authorizer.class.name  string  = ""  low
     The authorizer, which checks each request against ACLs. The only supported value is `org.apache.kafka.metadata.authorizer.StandardAuthorizer`. If it is empty, all requests are allowed.
 
-[refused: only PLAINTEXT listeners can be opened]
+[honoured]
 security.inter.broker.protocol  string  = PLAINTEXT  {PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL}  medium
     Security protocol between brokers, if `inter.broker.listener.name` is not set.
 
@@ -59,25 +59,31 @@ ssl.allow.san.changes  boolean  = false  low
 security.providers  string  low
     Java security providers to load.
 
-[unsupported: there is no SASL yet; every client is User:ANONYMOUS]
+[honoured]
+connections.max.reauth.ms  long  = 0  medium
+    How long a session is valid after SASL authentication. Then the client must authenticate again. 0 means without limit.
+sasl.enabled.mechanisms  list  = GSSAPI  distinct  medium  per-broker
+    SASL mechanisms that a listener offers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+sasl.jaas.config  password  medium  per-broker
+    Login module and its options, in Java's JAAS form. For a listener with PLAIN, `listener.name.<listener>.plain.sasl.jaas.config` has the users.
+sasl.server.max.receive.size  int  = 524288  medium
+    Maximum size of a request before authentication.
+
+[unsupported: the principal is User:NAME with the name of the authenticated user, or User:ANONYMOUS]
 principal.builder.class  class  = org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  medium  per-broker
     Java class that creates the principal of a connection.
-connections.max.reauth.ms  long  = 0  medium
-    How long an authentication is valid before it has to be repeated.
-sasl.enabled.mechanisms  list  = GSSAPI  distinct  medium  per-broker
-    SASL mechanisms offered to clients.
+
+[unsupported: this node's connections to other nodes do not use SASL]
 sasl.mechanism.controller.protocol  string  = GSSAPI  high
     SASL mechanism for connections to controllers.
 sasl.mechanism.inter.broker.protocol  string  = GSSAPI  medium  per-broker
     SASL mechanism between brokers.
-sasl.jaas.config  password  medium  per-broker
-    Login module and its options, in Java's JAAS form.
+
+[unsupported: the mechanisms are PLAIN and SCRAM, without Java classes]
 sasl.client.callback.handler.class  class  medium
     Java class that handles SASL callbacks of the client side.
 sasl.server.callback.handler.class  class  medium
     Java class that handles SASL callbacks of the server side.
-sasl.server.max.receive.size  int  = 524288  medium
-    Maximum size of a SASL message before authentication.
 sasl.login.class  class  medium
     Java class that performs the login.
 sasl.login.callback.handler.class  class  medium

@@ -16,6 +16,7 @@ from odradek.core.controller import (
     partitions,
     producer_ids,
     reassignments,
+    scram,
     topics,
 )
 from odradek.core.controller.state import ControllerState, Decision
@@ -37,6 +38,7 @@ DECISIONS: dict[int, Decide] = {
     44: configs.incremental_alter_configs,
     45: reassignments.alter_partition_reassignments,
     46: reassignments.list_partition_reassignments,
+    51: scram.alter_user_scram_credentials,
     56: alter_partition.alter_partition,
     57: features.update_features,
     62: brokers.register_broker,

@@ -1,0 +1,122 @@
+"""Parses the value of sasl.jaas.config: a login module with its options (Kafka's JaasConfig).
+
+    org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
+
+The server's options of PlainLoginModule are `user_NAME="PASSWORD"`. `username` and `password` are
+the credentials of the node itself as a client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.config.checks import ConfigurationError
+
+PLAIN_LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+_FLAGS = frozenset(("required", "requisite", "sufficient", "optional"))
+_USER = "user_"
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
+
+
+class LoginModule(NamedTuple):
+    """A login module. Its options are secrets."""
+
+    name: str
+    options: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"LoginModule({self.name})"
+
+    @property
+    def users(self) -> dict[str, str]:
+        """The passwords by user name, of PlainLoginModule."""
+        return {
+            name.removeprefix(_USER): password
+            for name, password in self.options.items()
+            if name.startswith(_USER)
+        }
+
+
+def parse_login_module(setting: str, text: str) -> LoginModule:
+    """Parse the value of a setting. It must have exactly one login module.
+
+    Raises:
+        ConfigurationError: the value is malformed. The message does not contain it.
+    """
+    tokens = list(_tokens(setting, text))
+    modules: list[LoginModule] = []
+    while tokens:
+        if _END not in tokens:
+            raise _malformed(setting, "it does not end with a semicolon")
+        end = tokens.index(_END)
+        modules.append(_module(setting, tokens[:end]))
+        del tokens[: end + 1]
+    if len(modules) != 1:
+        raise _malformed(setting, f"it has {len(modules)} login modules, not 1")
+    return modules[0]
+
+
+class _Token(NamedTuple):
+    """A word, the text between quotes, or one of the marks `=` and `;`."""
+
+    text: str
+    is_mark: bool = False
+
+
+_END = _Token(";", is_mark=True)
+_EQUALS = _Token("=", is_mark=True)
+_TOKEN = re.compile(
+    r"""\s+ | //[^\n]* | /\*.*?\*/
+      | "(?P<double>(?:[^"\\\n]|\\.)*)" | '(?P<single>(?:[^'\\\n]|\\.)*)'
+      | (?P<word>[^\s"'=;/][^\s"'=;]*) | (?P<mark>[=;])""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+
+
+def _tokens(setting: str, text: str) -> Iterator[_Token]:
+    """Yield the tokens without blanks and comments."""
+    position = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise _malformed(setting, f"character {position + 1} is not expected")
+        position = found.end()
+        match found.lastgroup:
+            case "double" | "single" as kind:
+                yield _Token(_ESCAPE.sub(_unescaped, found[kind]))
+            case "word":
+                yield _Token(found[0])
+            case "mark":
+                yield _Token(found[0], is_mark=True)
+            case _:
+                pass
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    escaped = found[1]
+    if escaped[0] in "01234567":
+        return chr(int(escaped, 8))
+    return _ESCAPES.get(escaped, escaped)
+
+
+def _module(setting: str, tokens: list[_Token]) -> LoginModule:
+    if len(tokens) < 2:
+        raise _malformed(setting, "a login module and its control flag are expected")
+    name, flag, *rest = tokens
+    if flag.text.lower() not in _FLAGS:
+        raise _malformed(setting, "the control flag must be required")
+    options: dict[str, str] = {}
+    while rest:
+        if len(rest) < 3 or rest[1] != _EQUALS or rest[0].is_mark or rest[2].is_mark:
+            raise _malformed(setting, "each option must have the form name=value")
+        options[rest[0].text] = rest[2].text
+        del rest[:3]
+    return LoginModule(name.text, options)
+
+
+def _malformed(setting: str, problem: str) -> ConfigurationError:
+    return ConfigurationError.of(setting, "[hidden]", problem)

@@ -1,0 +1,108 @@
+"""The SASL settings of one listener.
+
+As in Kafka, a setting may have the prefix `listener.name.<listener>.`, and some settings also the
+name of the mechanism: `listener.name.<listener>.<mechanism>.`. Both are in lower case. The value
+with the longest prefix applies. `sasl.jaas.config` of a server needs both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.config.checks import ConfigurationError, Secret, Value
+from odradek.config.jaas import PLAIN_LOGIN_MODULE, parse_login_module
+from odradek.config.layers import BrokerLayers
+from odradek.config.registry import broker_settings
+
+SASL_PROTOCOLS = frozenset(("SASL_PLAINTEXT", "SASL_SSL"))
+PLAIN = "PLAIN"
+MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The supported mechanisms."""
+PER_LISTENER = frozenset(
+    (
+        "connections.max.reauth.ms",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.server.max.receive.size",
+    )
+)
+"""The settings that have an effect with the prefix of a listener."""
+
+_MECHANISMS = "sasl.enabled.mechanisms"
+_JAAS = "sasl.jaas.config"
+
+
+class SaslSettings(NamedTuple):
+    """The SASL settings of one listener."""
+
+    mechanisms: tuple[str, ...]
+    """sasl.enabled.mechanisms"""
+    passwords: Mapping[str, str]
+    """The passwords of the mechanism PLAIN, by user name."""
+    session_lifetimes_ms: Mapping[str, int]
+    """connections.max.reauth.ms by mechanism"""
+    receive_bytes_max: int
+    """sasl.server.max.receive.size"""
+
+    def __repr__(self) -> str:
+        return f"SaslSettings({', '.join(self.mechanisms)})"
+
+
+def sasl_settings(layers: BrokerLayers, listener: str) -> SaslSettings:
+    """Return the settings of a listener that uses SASL.
+
+    Raises:
+        ConfigurationError: a mechanism is not supported, or PLAIN has no users.
+    """
+    prefix = f"listener.name.{listener.lower()}."
+    names = _find(layers, prefix + _MECHANISMS, _MECHANISMS)
+    assert isinstance(names, tuple)
+    unsupported = [each for each in names if each not in MECHANISMS]
+    if unsupported or not names:
+        raise ConfigurationError(
+            f"listener {listener} enables {unsupported[0] if unsupported else 'no mechanism'}: "
+            f"set {prefix}{_MECHANISMS} to some of {', '.join(MECHANISMS)}"
+        )
+    receive_bytes_max = "sasl.server.max.receive.size"
+    size = _find(layers, prefix + receive_bytes_max, receive_bytes_max)
+    assert isinstance(size, int)
+    return SaslSettings(
+        names,
+        _passwords(layers, f"{prefix}plain.{_JAAS}") if PLAIN in names else {},
+        {each: _lifetime_ms(layers, prefix, each) for each in names},
+        size,
+    )
+
+
+def _passwords(layers: BrokerLayers, name: str) -> dict[str, str]:
+    value = _find(layers, name)
+    if not isinstance(value, Secret) or not value.value:
+        raise ConfigurationError(
+            f'PLAIN needs users: set {name} to {PLAIN_LOGIN_MODULE} required user_NAME="PASSWORD";'
+        )
+    module = parse_login_module(name, value.value)
+    if module.name != PLAIN_LOGIN_MODULE:
+        raise ConfigurationError(f"{name}: the login module must be {PLAIN_LOGIN_MODULE}")
+    return module.users
+
+
+def _lifetime_ms(layers: BrokerLayers, prefix: str, mechanism: str) -> int:
+    name = "connections.max.reauth.ms"
+    value = _find(layers, f"{prefix}{mechanism.lower()}.{name}", prefix + name, name)
+    assert isinstance(value, int)
+    return value
+
+
+def _find(layers: BrokerLayers, *names: str) -> Value:
+    """Return the value of the first name that is set, else the default."""
+    setting = broker_settings()[_base(names[-1])]
+    for name in names:
+        text = layers.effective.get(name)
+        if text is not None:
+            return setting.parse(text)
+    return setting.default
+
+
+def _base(name: str) -> str:
+    return next(each for each in PER_LISTENER if name.endswith(each))

@@ -1,0 +1,6 @@
+"""SASL: authenticates the client of one connection (KIP-12, KIP-43, KIP-84, KIP-152, KIP-368).
+
+`authenticator` decides which requests a connection may send, and keeps the result. `plain` and
+`scram` are the server's sides of the mechanisms. `scram_keys` computes the keys of SCRAM
+credentials. All of them perform no IO: the caller passes the tokens, the time and random numbers.
+"""

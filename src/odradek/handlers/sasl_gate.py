@@ -1,0 +1,287 @@
+"""Authenticates the connections of a listener with SASL before their requests are dispatched.
+
+Each connection has a `SaslGate` as its owner (see `odradek.network.connection`). It gets the
+requests instead of the dispatcher until the client is authenticated. The state machine
+`odradek.core.sasl.authenticator` decides. Before authentication only ApiVersions, SaslHandshake and
+SaslAuthenticate are processed, and a request is at most sasl.server.max.receive.size long. No
+handler and no fast path gets another request.
+
+- After authentication the connection calls the dispatcher directly. If the session expires
+  (KIP-368), each request still passes the gate, which closes the connection of an expired session.
+- A response to a failed authentication is sent after connection.failed.authentication.delay.ms.
+  Then the connection is closed. Until then nothing is read, so that guessing takes time.
+- A request that does not fit the state, or that is malformed, closes the connection at once.
+- Apache Kafka also answers other requests after SaslHandshake, with ILLEGAL_SASL_STATE. Here these
+  connections are closed without a response.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+from functools import partial
+
+from odradek.broker.broker import Broker
+from odradek.config.sasl import PLAIN, SaslSettings
+from odradek.core.sasl.authenticator import Authenticator, State, UnexpectedRequest
+from odradek.core.sasl.mechanism import MakeMechanism, Rejected
+from odradek.core.sasl.plain import PlainServer
+from odradek.core.sasl.scram import ScramServer
+from odradek.core.sasl.scram_keys import BY_NAME, ScramMechanism
+from odradek.handlers import k18_api_versions
+from odradek.model.errors import ErrorCode
+from odradek.network.connection import Connection
+from odradek.network.receive_buffers import ReceiveBuffers
+from odradek.network.responses import Part, Slot
+from odradek.network.server import Server
+from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
+from odradek.wire.generated.request_header import RequestHeader
+from odradek.wire.generated.response_header import ResponseHeader
+from odradek.wire.generated.sasl_authenticate_request import SaslAuthenticateRequest
+from odradek.wire.generated.sasl_authenticate_response import SaslAuthenticateResponse
+from odradek.wire.generated.sasl_handshake_request import SaslHandshakeRequest
+from odradek.wire.generated.sasl_handshake_response import SaslHandshakeResponse
+from odradek.wire.primitives import MalformedMessage, Message
+
+log = logging.getLogger("odradek.request")
+
+NONCE_BYTES = 20
+_HANDSHAKE_KEY = 17
+_REQUESTS: dict[int, type[Message]] = {17: SaslHandshakeRequest, 36: SaslAuthenticateRequest}
+_key_and_version = struct.Struct(">hh").unpack_from
+_size = struct.Struct(">i").pack
+
+
+class SaslGate:
+    """The owner of one connection; see the module and `odradek.network.connection.Owner`."""
+
+    __slots__ = ("_authenticator", "_broker", "_receive_bytes_max", "_server")
+
+    def __init__(self, broker: Broker, listener: str, server: Server) -> None:
+        settings = broker.config.sasl_by_listener[listener]
+        self._broker = broker
+        self._server = server
+        self._receive_bytes_max = settings.receive_bytes_max
+        self._authenticator = Authenticator(
+            {name: _mechanism(broker, settings, name) for name in settings.mechanisms},
+            settings.session_lifetimes_ms,
+        )
+
+    # -- the owner of a connection --------------------------------------------------------------
+
+    @property
+    def request_bytes_max(self) -> int:
+        """The longest request that the client may send now."""
+        if self._authenticator.state is State.COMPLETE:
+            return self._server.request_bytes_max
+        return self._receive_bytes_max
+
+    @property
+    def dispatch(self) -> Callable[[Connection, memoryview], None]:
+        """The dispatcher, if the client is authenticated for ever; else the gate."""
+        machine = self._authenticator
+        if machine.state is State.COMPLETE and machine.expires_ms is None:
+            return self._server.dispatch
+        return self._receive
+
+    @property
+    def end_turn(self) -> Callable[[], None]:
+        """See `Owner`."""
+        return self._server.end_turn
+
+    @property
+    def buffers(self) -> ReceiveBuffers:
+        """See `Owner`."""
+        return self._server.buffers
+
+    def refuse_size(self, connection: Connection, size: int) -> None:
+        """Close a connection whose client announced a request of an invalid size."""
+        if self._authenticator.state is State.COMPLETE:
+            self._server.refuse_size(connection, size)
+        else:
+            allowed = self._receive_bytes_max
+            self._server.refuse_longer(connection, size, allowed, "sasl.server.max.receive.size")
+
+    def forget(self, connection: Connection) -> None:
+        """Remove a connection that has closed itself."""
+        self._server.forget(connection)
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def _receive(self, connection: Connection, frame: memoryview) -> None:
+        """Process a request, or a token without a request around it."""
+        machine = self._authenticator
+        now_ms = self._broker.clock.monotonic_ms()
+        try:
+            if machine.state is State.AUTHENTICATE and machine.are_tokens_raw:
+                self._receive_raw_token(connection, bytes(frame), now_ms)
+            elif machine.state is State.COMPLETE:
+                self._receive_in_session(connection, frame, now_ms)
+            elif machine.state is not State.FAILED:
+                self._receive_request(connection, frame, now_ms)
+        except (UnexpectedRequest, MalformedMessage, struct.error, IndexError) as problem:
+            _report(connection, str(problem) or "the request is malformed")
+            connection.refuse()
+
+    def _receive_in_session(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
+        """Dispatch a request of an authenticated client, unless its session has expired."""
+        machine = self._authenticator
+        key, _ = _key_and_version(frame)
+        if key == _HANDSHAKE_KEY and machine.may_begin_again(now_ms):
+            self._receive_request(connection, frame, now_ms)
+        elif machine.is_expired(now_ms):
+            _report(connection, "the session has expired")
+            connection.refuse()
+        else:
+            self._server.dispatch(connection, frame)
+
+    def _receive_request(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
+        machine = self._authenticator
+        key, version = _key_and_version(frame)
+        if key == API_VERSIONS_KEY:
+            machine.request_versions()
+            self._server.dispatch(connection, frame)
+            if _is_versions_answered(connection, version):
+                machine.versions_answered()
+            return
+        request_class = _REQUESTS.get(key)
+        name = BY_KEY[key].name if key in BY_KEY else f"API {key}"
+        if request_class is None:
+            raise machine.refuse(name)
+        if not request_class.VERSION_MIN <= version <= request_class.VERSION_MAX:
+            raise machine.refuse(f"{name} version {version}")
+        header_version = BY_KEY[key].request_header_version(version)
+        header, position = RequestHeader.decode_prefix(frame, header_version)
+        request, _ = request_class.decode_prefix(frame, version, position)
+        if isinstance(request, SaslHandshakeRequest):
+            self._handshake(connection, header, request, now_ms)
+        elif isinstance(request, SaslAuthenticateRequest):
+            self._authenticate(connection, header, request, now_ms)
+
+    def _handshake(
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        request: SaslHandshakeRequest,
+        now_ms: int,
+    ) -> None:
+        machine = self._authenticator
+        error = machine.handshake(request.mechanism, header.request_api_version, now_ms)
+        response = SaslHandshakeResponse(error_code=error, mechanisms=machine.mechanisms)
+        if error:
+            _report(connection, "the mechanism is not enabled")
+            self._fail(connection, _encoded(response, header))
+        else:
+            self._respond(connection, _encoded(response, header))
+
+    def _authenticate(
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        request: SaslAuthenticateRequest,
+        now_ms: int,
+    ) -> None:
+        machine = self._authenticator
+        try:
+            answer = machine.authenticate(request.auth_bytes, now_ms)
+        except Rejected as rejected:
+            parts: list[Part] = []
+            if rejected.message is not None:
+                response = SaslAuthenticateResponse(
+                    error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=rejected.message
+                )
+                parts = _encoded(response, header)
+            _report(connection, rejected.message or "the mechanism may not be changed")
+            self._fail(connection, parts)
+            return
+        self._note_user(connection)
+        response = SaslAuthenticateResponse(
+            auth_bytes=answer.token, session_lifetime_ms=answer.session_lifetime_ms
+        )
+        self._respond(connection, _encoded(response, header))
+
+    def _receive_raw_token(self, connection: Connection, token: bytes, now_ms: int) -> None:
+        """Process a token after version 0 of SaslHandshake. There is no response to a wrong one."""
+        try:
+            answer = self._authenticator.authenticate(token, now_ms)
+        except Rejected as rejected:
+            _report(connection, rejected.message or "the mechanism may not be changed")
+            self._fail(connection, [])
+            return
+        self._note_user(connection)
+        self._respond(connection, [_size(len(answer.token)) + answer.token])
+
+    def _note_user(self, connection: Connection) -> None:
+        machine = self._authenticator
+        if machine.state is State.COMPLETE:
+            connection.peer.authenticate(f"User:{machine.user}")
+
+    # -- responses ------------------------------------------------------------------------------
+
+    def _respond(self, connection: Connection, parts: list[Part]) -> None:
+        """Send a response in the next iteration of the event loop.
+
+        Requests that were received together with this one are processed after it. Then the limits
+        of the new state apply to them.
+        """
+        slot = connection.defer()
+        self._broker.loop.call_soon(self._complete, connection, slot, parts)
+
+    def _fail(self, connection: Connection, parts: list[Part]) -> None:
+        """Send the response to a failed authentication after a delay, and close the connection."""
+        slot = connection.defer()
+        delay_s = self._broker.config.connection_failed_authentication_delay_ms / 1000
+        self._broker.loop.call_later(delay_s, self._complete_last, connection, slot, parts)
+
+    def _complete(self, connection: Connection, slot: Slot, parts: list[Part]) -> None:
+        if not connection.closed:
+            slot.complete(parts)
+            self._server.end_turn()  # requests that were held may have been dispatched
+
+    def _complete_last(self, connection: Connection, slot: Slot, parts: list[Part]) -> None:
+        if not connection.closed:
+            slot.complete(parts)
+            connection.refuse()
+
+
+def _report(connection: Connection, problem: str) -> None:
+    peer = connection.peer
+    log.info(
+        "failed authentication of %s:%d on %s: %s", peer.host, peer.port, peer.listener, problem
+    )
+
+
+def _is_versions_answered(connection: Connection, version: int) -> bool:
+    """Return whether the response to ApiVersions had no error. Then the request is not repeated."""
+    low, high = k18_api_versions.HANDLER.versions
+    if not low <= version <= high:
+        return False
+    is_named = connection.peer.software_name != ""
+    return is_named or version < k18_api_versions.NAMED_SOFTWARE_VERSION
+
+
+def _encoded(response: Message, header: RequestHeader) -> list[Part]:
+    """Return a response with its size and its header."""
+    version = header.request_api_version
+    api = BY_KEY[header.request_api_key]
+    head = ResponseHeader(correlation_id=header.correlation_id)
+    data = bytes(head.encode(api.response_header_version(version)))
+    data += bytes(response.encode(version))
+    return [_size(len(data)) + data]
+
+
+def _mechanism(broker: Broker, settings: SaslSettings, name: str) -> MakeMechanism:
+    """Return the function that creates the server's side of a mechanism."""
+    if name == PLAIN:
+        return partial(PlainServer, settings.passwords)
+    return partial(_scram, broker, BY_NAME[name])
+
+
+def _scram(broker: Broker, mechanism: ScramMechanism) -> ScramServer:
+    """Return the server's side of SCRAM, with the credentials of the newest metadata."""
+    return ScramServer(
+        mechanism,
+        lambda user: broker.metadata.image.scram.get((mechanism.number, user)),
+        broker.random_bytes(NONCE_BYTES).hex(),
+    )
