@@ -12,6 +12,7 @@ from odradek.network.client_machine import (
     ConnectionLost,
     Disconnect,
     Fail,
+    NotConnected,
     Request,
     RequestTimedOut,
     Send,
@@ -135,3 +136,19 @@ def test_a_closed_client_fails_everything():
     assert failures(client.submit(1, requests[0])) == [(requests[0], ClientClosed)]
     assert client.close() == []
     assert client.lost(2, "gone") == []
+
+
+def test_a_client_that_fails_fast_keeps_no_requests_that_cannot_be_sent():
+    client = machine(ClientSettings(fails_fast=True))
+    first, second = request(), request()
+    client.submit(0, first)
+    client.submit(0, second)
+    assert failures(client.lost(10, "refused")) == [(first, NotConnected), (second, NotConnected)]
+    assert client.next_deadline_ms() is None
+    third = request()
+    assert client.submit(20, third) == [], "the back-off"
+    assert client.tick(60) == [Connect(20_000)]
+    assert client.opened(70) == [Send(third, 1)]
+    fourth = request()
+    client.submit(80, fourth)
+    assert failures(client.lost(90, "gone")) == [(third, ConnectionLost), (fourth, ConnectionLost)]

@@ -33,6 +33,13 @@ class ErrorCode(IntEnum):
         member.message = message
         return member
 
+    @classmethod
+    def of(cls, value: int) -> ErrorCode:
+        """Return the error code with this number; UNKNOWN_SERVER_ERROR if the number is unknown."""
+        found = cls._value2member_map_.get(value, cls.UNKNOWN_SERVER_ERROR)
+        assert isinstance(found, ErrorCode)
+        return found
+
     UNKNOWN_SERVER_ERROR = (
         -1,
         False,

@@ -9,7 +9,8 @@ At most `in_flight_max` requests are in flight. The responses arrive in the orde
 - The client connects when a request waits. After a failed attempt or a lost connection, the next
   attempt is delayed by an exponential back-off with jitter. An open connection resets the back-off.
 - If a connection is lost, the requests in flight fail, because the node may or may not have
-  processed them. Requests that were not sent wait for the next connection.
+  processed them. Requests that were not sent wait for the next connection. With `fails_fast`, they
+  fail if an attempt to connect fails.
 - If a request in flight times out, the connection is closed. Responses arrive in order, so the
   responses to later requests would not arrive either. If a request that was not sent times out,
   only this request fails.
@@ -42,10 +43,17 @@ class ClientSettings:
     """socket.connection.setup.timeout.max.ms"""
     in_flight_max: int = 5
     """max.in.flight.requests.per.connection"""
+    fails_fast: bool = False
+    """Whether requests that wait fail if the connection cannot be made, as in the brokers of Apache
+    Kafka (`InterBrokerSendThread`). If not, they wait for the next attempt."""
 
 
 class RequestError(Exception):
     """A request got no response."""
+
+
+class NotConnected(RequestError):
+    """The connection could not be made, and the client fails fast. The request was not sent."""
 
 
 class ConnectionLost(RequestError):
@@ -167,7 +175,12 @@ class ClientMachine:
         """
         if self.state not in (State.CONNECTING, State.OPEN):
             return []
-        return [*self._fail_in_flight(now_ms, reason), *self._go_on(now_ms)]
+        was_connecting = self.state is State.CONNECTING
+        effects = self._fail_in_flight(now_ms, reason)
+        if was_connecting and self._settings.fails_fast:
+            effects += [Fail(each, NotConnected(reason)) for each in self._waiting]
+            self._waiting.clear()
+        return effects + self._go_on(now_ms)
 
     def responded(self, correlation_id: int) -> Request | None:
         """Remove and return the oldest request; None if the response belongs to another request.
