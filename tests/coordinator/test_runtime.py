@@ -56,6 +56,28 @@ def test_a_new_coordinator_knows_what_the_old_one_did(bench):
     assert bench.machine.offsets[-1] == bench.log.end - 1
 
 
+def test_what_was_loaded_above_the_high_watermark_is_shown_when_it_is_committed(replicated):
+    """The log is loaded up to its end: the new leader commits what earlier leaders have left."""
+    replicated.ask("put", "a", 1)
+    replicated.run()
+    replicated.log.commit()
+    left = replicated.ask("put", "a", 2)
+    replicated.run()
+    assert (replicated.log.high, replicated.log.end) == (1, 2)
+    replicated.runtime.unload(0, 2)
+    assert left.exception().code is ErrorCode.NOT_COORDINATOR
+    replicated.runtime.load(0, 3)
+    replicated.run(100)
+    looked, added = replicated.ask("look", "a"), replicated.ask("put", "b", 3)
+    replicated.run(100)
+    assert not looked.done()
+    replicated.log.commit(2)
+    assert looked.result() == 2
+    assert not added.done()
+    replicated.log.commit()
+    assert added.result() == "b=3"
+
+
 def test_resigning_sends_everyone_away(replicated):
     waiting = replicated.ask("put", "a", 1)
     replicated.run()

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.transaction.support import PLACES, Coordinator
 
-from odradek.broker.coordinator.markers import Marker
+from odradek.core.transaction.markers import Marker
 from odradek.core.transaction.transaction import EPOCH_MAX, gathered
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -72,7 +72,7 @@ class Places:
         self.simulation = simulation
         self.by_name = {name: Place() for name in PLACES}
 
-    def write(self, marker: Marker) -> Any:
+    def send(self, leader: int, coordinator_partition: int, marker: Marker) -> Any:
         if self.simulation.random.random() < 0.5:
             return self._write(marker)
         return self.simulation.coordinator.loop.create_task(self._write_later(marker))

@@ -15,12 +15,12 @@ from tests.coordinator.support import (
     image_of,
 )
 
-from odradek.broker.coordinator.markers import Marker
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
+from odradek.core.transaction.markers import Marker
 from odradek.core.transaction.transaction import gathered
 from odradek.env.executor import InlineExecutor
 from odradek.model.errors import ApiError, ErrorCode
@@ -58,11 +58,15 @@ class Markers:
         self.written: list[tuple[TopicPartition, Marker]] = []
         self.refused: dict[TopicPartition, ErrorCode] = {}
         self.delay_ms = 0
+        self.dropped: list[int] = []
 
-    def write(self, marker: Marker) -> Any:
+    def send(self, leader: int, coordinator_partition: int, marker: Marker) -> Any:
         if self.delay_ms:
             return self.loop.create_task(self._write_later(marker))
         return self._write(marker)
+
+    def drop(self, coordinator_partition: int) -> None:
+        self.dropped.append(coordinator_partition)
 
     async def _write_later(self, marker: Marker) -> dict[TopicPartition, ErrorCode]:
         await asyncio.sleep(self.delay_ms / 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.coordinator.support import image_of
-from tests.transaction.support import ID, PLACES
+from tests.transaction.support import ID, PARTITIONS, PLACES
 from tests.transaction.test_producers import use_up
 
 from odradek.core.transaction.transaction import EPOCH_LAST, EPOCH_MAX, gathered
@@ -274,3 +274,60 @@ def test_an_id_that_nobody_uses_is_forgotten(make):
     assert coordinator.phase() in {"Ongoing", "CompleteAbort"}, "it was used"
     assert coordinator.add(producer, name="open") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert coordinator.initialize("open")[1] == 0
+
+
+# -- elections ------------------------------------------------------------------------------------
+
+
+def test_a_fenced_coordinator_sends_no_more_markers(coordinator):
+    """Another coordinator has a later epoch, and completes the transaction."""
+    producer = opened(coordinator, 2)
+    coordinator.markers.refused[PLACES[0]] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    coordinator.end(producer, True)
+    coordinator.run(10)
+    coordinator.markers.written.clear()
+    coordinator.markers.refused.clear()
+    coordinator.run(1000)
+    assert coordinator.markers.written == []
+    assert coordinator.phase() == "PrepareCommit"
+    assert coordinator.transactions.ending_count == 0
+
+    coordinator.epoch += 1
+    for partition in range(PARTITIONS):
+        coordinator.transactions.on_election(partition, coordinator.epoch)
+    coordinator.run(10)
+    assert coordinator.phase() == "CompleteCommit"
+    assert {m.coordinator_epoch for _, m in coordinator.markers.written} == {2}
+
+
+def test_an_order_of_an_earlier_epoch_is_repeated_when_it_is_fenced(coordinator):
+    """This broker is elected again before the result comes; it is fenced by itself."""
+    producer = opened(coordinator, 2)
+    coordinator.markers.delay_ms = 50
+    coordinator.markers.refused[PLACES[0]] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    coordinator.end(producer, True)
+    coordinator.run(10)
+    coordinator.epoch += 1
+    for partition in range(PARTITIONS):
+        coordinator.transactions.on_election(partition, coordinator.epoch)
+    coordinator.run(50)
+    coordinator.markers.refused.clear()
+    coordinator.run(200)
+    assert coordinator.phase() == "CompleteCommit"
+    epochs = {name: m.coordinator_epoch for name, m in coordinator.markers.written}
+    assert epochs == {PLACES[0]: 2, PLACES[1]: 1, PLACES[2]: 1}
+
+
+def test_the_markers_of_a_partition_that_moves_are_dropped(coordinator):
+    producer = opened(coordinator, 2)
+    coordinator.markers.delay_ms = 50
+    coordinator.end(producer, True)
+    coordinator.run(10)
+    transactions = coordinator.transactions
+    index = transactions.partition_for(ID)
+    transactions.on_resignation(index, coordinator.epoch)
+    assert coordinator.markers.dropped == [], "an old resignation"
+    transactions.on_resignation(index, coordinator.epoch + 1)
+    assert coordinator.markers.dropped == [index]
+    coordinator.run(100)
+    assert coordinator.phase() == "", "the result of the marker is not for this broker"

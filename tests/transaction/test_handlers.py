@@ -237,3 +237,51 @@ def test_the_numbers(ask, broker):
     assert numbers["odradek_transactional_ids"]["Ongoing",] >= 1
     assert numbers["odradek_transactions_ending"] == {(): 0}
     assert numbers["odradek_partition_undecided_records"]["target", "0"] >= 1
+
+
+def test_one_request_ends_the_transactions_of_several_producers(ask, broker):
+    """In the partitions of several topics, and in those of groups."""
+    broker.create_topics({"ended": 1})
+    topic = image_of(broker, "ended")
+    groups = broker.node.broker.groups
+    markers = []
+    for name, is_commit in (("ends well", True), ("ends badly", False)):
+        producer_id, epoch = initialize(ask, name)
+        request = produce_request(topic, batch(producer_id, epoch, 0), transactional_id=name)
+        assert code_of(ask(request, ProduceResponse)) is OK
+        offset = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=33)
+        request = TxnOffsetCommitRequest(
+            transactional_id=name,
+            group_id=name,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            topics=[TxnOffsetCommitRequestTopic(name="target", partitions=[offset])],
+        )
+        answer = ask(request, TxnOffsetCommitResponse)
+        assert answer.topics[0].partitions[0].error_code == OK
+        places = {"ended": 0, "__consumer_offsets": groups.partition_for(name), "missing": 4}
+        markers.append(
+            WritableTxnMarker(
+                producer_id=producer_id,
+                producer_epoch=epoch + 1,
+                transaction_result=is_commit,
+                transaction_version=2,
+                coordinator_epoch=9,
+                topics=[
+                    WritableTxnMarkerTopic(name=each, partition_indexes=[index])
+                    for each, index in places.items()
+                ],
+            )
+        )
+    log = broker.node.broker.replicas.find("ended", 0).log
+    assert log.last_stable_offset < log.high_watermark
+    answer = ask(WriteTxnMarkersRequest(markers=markers), WriteTxnMarkersResponse)
+    codes = {"ended": OK, "__consumer_offsets": OK, "missing": UNKNOWN}
+    assert {
+        result.producer_id: {each.name: each.partitions[0].error_code for each in result.topics}
+        for result in answer.markers
+    } == {marker.producer_id: codes for marker in markers}
+    assert log.last_stable_offset == log.high_watermark
+    offsets = {group: offset for group, _, _, offset in groups.committed_offsets()}
+    assert offsets["ends well"] == 33
+    assert "ends badly" not in offsets

@@ -250,18 +250,25 @@ class Partition:
             ApiError: this is not the leader, the ISR is too small, or the log rejects the marker.
         """
         self.check_leader()
-        log, leading = self.log, self._leading
-        is_too_small = (
-            self._isr_size < log.config.min_insync_replicas
-            if leading is None
-            else leading.is_under_min_isr
-        )
-        if is_too_small:
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        log.appender.append_marker(
+        self.check_in_sync()
+        self.log.appender.append_marker(
             batch, marker, self.registration.leader_epoch, transaction_version
         )
         self.on_appended(len(batch))
+
+    def check_in_sync(self) -> None:
+        """Raise an error if fewer replicas are in sync than `min.insync.replicas`.
+
+        Raises:
+            ApiError: NOT_ENOUGH_REPLICAS.
+        """
+        leading = self._leading
+        if (
+            self._isr_size < self.log.config.min_insync_replicas
+            if leading is None
+            else leading.is_under_min_isr
+        ):
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def on_appended(self, appended_bytes: int) -> None:
         """Advance the high watermark after an append, now or when the records are flushed."""

@@ -1,7 +1,8 @@
 """WriteTxnMarkers (27), versions 1-2: write the markers that end a transaction.
 
 The transaction coordinators of other brokers send this request. Administrators send it to abort a
-hanging transaction. The coordinator of this broker uses the same code without a request.
+hanging transaction. The coordinator of this broker uses the same code without a request. A marker
+that is not committed within `request.timeout.ms` gets the error REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.broker.coordinator.markers import Marker, Results
+from odradek.core.transaction.markers import Marker, Results
 from odradek.handlers.authorization import AclOperation, permits_cluster, require_cluster
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
@@ -31,16 +32,19 @@ from odradek.wire.generated.write_txn_markers_response import (
 async def handle(
     broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    """Write each marker to its partitions; return the results by producer."""
+    """Write all markers, then wait until they are committed; return the results by producer."""
     if not permits_cluster(broker, context, AclOperation.ALTER, log_denied=False):
         require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
+    written = [
+        (asked.producer_id, _refusal(asked) or broker.markers.write(_marker(asked)))
+        for asked in request.markers
+    ]
+    broker.replicas.run_woken()
     by_producer: dict[int, Results] = {}
-    for asked in request.markers:
-        results = _refusal(asked) or broker.markers.write(_marker(asked))
+    for producer_id, results in written:
         if isinstance(results, asyncio.Task):
             results = await results
-        by_producer.setdefault(asked.producer_id, {}).update(results)
-    broker.replicas.run_woken()
+        by_producer.setdefault(producer_id, {}).update(results)
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(results))

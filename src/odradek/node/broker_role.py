@@ -29,7 +29,7 @@ from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.network.server import MakeGate
 from odradek.node.channels import Channels
-from odradek.node.coordinators import Coordinators, compose
+from odradek.node.coordinators import Coordinators, channels_to_brokers, compose
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
 from odradek.node.replication import BrokerReplication
@@ -67,14 +67,14 @@ class BrokerRole:
         `replicas` must be empty. `on_loaded` and `inject` are the arguments of `Node`.
         """
         loop = asyncio.get_running_loop()
-        self._metadata = metadata
-        self._storage = storage
+        self._metadata, self._storage = metadata, storage
         dynamic = DynamicConfig(config)
         self._channels = channels
         lifecycle = self._lifecycle = _lifecycle(config, cluster_id, random_bytes, channels)
         self._replication = BrokerReplication(
             config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
         )
+        self._brokers = channels_to_brokers(config, network, random_bytes)
         coordinators = compose(
             config,
             lambda: dynamic.newest,
@@ -82,6 +82,7 @@ class BrokerRole:
             random_bytes,
             replicas,
             channels.requests,
+            self._brokers,
             lambda: lifecycle.epoch,
             loop,
             executor,
@@ -111,17 +112,19 @@ class BrokerRole:
         )
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
         self.service = Service(config, dispatcher, endpoints, replicas.run_woken, _gates(broker))
-        self._settings = SettingsPublisher(broker, dynamic, topic_configs)
-        self._install_publishers(coordinators)
+        self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
 
-    def _install_publishers(self, coordinators: Coordinators) -> None:
+    def _install_publishers(self, coordinators: Coordinators, settings: SettingsPublisher) -> None:
         """Install the publishers. The coordinators get each metadata change before the replicas."""
-        self._settings.listen(self.service.update_config)
+        self._settings = settings
+        settings.listen(self.service.update_config)
         coordinators.listen(self.broker.replicas)
         broker = self.broker
         self._storage.listen(broker.replicas.go_offline)
         loader = self._metadata.loader
-        loader.install(self._settings)
+        loader.install(settings)
+        for each in self._brokers:
+            loader.install(each)
         loader.install(CoordinatorPublisher(broker.groups, broker.transactions))
         loader.install(broker.replicas)
         coordinators.startup()
@@ -191,6 +194,7 @@ class BrokerRole:
         self._replication.close()
         broker.transactions.shutdown()
         broker.groups.shutdown()
+        self._brokers.close()
         await broker.producer_ids.close()
         self._channels.close()
         await broker.topic_creation.close()

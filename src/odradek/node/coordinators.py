@@ -6,19 +6,58 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+from odradek.broker.broker_channels import BrokerChannels
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.marker_sender import MarkerSender
 from odradek.broker.coordinator.markers import MarkerWriter
+from odradek.broker.coordinator.membership import RemoteMembership
 from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.coordinator.replicas import ReplicaTopic
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.registrations import Endpoint
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
+from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from odradek.network.client import NodeClient
+from odradek.network.client_machine import ClientSettings
+
+
+class CoordinatorChannels(NamedTuple):
+    """The connections to other brokers. Those of each kind do not wait for the other kind."""
+
+    markers: BrokerChannels
+    membership: BrokerChannels
+
+    def close(self) -> None:
+        """Close the connections; requests that wait fail."""
+        for each in self:
+            each.close()
+
+
+def channels_to_brokers(
+    config: BrokerConfig, network: Network, random_bytes: RandomBytes
+) -> CoordinatorChannels:
+    """Create the connections of a broker. They must be installed as publishers."""
+    settings = ClientSettings(in_flight_max=1, fails_fast=True)
+
+    def connect(endpoint: Endpoint) -> NodeClient:
+        return NodeClient(network, endpoint.host, endpoint.port, random_bytes, settings)
+
+    def channels(purpose: str) -> BrokerChannels:
+        return BrokerChannels(
+            connect,
+            listener=config.inter_broker_listener_name,
+            client_id=f"broker-{config.node_id}-{purpose}",
+            request_timeout_ms=config.request_timeout_ms,
+        )
+
+    return CoordinatorChannels(channels("txn-marker-sender"), channels("add-partitions-to-txn"))
 
 
 class Coordinators(NamedTuple):
@@ -48,6 +87,7 @@ def compose(
     random_bytes: RandomBytes,
     replicas: ReplicaManager,
     controller: ControllerChannel,
+    channels: CoordinatorChannels,
     broker_epoch: Callable[[], int],
     loop: asyncio.AbstractEventLoop,
     executor: Executor,
@@ -68,16 +108,17 @@ def compose(
         on_loaded,
     )
     producer_ids = ProducerIds(config.node_id, broker_epoch, controller, clock, loop)
-    markers = MarkerWriter(replicas, groups, clock, loop)
+    markers = MarkerWriter(replicas, groups, clock, loop, config.request_timeout_ms)
     transactions = TransactionCoordinator(
         config,
         clock,
         ReplicaTopic(replicas, TRANSACTION_TOPIC),
         producer_ids,
-        markers,
+        MarkerSender(config.node_id, markers, channels.markers, loop),
         loop,
         executor,
         on_loaded,
     )
-    verification = Verification(transactions, current_config, clock)
+    remote = RemoteMembership(config.node_id, channels.membership, loop)
+    verification = Verification(transactions, remote, current_config, clock)
     return Coordinators(groups, producer_ids, markers, transactions, verification)

@@ -1,4 +1,10 @@
-"""Replays the log of a partition into its state machine, without blocking the event loop."""
+"""Replays the log of a partition into its state machine, without blocking the event loop.
+
+The log is replayed up to its end, as in Apache Kafka, not up to the high watermark. The log of the
+leader is what all replicas will have; a new leader does not drop the records that earlier leaders
+have left above the high watermark. The high watermark passes them when the followers have them.
+Until then, no response of the shard is sent, because it may depend on them (`Shard.activate`).
+"""
 
 from __future__ import annotations
 

@@ -1,27 +1,26 @@
-"""Writes transaction markers to the partitions of this broker.
+"""Writes transaction markers to the partitions that this broker leads.
 
 In a partition of `__consumer_offsets`, the group coordinator writes the marker, because the group
 coordinator must commit or drop the offsets of the transaction. All other markers are appended
-immediately. A marker is reported as written when it is committed.
+immediately. A marker is reported as written when it is committed. If that takes longer than
+`request.timeout.ms`, the result is REQUEST_TIMED_OUT; the marker may still become committed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
-from odradek.broker.coordinator.shard import Answer
 from odradek.broker.partition import ACKS_ALL
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.core.transaction.markers import Marker, Results
 from odradek.env.clock import Clock
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.control import EndOfTransaction, end_of_transaction_batch
-
-Results = dict[TopicPartition, ErrorCode]
 
 _NOT_READY: Final = frozenset(
     (
@@ -33,18 +32,6 @@ _NOT_READY: Final = frozenset(
 """Instead of these errors, the transaction coordinator gets NOT_LEADER_OR_FOLLOWER, and retries."""
 
 
-class Marker(NamedTuple):
-    """The end of one transaction in some partitions."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    committed: bool
-    transaction_version: int
-    """The level of transaction.version that the producer used to end the transaction."""
-    partitions: Sequence[TopicPartition]
-
-
 class MarkerWriter:
     """Writes markers. Use it only on the event loop's thread."""
 
@@ -54,11 +41,14 @@ class MarkerWriter:
         groups: GroupCoordinator,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
+        timeout_ms: int,
     ) -> None:
+        """`timeout_ms` is the time in which a marker must be committed."""
         self._replicas = replicas
         self._groups = groups
         self._clock = clock
         self._loop = loop
+        self._timeout_ms = timeout_ms
 
     def write(self, marker: Marker) -> Results | asyncio.Task[Results]:
         """Write a marker to all its partitions; return the results, or a task if they must wait."""
@@ -71,7 +61,7 @@ class MarkerWriter:
         )
         ending = EndOfTransaction(marker.committed, marker.coordinator_epoch)
         results: Results = {}
-        waiting: dict[TopicPartition, Answer] = {}
+        waiting: dict[TopicPartition, asyncio.Future[None]] = {}
         for name in marker.partitions:
             try:
                 if name.topic == OFFSETS_TOPIC:
@@ -85,7 +75,7 @@ class MarkerWriter:
             except ApiError as error:
                 results[name] = error_of_marker(error)
         if waiting:
-            return self._loop.create_task(_settle(results, waiting))
+            return self._loop.create_task(_settle(results, waiting, self._timeout_ms / 1000))
         return results
 
     def _append(
@@ -113,7 +103,7 @@ class MarkerWriter:
 
         def committed(error: ApiError | None) -> None:
             if uncommitted.done():
-                return  # the future was cancelled because the node stops
+                return  # it was cancelled: the time is over, or the node stops
             if error is None:
                 uncommitted.set_result(None)
             else:
@@ -122,7 +112,7 @@ class MarkerWriter:
         partition.when_committed(end, committed)
         return uncommitted
 
-    def _end_in_groups(self, index: int, marker: Marker) -> Answer:
+    def _end_in_groups(self, index: int, marker: Marker) -> asyncio.Future[None]:
         if index not in self._replicas.by_name.get(OFFSETS_TOPIC, {}):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._groups.runtime.shard(index).complete_transaction(
@@ -139,11 +129,20 @@ def error_of_marker(error: ApiError) -> ErrorCode:
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_READY else error.code
 
 
-async def _settle(results: Results, waiting: Mapping[TopicPartition, Answer]) -> Results:
+async def _settle(
+    results: Results, waiting: Mapping[TopicPartition, asyncio.Future[None]], timeout_seconds: float
+) -> Results:
+    """Wait for the answers; return their results and the results that are known."""
+    pending = [each for each in waiting.values() if not each.done()]
+    if pending:
+        await asyncio.wait(pending, timeout=timeout_seconds)
     for name, answer in waiting.items():
+        if not answer.done():
+            answer.cancel()
+            results[name] = ErrorCode.REQUEST_TIMED_OUT
+            continue
         try:
-            if isinstance(answer, asyncio.Future):
-                await answer
+            answer.result()
             results[name] = ErrorCode.NONE
         except ApiError as error:
             results[name] = error_of_marker(error)

@@ -52,11 +52,12 @@ class ReplicaPartition:
         """Append a batch and return the end offset after it.
 
         Raises:
-            ApiError: this is not the leader, or the log rejects the batch.
+            ApiError: this is not the leader, the ISR is too small, or the log rejects the batch.
         """
         partition = self._partition
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.check_in_sync()
         info = partition.log.append_as_leader(
             batch,
             partition.registration.leader_epoch,
@@ -71,11 +72,12 @@ class ReplicaPartition:
         """Append records as a separate, uncompressed batch and return the end offset after it.
 
         Raises:
-            ApiError: this is not the leader, or the log rejects the records.
+            ApiError: this is not the leader, the ISR is too small, or the log rejects the records.
         """
         partition = self._partition
         if not partition.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.check_in_sync()
         log = partition.log
         size = log.appender.append_own_records(
             timestamp, records, partition.registration.leader_epoch

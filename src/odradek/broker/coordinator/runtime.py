@@ -67,9 +67,18 @@ class CoordinatorRuntime(Generic[MachineT]):
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return shard
 
+    def find(self, partition: int) -> Shard[MachineT] | None:
+        """Return the shard of a partition; None if it is not active."""
+        shard = self._shards.get(partition)
+        return shard if shard is not None and shard.state is ShardState.ACTIVE else None
+
     def epoch(self, partition: int) -> int:
         """Return the leader epoch in which this broker leads a partition that has a shard."""
         return self._epochs[partition]
+
+    def holds(self, partition: int) -> bool:
+        """Whether this broker leads the partition, loaded or not."""
+        return partition in self._epochs
 
     def active(self) -> list[Shard[MachineT]]:
         """Return the active shards."""

@@ -165,7 +165,7 @@ class Shard(Generic[MachineT]):
         coordinator_epoch: int,
         committed: bool,
         transaction_version: int,
-    ) -> Answer:
+    ) -> asyncio.Future[None]:
         """Write the marker that ends a producer's transaction.
 
         Return a future that completes with None when the marker is committed.
@@ -177,9 +177,9 @@ class Shard(Generic[MachineT]):
         self._batch.append_marker(
             producer_id, producer_epoch, coordinator_epoch, committed, transaction_version
         )
-        event = DeferredEvent(None, None, self._context.loop.create_future())
-        self._commits.add(self._batch.written, (event,))
-        return event.future
+        future: asyncio.Future[None] = self._context.loop.create_future()
+        self._commits.add(self._batch.written, (DeferredEvent(None, None, future),))
+        return future
 
     def write_packed(self, operation: Callable[..., PackedResult], *arguments: Any) -> bool:
         """Perform an operation that returns encoded records, and write them as a separate batch.
@@ -218,7 +218,9 @@ class Shard(Generic[MachineT]):
         try:
             result = operation(*arguments)
             if not result.records:
-                self._take(result)
+                answer = self._take(result)
+                if isinstance(answer, asyncio.Future):
+                    answer.add_done_callback(_observe)  # `on_commit` gets the error
                 return
             self._batch.add(result)
             self._batch.defer(
@@ -323,3 +325,9 @@ def _on_internal(on_commit: OnCommit | None, on_error: OnError, error: ApiError 
         on_commit(error)
     if error is not None:
         on_error(error)
+
+
+def _observe(done: asyncio.Future[Any]) -> None:
+    """Read the error of a response that no client waits for, so that asyncio does not log it."""
+    if not done.cancelled():
+        done.exception()

@@ -2,8 +2,8 @@
 
 A transactional id belongs to a partition of `__transaction_state`, depending on its hash
 (`placement`). The leader of the partition coordinates the transactional id. There is one state
-machine per partition. A state machine orders markers at the end of a transaction; this module
-writes them with a `MarkerWriter`.
+machine per partition. A state machine orders markers at the end of a transaction; this module sends
+them with a `MarkerSender`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Final
 from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.coordinator import Coordinator, settled
 from odradek.broker.coordinator.log import CoordinatorTopic
-from odradek.broker.coordinator.markers import Marker, MarkerWriter, Results
+from odradek.broker.coordinator.marker_sender import MarkerSender
 from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.coordinator.shard import Answer, Shard, ShardState
 from odradek.config.broker_config import BrokerConfig
@@ -26,6 +26,7 @@ from odradek.core.transaction.completion import Order
 from odradek.core.transaction.initialization import validate
 from odradek.core.transaction.listing import Filter
 from odradek.core.transaction.machine import TransactionMachine
+from odradek.core.transaction.markers import Marker, Results
 from odradek.core.transaction.state import TransactionState
 from odradek.core.transaction.transaction import Partitions
 from odradek.env.clock import Clock
@@ -58,7 +59,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         clock: Clock,
         topic: CoordinatorTopic,
         producer_ids: ProducerIds,
-        markers: MarkerWriter,
+        markers: MarkerSender,
         loop: asyncio.AbstractEventLoop,
         executor: Executor,
         on_loaded: Callable[[int], None] = lambda records: None,
@@ -86,6 +87,21 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         machine = TransactionMachine(state)
         machine.completion.listen(partial(self._loop.call_soon, self._send, partition))
         return machine
+
+    # -- elections ----------------------------------------------------------------------------
+
+    def on_election(self, partition: int, leader_epoch: int) -> None:
+        """See `Coordinator`. A loaded partition goes on with the new coordinator epoch."""
+        super().on_election(partition, leader_epoch)
+        shard = self.runtime.find(partition)
+        if shard is not None:
+            shard.machine.completion.resume_all()
+
+    def on_resignation(self, partition: int, leader_epoch: int | None = None) -> None:
+        """See `Coordinator`. The next coordinator sends the markers."""
+        super().on_resignation(partition, leader_epoch)
+        if not self.runtime.holds(partition):
+            self._markers.drop(partition)
 
     # -- operations ----------------------------------------------------------------------------
 
@@ -165,50 +181,60 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     # -- markers ------------------------------------------------------------------------------
 
     def _send(self, partition: int) -> None:
-        """Write the markers that the state machine of a partition has ordered."""
-        try:
-            shard = self.runtime.shard(partition)
-        except ApiError:
+        """Send the markers that the state machine of a partition has ordered."""
+        shard = self.runtime.find(partition)
+        if shard is None:
             return  # the partition was unloaded; the next coordinator orders the markers again
-        completion = shard.machine.completion
         epoch = self.runtime.epoch(partition)
-        for order in completion.take_orders():
-            results = self._markers.write(
-                Marker(
-                    order.producer_id,
-                    order.producer_epoch,
-                    epoch,
-                    order.committed,
-                    order.client_version,
-                    order.partitions,
-                )
+        for order in shard.machine.completion.take_orders():
+            marker = Marker(
+                order.producer_id,
+                order.producer_epoch,
+                epoch,
+                order.committed,
+                order.client_version,
+                order.partitions,
             )
+            results = self._markers.send(order.leader, partition, marker)
             if isinstance(results, asyncio.Future):
-                results.add_done_callback(partial(self._on_settled, shard, order))
+                results.add_done_callback(partial(self._on_settled, shard, order, partition, epoch))
             else:
-                self._on_written(shard, order, results)
+                self._on_written(shard, order, partition, epoch, results)
 
     def _on_settled(
-        self, shard: Shard[TransactionMachine], order: Order, done: asyncio.Task[Results]
+        self,
+        shard: Shard[TransactionMachine],
+        order: Order,
+        partition: int,
+        epoch: int,
+        done: asyncio.Future[Results],
     ) -> None:
         if not done.cancelled():
-            self._on_written(shard, order, done.result())
+            self._on_written(shard, order, partition, epoch, done.result())
 
-    @staticmethod
-    def _on_written(shard: Shard[TransactionMachine], order: Order, results: Results) -> None:
+    def _on_written(
+        self,
+        shard: Shard[TransactionMachine],
+        order: Order,
+        partition: int,
+        epoch: int,
+        results: Results,
+    ) -> None:
+        """Report the results of an order; `epoch` is the coordinator epoch of its markers."""
         if shard.state is not ShardState.ACTIVE:
             return
         for name, error in results.items():
             if error is not ErrorCode.NONE:
-                log.warning(
+                log.info(
                     "%s: no marker for producer %d in %s yet: %s",
                     order.transactional_id,
                     order.producer_id,
                     name,
                     error.name,
                 )
+        is_newest = epoch == self.runtime.epoch(partition)
         try:
-            answer = shard.write(shard.machine.completion.on_written, order, results)
+            answer = shard.write(shard.machine.completion.on_written, order, results, is_newest)
         except ApiError as error:
             log.warning("%s: cannot be completed yet: %s", order.transactional_id, error)
             return

@@ -3,7 +3,8 @@
 Before the first batch of a transaction is appended to a partition, the partition's leader sends a
 request to the transaction coordinator. Before version 2 of the transaction protocol the request
 asks whether the producer has added the partition to the transaction. From version 2 on the broker
-adds the partition with this request.
+adds the partition with this request. If another broker is the coordinator, the request goes over
+the network (`membership`).
 
 Before the request is sent, the log creates a guard (a number) for the producer. After the response,
 the batch is appended only if the log still has the same guard. Therefore a delayed batch of an
@@ -17,6 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
+from odradek.broker.coordinator.membership import RemoteMembership
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.partition import Partition
 from odradek.config.broker_config import BrokerConfig
@@ -105,11 +107,13 @@ class Verification:
     def __init__(
         self,
         transactions: TransactionCoordinator,
+        remote: RemoteMembership,
         config: Callable[[], BrokerConfig],
         clock: Clock,
     ) -> None:
-        """`config` returns the newest configuration of the broker."""
+        """`remote` asks other brokers. `config` returns the newest configuration of the broker."""
         self._transactions = transactions
+        self._remote = remote
         self._config = config
         self._clock = clock
         self._turns: dict[int, asyncio.Future[None]] = {}
@@ -157,14 +161,20 @@ class Verification:
         transactions = self._transactions
         partitions = gathered(guards)
         who = (writer.transactional_id, writer.producer_id, writer.producer_epoch, partitions)
+        adds = writer.protocol.adds
         try:
             answer: Any
-            if writer.protocol.adds:
+            if adds:
                 answer = transactions.add_partitions(*who, EPOCH_BUMP_VERSION)
             else:
                 answer = transactions.verify_partitions(*who)
         except ApiError as error:
-            return _all_refused(error, writer, guards)
+            if error.code is not ErrorCode.NOT_COORDINATOR:
+                return _all_refused(error, writer, guards)
+            try:
+                answer = self._remote.ask(*who, adds=adds)  # another broker coordinates the id
+            except ApiError as unavailable:
+                return _all_refused(unavailable, writer, guards)
         return answer if isinstance(answer, asyncio.Future) else _refused(answer, writer)
 
     async def confirm(self, writer: Writer, guards: Guards, asked: Asked | None = None) -> Errors:

@@ -40,6 +40,7 @@ _WRITTEN: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         # The partition does not support transactions, so it has no records of this transaction.
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
     )
 )
 """Results after which the partition needs no marker. Other errors are retried."""
@@ -125,6 +126,12 @@ class Completion:
             self._progress[transactional_id] = Progress(transaction)
             self._order(transactional_id)
 
+    def resume_all(self) -> None:
+        """Continue with all transactions whose end is decided: the coordinator epoch is new."""
+        for transactional_id, transaction in self._state.transactions.items():
+            if transaction.is_prepared and transactional_id not in self._progress:
+                self.resume_later(transactional_id)
+
     def resume_later(self, transactional_id: str, delay_ms: int = 0) -> None:
         """After a delay, wait until the record of the decision is committed, then send markers."""
         self._state.timers.schedule(
@@ -190,9 +197,12 @@ class Completion:
     # -- results ------------------------------------------------------------------------------
 
     def on_written(
-        self, order: Order, results: Mapping[TopicPartition, ErrorCode]
+        self, order: Order, results: Mapping[TopicPartition, ErrorCode], is_newest: bool = True
     ) -> CoordinatorResult[None]:
-        """Process the results of an order. A partition that is not in `results` has no marker."""
+        """Process the results of an order. A partition that is not in `results` has no marker.
+
+        `is_newest` is whether this is still the newest coordinator epoch that this broker knows.
+        """
         progress = self._progress.get(order.transactional_id)
         if progress is None or progress.transaction.producer_epoch != order.producer_epoch:
             return NOTHING  # the order belongs to an earlier transaction
@@ -200,6 +210,10 @@ class Completion:
             progress.ordered.discard(name)
             if results.get(name) in _WRITTEN:
                 progress.left.discard(name)
+        if is_newest and ErrorCode.TRANSACTION_COORDINATOR_FENCED in results.values():
+            # A coordinator with a later epoch has written a marker: it completes the transaction.
+            del self._progress[order.transactional_id]
+            return NOTHING
         if not progress.left:
             return self._complete(order.transactional_id)
         if progress.left != progress.ordered:

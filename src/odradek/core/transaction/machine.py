@@ -58,9 +58,7 @@ class TransactionMachine:
     def on_loaded(self, image: MetadataImage) -> None:
         """See `CoordinatorMachine`. Continues with the markers of transactions that are ending."""
         self.state.update_image(image)
-        for transactional_id, transaction in self.state.transactions.items():
-            if transaction.is_prepared:
-                self.completion.resume_later(transactional_id)
+        self.completion.resume_all()
         self._periodic_tasks.schedule()
 
     def on_unloaded(self) -> None:
