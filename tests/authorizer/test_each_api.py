@@ -314,3 +314,32 @@ def test_without_a_rule_everyone_may_be_allowed(tmp_path: Path) -> None:
             assert answer.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     asyncio.run(run())
+
+
+def test_patterns_of_consumer_groups_match_visible_topics(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with serving(tmp_path) as served:
+            topics = (await served.send(ADMIN, 3, 12, topics=None)).topics
+            names = {each.topic_id: each.name for each in topics}
+            describe, read = AclOperation.DESCRIBE, AclOperation.READ
+            await served.allow("User:a", (read, GROUP, "p"), (describe, TOPIC, "tt"))
+
+            async def beat(epoch: int, **fields: Any) -> Any:
+                while True:
+                    answer = await served.send(
+                        "User:a", 68, 1, group_id="p", member_id="m", member_epoch=epoch, **fields
+                    )
+                    if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                        assert answer.error_code == 0
+                        return answer
+                    await asyncio.sleep(0.01)
+
+            fields = {"subscribed_topic_regex": "t+", "rebalance_timeout_ms": 60_000}
+            answer = await beat(0, topic_partitions=[], **fields)
+            while answer.assignment is None or not answer.assignment.topic_partitions:
+                await asyncio.sleep(0.01)
+                answer = await beat(answer.member_epoch)
+            found = [names[each.topic_id] for each in answer.assignment.topic_partitions]
+            assert found == ["tt"]
+
+    asyncio.run(run())

@@ -127,6 +127,7 @@ class BrokerRole:
             loader.install(each)
         loader.install(CoordinatorPublisher(broker.groups, broker.transactions))
         loader.install(broker.replicas)
+        coordinators.groups.use_authorizer(broker.authorizer)
         coordinators.startup()
 
     def listen(self, on_config: Callable[[BrokerConfig], None]) -> None:

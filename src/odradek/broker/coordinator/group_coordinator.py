@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from odradek.broker.authorizer import TOPIC, Authorizer
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.coordinator import Coordinator, settled
@@ -28,6 +29,7 @@ from odradek.core.metadata.image import MetadataImage, TopicImage
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
+from odradek.model.acl import AclOperation
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC
 from odradek.records.compression import Codec
@@ -69,6 +71,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         on_loaded: Callable[[int], None] = lambda records: None,
     ) -> None:
         self._random_bytes = random_bytes
+        self._authorizer: Authorizer | None = None
         codec = Codec(config.offsets_topic_compression_codec)
         super().__init__(
             OFFSETS_TOPIC,
@@ -85,6 +88,19 @@ class GroupCoordinator(Coordinator[GroupMachine]):
             ),
             config.offsets_load_buffer_size,
         )
+
+    def use_authorizer(self, authorizer: Authorizer | None) -> None:
+        """Hide topics that clients may not DESCRIBE from their patterns. Call it before `startup`."""
+        self._authorizer = authorizer
+
+    def _requester(self, context: RequestContext) -> Requester:
+        visible = None
+        if self._authorizer is not None:
+            visible = partial(
+                self._authorizer.permitted, context, AclOperation.DESCRIBE, TOPIC, log_denied=False
+            )
+        client_id = context.client_id or ""
+        return Requester(client_id, f"/{context.peer.host}", context.api_version, visible)
 
     def _make_machine(self, partition: int) -> GroupMachine:
         state = GroupState(self._config, self._clock, self._random_bytes, _note)
@@ -111,7 +127,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         ):
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
         shard = self._shard(request.group_id)
-        return self._write_with_ticket(shard, shard.machine.join, request, _requester(context))
+        return self._write_with_ticket(shard, shard.machine.join, request, self._requester(context))
 
     def sync(self, request: SyncGroupRequest) -> Answer:
         """Perform SyncGroup."""
@@ -158,7 +174,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         """Perform ConsumerGroupHeartbeat."""
         validate(request, context.api_version, self._config.group_consumer_assignors)
         shard = self._shard(request.group_id)
-        return shard.write(shard.machine.consumer_heartbeat, request, _requester(context))
+        return shard.write(shard.machine.consumer_heartbeat, request, self._requester(context))
 
     # -- offsets ------------------------------------------------------------------------------
 
@@ -295,10 +311,6 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 for topic, partitions in topics.items():
                     for index, committed in partitions.items():
                         yield group_id, topic, index, committed.offset
-
-
-def _requester(context: RequestContext) -> Requester:
-    return Requester(context.client_id or "", f"/{context.peer.host}", context.api_version)
 
 
 def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> None:

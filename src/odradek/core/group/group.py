@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +24,10 @@ class GroupType(Enum):
     CONSUMER = "consumer"
 
 
+Visible = Callable[[Collection[str]], Collection[str]]
+"""Returns which of these topics a client may see."""
+
+
 class Requester(NamedTuple):
     """The client that sent a request."""
 
@@ -31,6 +35,8 @@ class Requester(NamedTuple):
     host: str
     """The client's address, with a leading slash as in Apache Kafka."""
     api_version: int
+    visible: Visible | None = None
+    """None if the client may see all topics."""
 
 
 class Committer(NamedTuple):

@@ -27,7 +27,7 @@ from odradek.core.group.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
-from odradek.core.group.group import CONSUMER_PROTOCOL_TYPE, Requester
+from odradek.core.group.group import CONSUMER_PROTOCOL_TYPE, Requester, Visible
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import TopicPartitions
@@ -88,7 +88,7 @@ class ClassicMembers(Decider):
         after = _wish(before, request, requester, subscription)
         replaced = group.static_member(request.group_instance_id)
         is_downgrade = self._migration.can_downgrade_with(group, replaced)
-        after = self._take(group, before, after, subscription, is_downgrade, log)
+        after = self._take(group, before, after, subscription, is_downgrade, log, requester.visible)
         return CoordinatorResult(
             log,
             None,
@@ -104,12 +104,13 @@ class ClassicMembers(Decider):
         subscription: ConsumerProtocolSubscription,
         is_downgrade: bool,
         log: list[CoordinatorRecord],
+        visible: Visible | None,
     ) -> ConsumerMember:
         """Return the member after its next step.
 
         If `is_downgrade` is True, convert the group to a classic group.
         """
-        change = self._joining.take(group, before, after, log)
+        change = self._joining.take(group, before, after, log, visible)
         owned = self._owned(subscription)
         is_outdated = group.assignment_epoch < change.group_epoch
         if is_downgrade and is_outdated:

@@ -51,7 +51,7 @@ class Heartbeat(Decider):
         self._joining.check_room(group, request.member_id)
         before = self._member(group, member_id, request, log)
         after = _wish(before, request, requester)
-        change = self._joining.take(group, before, after, log)
+        change = self._joining.take(group, before, after, log, requester.visible)
         target = self._targets.update(
             group, change.group_epoch, before, after, change.is_homogeneous, log
         )

@@ -17,7 +17,7 @@ from odradek.core.group.consumer.patterns import Patterns, RegexChange
 from odradek.core.group.consumer.reconcile import OwnedTopic
 from odradek.core.group.consumer.subscriptions import is_homogeneous
 from odradek.core.group.consumer.topics import Topics
-from odradek.core.group.group import GroupType
+from odradek.core.group.group import GroupType, Visible
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 
@@ -122,8 +122,11 @@ class Joining:
         before: ConsumerMember,
         after: ConsumerMember,
         log: list[CoordinatorRecord],
+        visible: Visible | None,
     ) -> Change:
         """Replace the member `before` by `after`. Append the records to `log`.
+
+        `visible` limits the topics that a pattern matches.
 
         Raises:
             ApiError: INVALID_REGULAR_EXPRESSION.
@@ -131,7 +134,7 @@ class Joining:
         if after != before:
             log.append(records.member_metadata(group.group_id, after))
         have_names_changed = after.topic_names != before.topic_names
-        regex = self._patterns.update(group, before, after, log)
+        regex = self._patterns.update(group, before, after, log, visible)
         has_changed = have_names_changed or regex is not RegexChange.NONE
         # A new pattern does not change any assignment before it is resolved.
         counts = (

@@ -5,6 +5,9 @@ together, so that there is only one rebalance. Before a new pattern is matched f
 time, it has no topics. The patterns are matched again when a member subscribes to a new pattern or
 when there are new topics, but not within ten seconds after the last time. The patterns are also
 matched again after `group.consumer.regex.refresh.interval.ms`.
+
+Topics that the client may not DESCRIBE do not match. The client is the one whose request causes the
+matching (KAFKA-18813).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.consumer.regex import CostlyRegex, InvalidRegex, Regex
 from odradek.core.group.consumer.subscriptions import UNRESOLVED, adjust_all
 from odradek.core.group.consumer.topics import Topics
-from odradek.core.group.group import GroupType
+from odradek.core.group.group import GroupType, Visible
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 
@@ -55,8 +58,11 @@ class Patterns:
         before: ConsumerMember,
         after: ConsumerMember,
         log: list[CoordinatorRecord],
+        visible: Visible | None,
     ) -> RegexChange:
         """Process a change of a member's pattern. Resolve the group's patterns if necessary.
+
+        Topics that are not `visible` to the client of this request do not match.
 
         Raises:
             ApiError: INVALID_REGULAR_EXPRESSION.
@@ -64,7 +70,7 @@ class Patterns:
         change = self._change(group, before, after, log)
         regexes = group.regex_counts_with(before, after)
         if regexes and self._is_time(group, regexes):
-            self._resolve(group.group_id, tuple(regexes))
+            self._resolve(group.group_id, tuple(regexes), visible)
         return change
 
     def _change(
@@ -108,18 +114,23 @@ class Patterns:
             or now_ms > last.timestamp_ms + interval_ms
         )
 
-    def _resolve(self, group_id: str, regexes: Collection[str]) -> None:
+    def _resolve(self, group_id: str, regexes: Collection[str], visible: Visible | None) -> None:
         now_ms = self._state.clock.now_ms()
         self._state.effects.tasks.append(
             Task(
                 ("regex", group_id),
                 partial(match_all, regexes, self._topics.names),
-                partial(self._on_resolved, group_id, self._topics.version, now_ms),
+                partial(self._on_resolved, group_id, self._topics.version, now_ms, visible),
             )
         )
 
     def _on_resolved(
-        self, group_id: str, version: int, timestamp_ms: int, outcome: Any
+        self,
+        group_id: str,
+        version: int,
+        timestamp_ms: int,
+        visible: Visible | None,
+        outcome: Any,
     ) -> CoordinatorResult[None]:
         """Store the topics of the patterns. If they have changed, increase the group epoch."""
         if isinstance(outcome, BaseException):
@@ -129,6 +140,9 @@ class Patterns:
         if not isinstance(group, ConsumerGroup):
             return CoordinatorResult(NO_RECORDS, None)
         matches: Matches = outcome
+        if visible is not None:
+            shown = visible(frozenset().union(*matches.values()))
+            matches = {regex: topics.intersection(shown) for regex, topics in matches.items()}
         log: list[CoordinatorRecord] = []
         counts = dict(group.topic_counts)
         has_changed = False
