@@ -97,6 +97,9 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         "controller.quorum.bootstrap.servers",
         *("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"),
         *("connections.max.reauth.ms", "security.inter.broker.protocol"),
+        *("ssl.client.auth", "ssl.enabled.protocols", "ssl.principal.mapping.rules"),
+        *("ssl.keystore.type", "ssl.keystore.location", "ssl.key.password"),
+        *("ssl.truststore.type", "ssl.truststore.location"),
     }
     assert set(honoured(broker_settings())) <= reached | topics | elsewhere
     topic_names = {name.replace("_", ".") for name in TopicConfig.__annotations__}

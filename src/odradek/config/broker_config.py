@@ -16,6 +16,7 @@ from odradek.config.listeners import (
     with_controller_names,
 )
 from odradek.config.sasl import SASL_PROTOCOLS, SaslSettings, sasl_settings
+from odradek.config.tls import TLS_PROTOCOLS, TlsSettings, tls_settings
 from odradek.config.topic_config import TopicConfig
 from odradek.config.view import View
 
@@ -165,6 +166,8 @@ class BrokerConfig(View):
     """The addresses returned to clients. An empty host means the address that the client used."""
     sasl_by_listener: Mapping[str, SaslSettings]
     """The SASL settings of the broker listeners that use SASL, by name."""
+    tls_by_listener: Mapping[str, TlsSettings]
+    """The TLS settings of the broker listeners that use TLS, by name."""
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
@@ -230,6 +233,11 @@ class BrokerConfig(View):
                 each.name: sasl_settings(layers, each.name)
                 for each in listeners
                 if each.security_protocol in SASL_PROTOCOLS and each.name not in controllers
+            },
+            tls_by_listener={
+                each.name: tls_settings(layers, each.name)
+                for each in listeners
+                if each.security_protocol in TLS_PROTOCOLS and each.name not in controllers
             },
             advertised_listeners=tuple(each for each in advertised if each.name not in controllers),
             advertised_controller_listeners=_advertised_controllers(
@@ -335,6 +343,7 @@ _COMPUTED = frozenset(
         "advertised_listeners",
         "advertised_controller_listeners",
         "sasl_by_listener",
+        "tls_by_listener",
         "controller_listener_names",
         "inter_broker_listener_name",
         "quorum_voters",

@@ -13,8 +13,6 @@ from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
 
 MEBIBYTE = 1024 * 1024
-SUPPORTED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
-"""The security protocols of listeners."""
 _ASSIGNORS = frozenset(("uniform", "range", "UniformAssignor", "RangeAssignor"))
 _ASSIGNORS_OF_KAFKA = "org.apache.kafka.coordinator.group.assignor."
 """The prefix of the assignor classes that configuration files of Apache Kafka may name."""
@@ -190,18 +188,11 @@ def topology(config: BrokerConfig) -> Iterator[str]:
     """Check the limits of this version: the protocols of listeners, and metrics of brokers only."""
     if not config.is_broker and config.odradek_metrics_port >= 0:
         yield "odradek.metrics.port: a node that is only a controller has no metrics; remove it"
-    for each in config.listeners:
-        if each.security_protocol not in SUPPORTED_PROTOCOLS:
-            yield (
-                f"listener {each} uses {each.security_protocol}: this version opens only "
-                f"{' and '.join(SUPPORTED_PROTOCOLS)} listeners; map {each.name} to one of them, "
-                "or remove it"
-            )
     for each in config.controller_listeners:
-        if each.security_protocol == "SASL_PLAINTEXT":
+        if each.security_protocol != "PLAINTEXT":
             yield (
-                f"listener {each} uses SASL_PLAINTEXT: controllers and brokers do not authenticate "
-                f"to each other yet; map {each.name} to PLAINTEXT"
+                f"listener {each} uses {each.security_protocol}: controllers and brokers do not use "
+                f"TLS and SASL among themselves yet; map {each.name} to PLAINTEXT"
             )
     voters = max(len(config.quorum_voters), len(config.quorum_bootstrap_servers))
     has_peers = not config.is_controller or voters > 1
@@ -210,5 +201,5 @@ def topology(config: BrokerConfig) -> Iterator[str]:
         if is_inter_broker and each.security_protocol != "PLAINTEXT" and has_peers:
             yield (
                 f"inter.broker.listener.name is {each.name}, which uses {each.security_protocol}: "
-                "brokers do not authenticate to each other yet; name a PLAINTEXT listener"
+                "brokers do not use TLS and SASL among themselves yet; name a PLAINTEXT listener"
             )

@@ -22,8 +22,8 @@ INTRODUCTION = """\
 
 A node reads a `server.properties` file (`odradek serve --config FILE`). `--override name=value` sets a
 single setting. Both are optional. The `server.properties` of a single-node Apache Kafka works without
-changes, if its listeners are PLAINTEXT or SASL_PLAINTEXT. Odradek has a definition of every setting of
-Apache Kafka 4.3.
+changes, if its keys and certificates are PEM files. Odradek has a definition of every setting of Apache Kafka
+4.3.
 Each setting has one of these statuses:
 
 | status | meaning |

@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.config import sasl, tls
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.consistency import problems
@@ -14,7 +15,6 @@ from odradek.config.definition import Setting, Status
 from odradek.config.layers import BrokerLayers
 from odradek.config.properties import parse_properties
 from odradek.config.registry import broker_setting, broker_settings
-from odradek.config.sasl import PER_LISTENER
 
 
 class When(Enum):
@@ -35,6 +35,7 @@ class FriendlyDefault(NamedTuple):
 
 
 _ALONE = "Kafka's default needs several brokers"
+_PER_LISTENER = sasl.PER_LISTENER | tls.PER_LISTENER
 FRIENDLY_DEFAULTS = (
     FriendlyDefault("process.roles", "broker,controller", When.ALWAYS, "Kafka has no default"),
     FriendlyDefault("node.id", "1", When.ALWAYS, "Kafka has no default"),
@@ -158,7 +159,7 @@ def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list
     if (
         name != setting.name
         and setting.status is Status.HONOURED
-        and setting.name not in PER_LISTENER
+        and setting.name not in _PER_LISTENER
     ):
         warnings.append(f"{name} has no effect: this setting is not supported for single listeners")
     elif name == "sasl.jaas.config":

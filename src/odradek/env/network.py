@@ -2,8 +2,8 @@
 
 A `Network` binds listeners and opens connections. A `Listener` accepts connections. Each connection
 is a `Transport`, which sends and receives bytes. The node's servers and its connections to other
-nodes use only these interfaces, so that the same code works with TCP and in a simulation. The
-interfaces also permit TLS, which is not implemented yet.
+nodes use only these interfaces, so that the same code works with TCP, with TLS (`odradek.env.tls`)
+and in a simulation. Only listeners use TLS; connections to other nodes do not use it yet.
 
 Every implementation guarantees:
 
@@ -35,11 +35,13 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from odradek.env import congestion_control
 from odradek.env.file_range import FileRange
+from odradek.env.tls import HANDSHAKE_THREADS, ServerTls, TlsTransport, make_context
 
 Buffer = bytes | bytearray | memoryview
 WritableBuffer = bytearray | memoryview
@@ -71,10 +73,12 @@ class HostUnknown(OSError):
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Socket options of a connection; a size of -1 keeps the system's default."""
+    """Options of a connection. A size of -1 keeps the system's default."""
 
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
+    tls: ServerTls | None = None
+    """The key and the certificates, if a listener uses TLS."""
 
 
 DEFAULT_OPTIONS = StreamOptions()
@@ -241,10 +245,10 @@ class SocketNetwork:
             if family == socket.AF_INET6:  # without an address, accept IPv4 clients too
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, bool(address))
             made.bind((address, port))
-        except OSError:
+            return SocketListener(made, options)
+        except BaseException:
             made.close()
             raise
-        return SocketListener(made, options)
 
     async def connect(
         self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
@@ -296,12 +300,25 @@ def _use_sizes(made: socket.socket, options: StreamOptions) -> None:
 class SocketListener:
     """A `Listener` on a system socket."""
 
-    __slots__ = ("_congestion_control", "_local", "_loop", "_options", "_socket", "address")
+    __slots__ = (
+        "_congestion_control",
+        "_context",
+        "_handshakes",
+        "_local",
+        "_loop",
+        "_options",
+        "_socket",
+        "address",
+    )
 
     def __init__(self, bound: socket.socket, options: StreamOptions) -> None:
         """`bound` is a non-blocking socket."""
         self._socket = bound
         self._options = options
+        self._context = None if options.tls is None else make_context(options.tls)
+        self._handshakes = (
+            None if options.tls is None else ThreadPoolExecutor(HANDSHAKE_THREADS, "odradek-tls")
+        )
         self._congestion_control: bytes | None = None
         """The algorithm for connections from other hosts; None if they keep the listener's one."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -329,14 +346,37 @@ class SocketListener:
             try:
                 accepted.setblocking(False)
                 _use_sizes(accepted, self._options)
-                transport = SocketTransport(accepted, asyncio.get_running_loop(), peer, self._local)
-                if self._congestion_control is not None and not transport.is_local:
-                    congestion_control.restore(accepted, self._congestion_control)
+                transport = self._transport(accepted, peer)
             except OSError:  # macOS: the client has disconnected already
                 accepted.close()
             else:
                 self._local = transport.local_address
                 return transport
+
+    def _transport(
+        self, accepted: socket.socket, peer: tuple[str, int]
+    ) -> SocketTransport | TlsTransport:
+        loop = asyncio.get_running_loop()
+        if self._context is None or self._handshakes is None:
+            transport = SocketTransport(accepted, loop, peer, self._local)
+            self._use_congestion_control(accepted, transport.is_local)
+            return transport
+        local, remote = _address(accepted.getsockname()), _address(peer)
+        self._use_congestion_control(accepted, local.host == remote.host)
+        return TlsTransport(accepted, self._context, self._handshakes, loop, local, remote)
+
+    def _use_congestion_control(self, accepted: socket.socket, is_local: bool) -> None:
+        if self._congestion_control is not None and not is_local:
+            congestion_control.restore(accepted, self._congestion_control)
+
+    def use_tls(self, tls: ServerTls) -> None:
+        """Use another key and other certificates for new connections. Read the files again.
+
+        Raises:
+            TlsError: a file cannot be used. The listener keeps its key and its certificates.
+        """
+        assert self._context is not None, "the protocol of a listener does not change"
+        self._context = make_context(tls)
 
     def watch(self, callback: Callback) -> None:
         """See `Listener`."""
@@ -353,6 +393,8 @@ class SocketListener:
         """See `Listener`."""
         self.unwatch()
         self._socket.close()
+        if self._handshakes is not None:
+            self._handshakes.shutdown(wait=False, cancel_futures=False)
 
 
 class SocketTransport:

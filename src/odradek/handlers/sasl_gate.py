@@ -58,7 +58,7 @@ class SaslGate:
 
     __slots__ = ("_authenticator", "_broker", "_receive_bytes_max", "_server")
 
-    def __init__(self, broker: Broker, listener: str, server: Server) -> None:
+    def __init__(self, broker: Broker, listener: str, server: Server, transport: object) -> None:
         settings = broker.config.sasl_by_listener[listener]
         self._broker = broker
         self._server = server

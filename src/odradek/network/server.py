@@ -49,8 +49,9 @@ class Limits:
 
 
 Dispatch = Callable[[Connection, memoryview], None]
-MakeGate = Callable[["Server"], Owner]
-"""Creates the owner of a connection that must authenticate before its requests are dispatched."""
+MakeGate = Callable[["Server", Transport], Owner]
+"""Creates the owner of a connection whose client must be authenticated before its requests are
+dispatched."""
 
 
 class Server:
@@ -134,7 +135,7 @@ class Server:
         self.connections_accepted += 1
         self._by_ip[host] += 1
         gate = self._gates.get(listener)
-        owner: Owner = self if gate is None else gate(self)
+        owner: Owner = self if gate is None else gate(self, transport)
         self.connections[Connection(transport, listener, owner, self._loop)] = None
 
     def use_limits(self, limits: Limits) -> None:

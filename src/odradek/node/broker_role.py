@@ -25,6 +25,7 @@ from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher, Inject
 from odradek.handlers.sasl_gate import SaslGate
+from odradek.handlers.tls_gate import TlsGate
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.network.server import MakeGate
@@ -225,8 +226,14 @@ def _lifecycle(
 
 
 def _gates(broker: Broker) -> dict[str, MakeGate]:
-    """Return the functions for the listeners whose clients must authenticate."""
-    return {name: partial(SaslGate, broker, name) for name in broker.config.sasl_by_listener}
+    """Return the functions for the listeners whose clients are authenticated."""
+    config = broker.config
+    gates: dict[str, MakeGate] = {
+        name: partial(TlsGate, broker, name) for name in config.tls_by_listener
+    }
+    for name in config.sasl_by_listener:  # the principal is the user of SASL, also with TLS
+        gates[name] = partial(SaslGate, broker, name)
+    return gates
 
 
 def _fetch_sessions(config: BrokerConfig, random_bytes: RandomBytes) -> FetchSessionCache:

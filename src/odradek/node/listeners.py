@@ -5,14 +5,19 @@ A start first binds the addresses. It accepts connections at the end, when the n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
-from odradek.env.network import Network, StreamOptions
+from odradek.env.network import Network, SocketListener, StreamOptions
+from odradek.env.tls import ClientAuth, ServerTls, TlsError
 from odradek.handlers.dispatch import Dispatcher
 from odradek.network.listeners import Endpoint, bind
 from odradek.network.server import Limits, MakeGate, Server
+
+log = logging.getLogger("odradek.node")
 
 
 def limits_of(config: BrokerConfig) -> Limits:
@@ -24,6 +29,20 @@ def limits_of(config: BrokerConfig) -> Limits:
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_ms=config.connections_max_idle_ms,
         listen_backlog=config.socket_listen_backlog_size,
+    )
+
+
+def _tls(config: BrokerConfig, listener: str) -> ServerTls | None:
+    """Return the key and the certificates of a listener; None if it does not use TLS."""
+    settings = config.tls_by_listener.get(listener)
+    if settings is None:
+        return None
+    return ServerTls(
+        key_file=settings.key_file,
+        key_password=settings.key_password.value,
+        trust_file=settings.trust_file,
+        client_auth=ClientAuth(settings.client_auth),
+        versions=settings.versions,
     )
 
 
@@ -49,7 +68,13 @@ class BoundListeners:
             ):
                 for each in listeners:
                     endpoints.append(
-                        bind(network, each.name, each.host, each.port, options=options)
+                        bind(
+                            network,
+                            each.name,
+                            each.host,
+                            each.port,
+                            options=replace(options, tls=_tls(config, each.name)),
+                        )
                     )
         except BaseException:
             self.release()
@@ -99,8 +124,16 @@ class Service:
         self.server.start()
 
     def update_config(self, config: BrokerConfig) -> None:
-        """Apply changed settings."""
+        """Apply changed settings. Keys and certificates are read again."""
         self.server.use_limits(limits_of(config))
+        for endpoint in self.server.endpoints:
+            tls, listener = _tls(config, endpoint.name), endpoint.listener
+            if tls is None or not isinstance(listener, SocketListener):
+                continue
+            try:
+                listener.use_tls(tls)
+            except TlsError as error:
+                log.error("listener %s keeps its key and certificates: %s", endpoint.name, error)
 
     async def drain(self) -> None:
         """Stop accepting connections, and wait until the responses to open requests are sent."""

@@ -9,31 +9,37 @@ authorizer.class.name  string  = ""  low
 security.inter.broker.protocol  string  = PLAINTEXT  {PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL}  medium
     Security protocol between brokers, if `inter.broker.listener.name` is not set.
 
-[unsupported: there are no TLS listeners yet]
+[honoured]
+ssl.enabled.protocols  list  = TLSv1.2,TLSv1.3  distinct  medium  per-broker
+    TLS versions that may be used: TLSv1.2 and TLSv1.3.
+ssl.keystore.type  string  = JKS  medium  per-broker
+    Format of the key store. Only PEM is supported.
+ssl.keystore.location  string  medium  per-broker
+    PEM file with the private key, its certificate, and the certificates of its issuers.
+ssl.key.password  password  medium  per-broker
+    Password of the private key.
+ssl.truststore.type  string  = JKS  medium  per-broker
+    Format of the trust store. Only PEM is supported.
+ssl.truststore.location  string  medium  per-broker
+    PEM file with the certificates of the issuers of clients' certificates.
+ssl.client.auth  string  = none  {required,requested,none}  medium  per-broker
+    Whether clients must have a certificate.
+ssl.principal.mapping.rules  string  = DEFAULT  low
+    Rules that map the name of a client's certificate to a principal.
+
+[unsupported: keys and certificates are PEM files, and OpenSSL chooses algorithms and cipher suites]
 ssl.protocol  string  = TLSv1.3  medium  per-broker
     TLS version for the context.
 ssl.provider  string  medium  per-broker
     Java provider of TLS.
 ssl.cipher.suites  list  = ""  distinct  medium  per-broker
     Cipher suites that may be used.
-ssl.enabled.protocols  list  = TLSv1.2,TLSv1.3  distinct  medium  per-broker
-    TLS versions that may be used.
-ssl.keystore.type  string  = JKS  medium  per-broker
-    Format of the key store.
-ssl.keystore.location  string  medium  per-broker
-    File of the key and its certificates.
 ssl.keystore.password  password  medium  per-broker
     Password of the key store.
 ssl.keystore.key  password  medium  per-broker
     Private key as text.
 ssl.keystore.certificate.chain  password  medium  per-broker
     Certificates of the private key as text.
-ssl.key.password  password  medium  per-broker
-    Password of the private key.
-ssl.truststore.type  string  = JKS  medium  per-broker
-    Format of the trust store.
-ssl.truststore.location  string  medium  per-broker
-    File of the trusted certificates.
 ssl.truststore.password  password  medium  per-broker
     Password of the trust store.
 ssl.truststore.certificates  password  medium  per-broker
@@ -46,12 +52,8 @@ ssl.endpoint.identification.algorithm  string  = https  low  per-broker
     How a server's name is checked against its certificate.
 ssl.secure.random.implementation  string  low  per-broker
     Java source of randomness for TLS.
-ssl.client.auth  string  = none  {required,requested,none}  medium  per-broker
-    Whether clients must have a certificate.
 ssl.engine.factory.class  class  low  per-broker
     Java class that creates TLS engines.
-ssl.principal.mapping.rules  string  = DEFAULT  low
-    Rules that map the name of a certificate to a principal.
 ssl.allow.dn.changes  boolean  = false  low
     Whether a renewed certificate may have another distinguished name.
 ssl.allow.san.changes  boolean  = false  low

@@ -1,0 +1,344 @@
+"""TLS on accepted connections, with Python's `ssl`.
+
+`TlsTransport` is a `Transport` (see `odradek.env.network`) with encrypted bytes. The handshake
+begins when the client has sent its first bytes. Each of its steps runs in a thread, because it
+computes for up to some milliseconds with the private key; `ssl` releases the interpreter's lock in
+this time. A step never waits for the network: if it needs more bytes, the event loop waits for
+them.
+
+- OpenSSL decrypts whole records of up to 16 KiB. If the caller's buffer is smaller than the rest of
+  a record, decrypted bytes stay in memory, which the event loop cannot see in the socket. So the
+  transport itself calls the callback in each iteration until these bytes are received.
+- OpenSSL encrypts one record at a time. If the socket does not accept all of an encrypted record,
+  OpenSSL keeps it, and the next call must pass the same bytes again. This is what the callers of a
+  `Transport` do.
+- The kernel cannot send files over TLS here. `send_file` reads a part of the file and encrypts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from odradek.env.file_range import FileRange
+
+RECORD_BYTES_MAX = 16 * 1024
+"""The longest record of TLS."""
+JOINED_BYTES = 4 * RECORD_BYTES_MAX
+"""Parts are joined up to this size."""
+READ_BYTES_MAX = 128 * 1024
+"""Maximum number of bytes read at a time from a file."""
+HANDSHAKE_THREADS = 2
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+class ClientAuth(Enum):
+    """Whether clients must have a certificate, with the words of `ssl.client.auth`."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
+
+
+_VERIFY_MODES = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+class TlsError(OSError):
+    """The key or the certificates cannot be used. The message names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """The key, the certificates and the versions of a listener."""
+
+    key_file: str
+    """A PEM file with the private key, its certificate, and the certificates of its issuers."""
+    key_password: str = field(default="", repr=False)
+    trust_file: str | None = None
+    """A PEM file with the certificates of the issuers of clients' certificates."""
+    client_auth: ClientAuth = ClientAuth.NONE
+    versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+
+
+def make_context(tls: ServerTls) -> ssl.SSLContext:
+    """Return the context of a listener.
+
+    Raises:
+        TlsError: a file cannot be read or is malformed, or a version is not supported.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        versions = sorted(_VERSIONS[each] for each in tls.versions)
+    except KeyError as error:
+        raise TlsError(f"{error.args[0]} is not one of {', '.join(_VERSIONS)}") from None
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    try:
+        # Without a password, OpenSSL would ask on the terminal.
+        context.load_cert_chain(tls.key_file, password=lambda: tls.key_password)
+    except (OSError, ValueError) as error:
+        raise TlsError(
+            f"cannot use the key and the certificate in {tls.key_file}: {error}"
+        ) from error
+    if tls.trust_file is not None:
+        try:
+            context.load_verify_locations(tls.trust_file)
+        except (OSError, ValueError) as error:
+            raise TlsError(f"cannot use the certificates in {tls.trust_file}: {error}") from error
+    context.verify_mode = _VERIFY_MODES[tls.client_auth]
+    return context
+
+
+class _State(Enum):
+    HANDSHAKE = "handshake"
+    OPEN = "open"
+    FAILED = "failed"
+
+
+class TlsTransport:
+    """A `Transport` over TLS. It may be returned before the handshake is complete."""
+
+    __slots__ = (
+        "__weakref__",
+        "_descriptor",
+        "_error",
+        "_handshakes",
+        "_is_closed",
+        "_is_ended",
+        "_is_pending_scheduled",
+        "_is_stepping",
+        "_loop",
+        "_on_readable",
+        "_on_writable",
+        "_socket",
+        "_state",
+        "local_address",
+        "peer_address",
+    )
+
+    def __init__(
+        self,
+        accepted: socket.socket,
+        context: ssl.SSLContext,
+        handshakes: ThreadPoolExecutor,
+        loop: asyncio.AbstractEventLoop,
+        local_address: Any,
+        peer_address: Any,
+    ) -> None:
+        """`accepted` is a non-blocking socket. The steps of the handshake run in `handshakes`.
+
+        Raises:
+            OSError: the peer has disconnected.
+        """
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._socket = context.wrap_socket(
+            accepted, server_side=True, do_handshake_on_connect=False
+        )
+        self._descriptor = self._socket.fileno()
+        self._handshakes = handshakes
+        self._loop = loop
+        self.local_address = local_address
+        self.peer_address = peer_address
+        self._state = _State.HANDSHAKE
+        self._error: OSError | None = None
+        """Why the handshake failed."""
+        self._on_readable: Callable[[], object] | None = None
+        self._on_writable: Callable[[], object] | None = None
+        self._is_stepping = False
+        """Whether a thread uses the socket."""
+        self._is_pending_scheduled = False
+        self._is_ended = False
+        """Whether the client has ended its direction. The socket may stay open without bytes."""
+        self._is_closed = False
+        loop.add_reader(self._descriptor, self._step)
+
+    @property
+    def peer_certificate(self) -> dict[str, Any] | None:
+        """The client's certificate, which was verified; None if it has none."""
+        if self._state is not _State.OPEN:
+            return None
+        return self._socket.getpeercert() or None
+
+    # -- the handshake --------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        """Run a step of the handshake in a thread."""
+        self._loop.remove_reader(self._descriptor)
+        self._loop.remove_writer(self._descriptor)
+        try:
+            future = self._loop.run_in_executor(self._handshakes, self._socket.do_handshake)
+        except RuntimeError as error:  # the listener is closed
+            self._fail(ConnectionError(str(error)))
+            return
+        self._is_stepping = True
+        future.add_done_callback(self._on_step)
+
+    def _on_step(self, done: asyncio.Future[None]) -> None:
+        self._is_stepping = False
+        error = None if done.cancelled() else done.exception()
+        if self._is_closed:
+            self._socket.close()
+        elif isinstance(error, ssl.SSLWantReadError):
+            self._loop.add_reader(self._descriptor, self._step)
+        elif isinstance(error, ssl.SSLWantWriteError):
+            self._loop.add_writer(self._descriptor, self._step)
+        elif error is not None or done.cancelled():
+            self._fail(error if isinstance(error, OSError) else ConnectionError(str(error)))
+        else:
+            self._state = _State.OPEN
+            if self._on_readable is not None:
+                self.watch_readable(self._on_readable)
+            if self._on_writable is not None:
+                self.watch_writable(self._on_writable)
+
+    def _fail(self, error: OSError) -> None:
+        self._state, self._error = _State.FAILED, error
+        self._loop.call_soon(self._report_failure)
+
+    def _report_failure(self) -> None:
+        """Call a callback, whose next call of a method raises the error."""
+        callback = self._on_readable or self._on_writable
+        if callback is not None and not self._is_closed:
+            callback()
+
+    def _check_open(self) -> None:
+        if self._state is not _State.OPEN:
+            raise self._error or BlockingIOError
+
+    # -- bytes ----------------------------------------------------------------------------------
+
+    def recv_into(self, buffer: bytearray | memoryview, /) -> int:
+        """See `Transport`. Receive as many records as fit into the buffer."""
+        self._check_open()
+        view = memoryview(buffer)
+        size = len(view)
+        received = 0
+        while received < size:
+            try:
+                count = self._socket.recv_into(view[received:])
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                if received:
+                    break
+                raise BlockingIOError from None
+            if not count:
+                self._is_ended = True
+                break
+            received += count
+        self._schedule_pending()
+        return received
+
+    def send(self, data: bytes | bytearray | memoryview, /) -> int:
+        """See `Transport`."""
+        self._check_open()
+        view = memoryview(data)
+        size = len(view)
+        sent = 0
+        try:
+            while sent < size:
+                sent += self._socket.send(view[sent : sent + RECORD_BYTES_MAX])
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not sent and size:
+                raise BlockingIOError from None
+        return sent
+
+    def send_parts(
+        self, parts: Sequence[bytes | bytearray | memoryview], more: bool = False, /
+    ) -> int:
+        """See `Transport`."""
+        if len(parts) == 1:
+            return self.send(parts[0])
+        joined = bytearray()
+        for part in parts:
+            joined += part
+            if len(joined) >= JOINED_BYTES:
+                break
+        return self.send(joined)
+
+    def send_file(self, part: FileRange, /) -> int:
+        """See `Transport`."""
+        data = os.pread(part.descriptor, min(part.length, READ_BYTES_MAX), part.position)
+        return self.send(data) if data else 0
+
+    # -- readiness ------------------------------------------------------------------------------
+
+    def watch_readable(self, callback: Callable[[], object], /) -> None:
+        """See `Transport`."""
+        self._on_readable = callback
+        if self._state is _State.OPEN:
+            self._loop.add_reader(self._descriptor, callback)
+            self._schedule_pending()
+        elif self._state is _State.FAILED:
+            self._loop.call_soon(self._report_failure)
+
+    def unwatch_readable(self) -> None:
+        """See `Transport`."""
+        if self._on_readable is not None:
+            self._on_readable = None
+            if self._state is _State.OPEN:
+                self._loop.remove_reader(self._descriptor)
+
+    def watch_writable(self, callback: Callable[[], object], /) -> None:
+        """See `Transport`."""
+        self._on_writable = callback
+        if self._state is _State.OPEN:
+            self._loop.add_writer(self._descriptor, callback)
+
+    def unwatch_writable(self) -> None:
+        """See `Transport`."""
+        if self._on_writable is not None:
+            self._on_writable = None
+            if self._state is _State.OPEN:
+                self._loop.remove_writer(self._descriptor)
+
+    @property
+    def _is_pending(self) -> bool:
+        """Whether there is something to receive that the event loop cannot see in the socket."""
+        return self._is_ended or self._socket.pending() > 0
+
+    def _schedule_pending(self) -> None:
+        """If decrypted bytes wait in memory, call the callback in the next iteration."""
+        if self._on_readable is None or self._is_pending_scheduled or not self._is_pending:
+            return
+        self._is_pending_scheduled = True
+        self._loop.call_soon(self._receive_pending)
+
+    def _receive_pending(self) -> None:
+        self._is_pending_scheduled = False
+        if self._is_closed or self._on_readable is None or not self._is_pending:
+            return
+        self._on_readable()
+        if not self._is_closed:
+            self._schedule_pending()
+
+    def close(self) -> None:
+        """See `Transport`."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._on_readable = self._on_writable = None
+        if self._is_stepping:
+            return  # `_on_step` closes the socket, which the thread still uses
+        self._loop.remove_reader(self._descriptor)
+        self._loop.remove_writer(self._descriptor)
+        if self._state is _State.OPEN:
+            try:
+                self._socket.unwrap()  # send the alert that tells the client of the end
+            except (OSError, ValueError):
+                pass
+        self._socket.close()
+
+    def __repr__(self) -> str:
+        return f"TlsTransport({self.local_address} to {self.peer_address})"

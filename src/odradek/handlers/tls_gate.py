@@ -1,0 +1,84 @@
+"""Finds the principal of a connection in the client's certificate (listeners with SSL).
+
+Each connection has a `TlsGate` as its owner (see `odradek.network.connection`). When the first
+request arrives, the TLS handshake is complete. The gate maps the name of the certificate to a
+principal (ssl.principal.mapping.rules). A client without a certificate is `User:ANONYMOUS`. If no
+rule matches, the connection is closed. All other requests are dispatched directly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from odradek.broker.broker import Broker
+from odradek.env.network import Transport
+from odradek.env.tls import TlsTransport
+from odradek.handlers.certificates import subject_name
+from odradek.network.connection import Connection
+from odradek.network.receive_buffers import ReceiveBuffers
+from odradek.network.server import Server
+
+log = logging.getLogger("odradek.request")
+
+
+class TlsGate:
+    """The owner of one connection; see the module and `odradek.network.connection.Owner`."""
+
+    __slots__ = ("_is_known", "_principals", "_server", "_transport")
+
+    def __init__(self, broker: Broker, listener: str, server: Server, transport: Transport) -> None:
+        self._principals = broker.config.tls_by_listener[listener].principals
+        self._server = server
+        self._transport = transport
+        self._is_known = False
+
+    @property
+    def request_bytes_max(self) -> int:
+        """See `Owner`."""
+        return self._server.request_bytes_max
+
+    @property
+    def dispatch(self) -> Callable[[Connection, memoryview], None]:
+        """The dispatcher, if the principal is known; else the gate."""
+        return self._server.dispatch if self._is_known else self._receive_first
+
+    @property
+    def end_turn(self) -> Callable[[], None]:
+        """See `Owner`."""
+        return self._server.end_turn
+
+    @property
+    def buffers(self) -> ReceiveBuffers:
+        """See `Owner`."""
+        return self._server.buffers
+
+    def refuse_size(self, connection: Connection, size: int) -> None:
+        """See `Owner`."""
+        self._server.refuse_size(connection, size)
+
+    def forget(self, connection: Connection) -> None:
+        """See `Owner`."""
+        self._server.forget(connection)
+
+    def _receive_first(self, connection: Connection, frame: memoryview) -> None:
+        """Find the principal, and dispatch a request that arrived together with the first one."""
+        if not self._is_known:
+            transport = self._transport
+            certificate = (
+                transport.peer_certificate if isinstance(transport, TlsTransport) else None
+            )
+            if certificate is not None:
+                user = self._principals.user_of(subject_name(certificate))
+                if user is None:
+                    peer = connection.peer
+                    log.info(
+                        "failed authentication of %s:%d on %s: no rule of "
+                        "ssl.principal.mapping.rules matches its certificate",
+                        peer.host, peer.port, peer.listener,
+                    )  # fmt: skip
+                    connection.refuse()
+                    return
+                connection.peer.authenticate(f"User:{user}")
+            self._is_known = True
+        self._server.dispatch(connection, frame)

@@ -1,0 +1,237 @@
+"""`TlsTransport`, and the files of keys and certificates."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+
+import pytest
+
+from odradek.env.file_range import FileRange
+from odradek.env.network import SocketNetwork, StreamOptions
+from odradek.env.tls import ClientAuth, ServerTls, TlsError, TlsTransport, make_context
+
+
+def listening(tls):
+    listener = SocketNetwork().bind("127.0.0.1", 0, StreamOptions(send_buffer_bytes=4096, tls=tls))
+    listener.listen(5)
+    return listener
+
+
+async def accepted(listener):
+    future = asyncio.get_running_loop().create_future()
+    listener.watch(lambda: future.done() or future.set_result(listener.accept()))
+    transport = await future
+    listener.unwatch()
+    return transport
+
+
+async def connected(listener, pki):
+    """The server's transport, and the client's streams."""
+    context = ssl.create_default_context(cafile=pki.ca)
+    opening = asyncio.ensure_future(
+        asyncio.open_connection(*listener.address, ssl=context, limit=1 << 22)
+    )
+    transport = await accepted(listener)
+    assert isinstance(transport, TlsTransport)
+    with pytest.raises(BlockingIOError):
+        transport.recv_into(bytearray(1))
+    with pytest.raises(BlockingIOError):
+        transport.send(b"x")
+    return (transport, *await opening)
+
+
+def run(test):
+    async def within():
+        async with asyncio.timeout(60):
+            await test
+
+    asyncio.run(within())
+
+
+@pytest.mark.parametrize("size", [1, 1000, 100_000])
+def test_decrypted_bytes_in_memory_are_readable(pki, size):
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        transport, _, writer = await connected(listener, pki)
+        sent = os.urandom(40_000)
+        received, buffer = bytearray(), bytearray(size)
+        done = asyncio.Event()
+
+        def receive():
+            count = transport.recv_into(buffer)
+            received.extend(buffer[:count])
+            if len(received) == len(sent):
+                done.set()
+
+        writer.write(sent)
+        await writer.drain()
+        transport.watch_readable(receive)
+        await done.wait()
+        assert received == sent
+        with pytest.raises(BlockingIOError):
+            transport.recv_into(buffer)
+        writer.close()
+        end = asyncio.Event()
+        transport.watch_readable(lambda: end.set() if not transport.recv_into(buffer) else None)
+        await end.wait()
+        transport.close()
+        transport.close()
+        listener.close()
+
+    run(test())
+
+
+def test_a_slow_reader_gets_all_bytes_in_order(pki, tmp_path):
+    file = tmp_path / "records"
+    file.write_bytes(os.urandom(500_000))
+
+    async def test():
+        listener = listening(ServerTls(pki.server, versions=("TLSv1.2",)))
+        transport, reader, writer = await connected(listener, pki)
+        head, tail = [os.urandom(50_000), b"x", os.urandom(70_000)], os.urandom(300_000)
+        expected = b"".join(head) + file.read_bytes()[10:400_010] + tail
+        descriptor = os.open(file, os.O_RDONLY)
+        part = FileRange(descriptor, 10, 400_000, None)
+        left = b"".join(head)
+        rest = tail
+        done = asyncio.Event()
+        refused = 0
+
+        def send():
+            nonlocal left, rest, refused
+            try:
+                while left:
+                    middle = len(left) // 2
+                    left = left[transport.send_parts([left[:middle], left[middle:]], True) :]
+                while part.length:
+                    part.advance(transport.send_file(part))
+                while rest:
+                    rest = rest[transport.send(rest) :]
+            except BlockingIOError:
+                refused += 1
+                return
+            transport.unwatch_writable()
+            done.set()
+
+        transport.watch_writable(send)
+        received = bytearray()
+        while len(received) < len(expected):
+            await asyncio.sleep(0.001)
+            received += await reader.read(30_000)
+        await done.wait()
+        assert received == expected
+        assert refused
+        os.close(descriptor)
+        transport.close()
+        assert await reader.read(1) == b""
+        writer.close()
+        listener.close()
+
+    run(test())
+
+
+def test_a_failed_handshake_is_reported_by_the_callback(pki):
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        reader, writer = await asyncio.open_connection(*listener.address)
+        transport = await accepted(listener)
+        failed = asyncio.get_running_loop().create_future()
+
+        def receive():
+            try:
+                transport.recv_into(bytearray(10))
+            except OSError as error:
+                failed.set_result(error)
+
+        transport.watch_readable(receive)
+        writer.write(b"this is no TLS at all, but long enough")
+        assert isinstance(await failed, ssl.SSLError)
+        transport.close()
+        writer.close()
+        listener.close()
+
+    run(test())
+
+
+def test_a_transport_may_be_closed_during_the_handshake(pki):
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        for count in range(5):
+            opening = asyncio.ensure_future(
+                asyncio.open_connection(*listener.address, ssl=ssl.create_default_context())
+            )
+            transport = await accepted(listener)
+            transport.watch_readable(pytest.fail)
+            for _ in range(count):
+                await asyncio.sleep(0)
+            transport.close()
+            with pytest.raises(OSError):  # noqa: PT011
+                await opening
+        listener.close()
+
+    run(test())
+
+
+def test_the_end_is_noticed_if_the_socket_stays_open(pki):
+    async def test():
+        listener = listening(ServerTls(pki.server))
+
+        def client():
+            made = socket.create_connection(tuple(listener.address), 20)
+            made = ssl.create_default_context(cafile=pki.ca).wrap_socket(
+                made, server_hostname="127.0.0.1"
+            )
+            made.sendall(b"last words")
+            made.setblocking(False)
+            with contextlib.suppress(ssl.SSLWantReadError):
+                made.unwrap()
+            return made
+
+        making = asyncio.ensure_future(asyncio.to_thread(client))
+        transport = await accepted(listener)
+        received = []
+        ended = asyncio.Event()
+
+        def receive():
+            buffer = bytearray(100)
+            count = transport.recv_into(buffer)
+            received.append(bytes(buffer[:count]))
+            if not count:
+                transport.unwatch_readable()
+                ended.set()
+
+        made = await making
+        await asyncio.sleep(0.05)  # both records have arrived
+        transport.watch_readable(receive)
+        await ended.wait()
+        assert b"".join(received) == b"last words"
+        transport.close()
+        made.close()
+        listener.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"key_file": "/no/such/file"}, "cannot use the key and the certificate in /no/such/file"),
+        ({"key_file": __file__}, "cannot use the key and the certificate"),
+        ({"key_password": "wrong"}, "cannot use the key and the certificate"),
+        ({"key_password": ""}, "cannot use the key and the certificate"),
+        ({"trust_file": __file__}, "cannot use the certificates"),
+        ({"versions": ("TLSv1.1",)}, "TLSv1.1 is not one of"),
+    ],
+)
+def test_files_that_cannot_be_used(pki, changes, problem):
+    settings = {"key_file": pki.locked, "key_password": "key-secret", **changes}
+    with pytest.raises(TlsError, match=problem):
+        make_context(ServerTls(**settings))
+
+
+def test_a_key_with_a_password(pki):
+    tls = ServerTls(pki.locked, "key-secret", pki.ca, ClientAuth.REQUIRED, ("TLSv1.3",))
+    assert "key-secret" not in repr(tls)
+    assert make_context(tls).verify_mode is ssl.CERT_REQUIRED
