@@ -1,4 +1,4 @@
-"""Apache Kafka's kafka-metadata-quorum and kafka-features against a quorum of our controllers."""
+"""Apache Kafka's kafka-metadata-quorum against a quorum of our controllers."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from odradek.model import uuids
 
 from .test_dynamic_quorum import DynamicCluster
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = pytest.mark.java
 
 
 def test_voters_are_described_added_and_removed(tmp_path):
@@ -52,7 +52,7 @@ async def check(path, bench):
 
         words = ("--controller-id", "1", "--controller-directory-id", first)
         removed = await tool(broker, "remove-controller", *words)
-        removed.says(rf"Removed KRaft controller 1 with directory id {first}")
+        removed.says(rf"Removed +KRaft controller 1 with directory id {first}")
         await nodes.until_voters_are(2)
         await nodes.until(lambda: nodes.nodes[2].controller.is_active)
         again = await asyncio.to_thread(
