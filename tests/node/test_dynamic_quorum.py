@@ -21,7 +21,7 @@ from odradek.wire.generated.remove_raft_voter_request import RemoveRaftVoterRequ
 from .cluster import CLUSTER_ID, Cluster
 
 QUICK = {"controller_quorum_fetch_timeout_ms": "800"}
-"""A controller that is not a voter joins after three times this time."""
+"""A controller that is not a voter joins after this time. A fetch waits for up to 500 ms."""
 
 
 def run(test):

@@ -25,7 +25,7 @@ from .requests import ask, decoded, envelope
 from .test_three_controllers import run
 
 QUICK = {"controller_quorum_fetch_timeout_ms": "800"}
-"""A follower looks at its entry among the voters after three times this time."""
+"""A follower looks at its entry among the voters after this time. A fetch waits for up to 500 ms."""
 
 
 def add(controller, **fields):

@@ -22,8 +22,9 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.broker.context import RequestContext
+from odradek.broker.peer_versions import PeerVersions, VersionNotServed, encoded_request
 from odradek.core.raft.voters import Destination
-from odradek.env.network import Buffer, Network
+from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.client import NodeClient
@@ -32,7 +33,12 @@ from odradek.wire.api import BY_KEY, Api
 from odradek.wire.generated.default_principal_data import DefaultPrincipalData
 from odradek.wire.generated.envelope_request import EnvelopeRequest
 from odradek.wire.generated.request_header import RequestHeader
-from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_fields
+from odradek.wire.primitives import (
+    MalformedMessage,
+    Message,
+    UnsupportedField,
+    skip_tagged_fields,
+)
 
 log = logging.getLogger("odradek.broker")
 
@@ -73,6 +79,7 @@ class RemoteControllerChannel:
         self._retry_backoff_ms = retry_backoff_ms
         self._loop = asyncio.get_running_loop()
         self._client: NodeClient | None = None
+        self._versions: PeerVersions | None = None
         self._destination: Destination | None = None
         self._is_closed = False
 
@@ -102,8 +109,12 @@ class RemoteControllerChannel:
     def close(self) -> None:
         """Close the connection; requests are not repeated any more."""
         self._is_closed = True
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._client is not None:
             self._client.close()
+            self._client = None
 
     async def _attempt(self, context: RequestContext | None, request: Any, deadline: float) -> Any:
         destination = self._find_controller()
@@ -112,7 +123,7 @@ class RemoteControllerChannel:
         client = self._connect(destination)
         left_ms = max(1, int((deadline - self._loop.time()) * 1000))
         if context is None:
-            response = await self._send(client, request, request.VERSION_MAX, left_ms)
+            response = await self._send(client, request, left_ms)
         else:
             response = await self._forward(client, context, request, left_ms)
         if _is_standby(response):
@@ -125,26 +136,34 @@ class RemoteControllerChannel:
     def _connect(self, destination: Destination) -> NodeClient:
         """Return the client of this node; close the one of another node."""
         if self._client is None or destination != self._destination:
-            if self._client is not None:
-                self._client.close()
+            self._disconnect()
             self._destination = destination
+            self._versions = PeerVersions(self._client_id)
             self._client = NodeClient(
                 self._network,
                 destination.host,
                 destination.port,
                 self._random_bytes,
                 ClientSettings(connection_setup_timeout_ms=self._attempt_timeout_ms),
+                handshake=self._versions.handshake,
             )
         return self._client
 
-    async def _send(self, client: NodeClient, request: Any, version: int, left_ms: int) -> Any:
-        api = BY_KEY[request.API_KEY]
-        name = self._client_id.encode()
-        parts: list[Buffer] = [_short(len(name)) + name]
-        if api.request_header_version(version) >= 2:
-            parts.append(b"\0")
-        request.ENCODERS[version](request, parts.append)
-        call = client.call(api.key, version, parts, left_ms)
+    async def _send(self, client: NodeClient, request: Any, left_ms: int) -> Any:
+        """Send a request in the newest version that both nodes serve; return the response.
+
+        Raises:
+            ApiError: UNSUPPORTED_VERSION, because there is no such version.
+        """
+        assert self._versions is not None
+        try:
+            version = self._versions.version(request)
+            key, parts = encoded_request(request, version, self._client_id)
+        except (VersionNotServed, UnsupportedField) as error:
+            self._disconnect()  # the node may be upgraded before the next request
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
+        api = BY_KEY[key]
+        call = client.call(key, version, parts, left_ms)
         try:
             while not (await asyncio.wait((call,), timeout=self._attempt_timeout_ms / 1000))[0]:
                 if self._find_controller() not in (None, self._destination):
@@ -180,7 +199,7 @@ class RemoteControllerChannel:
             request_principal=_short(PRINCIPAL_VERSION) + bytes(principal),
             client_host_address=ipaddress.ip_address(context.peer.host).packed,
         )
-        answer = await self._send(client, envelope, envelope.VERSION_MAX, left_ms)
+        answer = await self._send(client, envelope, left_ms)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
             return answer
         if answer.error_code or answer.response_data is None:

@@ -6,26 +6,48 @@ response does not arrive in time, the machine gets None as the response.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from odradek.broker.peer_versions import PeerVersions, VersionNotServed, encoded_request
 from odradek.broker.raft.wire_messages import from_response, to_request
 from odradek.core.raft.events import SendRequest
-from odradek.core.raft.messages import Request, Response, VersionsRequest
+from odradek.core.raft.messages import Request, Response
 from odradek.core.raft.voters import Destination
-from odradek.env.network import Buffer, Network
+from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.network.client import NodeClient
 from odradek.network.client_machine import ClientSettings, RequestError
 from odradek.wire.api import BY_KEY
-from odradek.wire.primitives import MalformedMessage, skip_tagged_fields
+from odradek.wire.generated.add_raft_voter_request import AddRaftVoterRequest
+from odradek.wire.generated.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from odradek.wire.generated.end_quorum_epoch_request import EndQuorumEpochRequest
+from odradek.wire.generated.fetch_request import FetchRequest
+from odradek.wire.generated.fetch_snapshot_request import FetchSnapshotRequest
+from odradek.wire.generated.vote_request import VoteRequest
+from odradek.wire.primitives import (
+    MalformedMessage,
+    Message,
+    UnsupportedField,
+    skip_tagged_fields,
+)
 
 log = logging.getLogger("odradek.metadata")
 
 OnResponse = Callable[[int, Response | None], None]
 
-API_VERSIONS_VERSION = 4
-"""Apache Kafka 4.3 serves no newer version of ApiVersions. Older versions omit kraft.version."""
+LOWEST_VERSIONS: Mapping[type[Message], int] = {
+    VoteRequest: 2,
+    BeginQuorumEpochRequest: 1,
+    EndQuorumEpochRequest: 1,
+    FetchRequest: 17,
+    FetchSnapshotRequest: 1,
+    AddRaftVoterRequest: 1,
+}
+"""Older versions lack fields that change the meaning of the request: whether it is a pre-vote, the
+directory ids, and `ack_when_committed`. Apache Kafka 4.0 serves these versions, and 4.2 that of
+AddRaftVoter."""
 
 
 class Peers:
@@ -44,52 +66,66 @@ class Peers:
         self._network = network
         self._random_bytes = random_bytes
         self._cluster_id = cluster_id
-        self._client_id = f"raft-client-{node_id}".encode()
+        self._client_id = f"raft-client-{node_id}"
+        self._loop = asyncio.get_running_loop()
         self._timeout_ms = request_timeout_ms
         self._on_response = on_response
-        self._clients: dict[Destination, NodeClient] = {}
+        self._clients: dict[Destination, tuple[NodeClient, PeerVersions]] = {}
+        self._refused: set[Destination] = set()
+        """Nodes for which an error was logged."""
 
     def send(self, effect: SendRequest) -> None:
-        """Send a request in the newest version of its API."""
+        """Send a request in the newest version that both nodes serve."""
         message = to_request(effect.request, self._cluster_id)
-        assert message.API_KEY is not None
-        version = message.VERSION_MAX
-        if isinstance(effect.request, VersionsRequest):
-            version = API_VERSIONS_VERSION
-        parts: list[Buffer] = [len(self._client_id).to_bytes(2, "big") + self._client_id + b"\0"]
-        message.ENCODERS[version](message, parts.append)
+        client, versions = self._client(effect.destination)
+        try:
+            version = versions.version(message, LOWEST_VERSIONS.get(type(message), 0))
+            key, parts = encoded_request(message, version, self._client_id)
+        except (VersionNotServed, UnsupportedField) as error:
+            self._refuse(effect.destination, f"{type(message).__name__}: {error}")
+            self._loop.call_soon(self._on_response, effect.request_id, None)
+            return
 
         def on_done(view: memoryview | None, error: RequestError | None) -> None:
             response = None
             if view is not None:
-                response = _decoded(effect.request, message.API_KEY, version, view)
+                response = _decoded(effect.request, key, version, view)
             self._on_response(effect.request_id, response)
 
-        client = self._client(effect.destination)
-        client.send(message.API_KEY, version, parts, self._timeout_ms, on_done)
+        client.send(key, version, parts, self._timeout_ms, on_done)
 
-    def _client(self, destination: Destination) -> NodeClient:
-        client = self._clients.get(destination)
-        if client is None:
-            client = self._clients[destination] = NodeClient(
+    def _client(self, destination: Destination) -> tuple[NodeClient, PeerVersions]:
+        found = self._clients.get(destination)
+        if found is None:
+            versions = PeerVersions(self._client_id)
+            client = NodeClient(
                 self._network,
                 destination.host,
                 destination.port,
                 self._random_bytes,
                 ClientSettings(connection_setup_timeout_ms=self._timeout_ms),
+                handshake=versions.handshake,
             )
-        return client
+            found = self._clients[destination] = client, versions
+        return found
+
+    def _refuse(self, destination: Destination, problem: str) -> None:
+        """Disconnect from a node with other software. It may be upgraded before the next request."""
+        if destination not in self._refused:
+            log.error("a request is not sent to node %d: %s", destination.node_id, problem)
+            self._refused.add(destination)
+        client, _ = self._clients.pop(destination)
+        client.close()
 
     def close(self) -> None:
         """Close the connections."""
-        for each in self._clients.values():
-            each.close()
+        for client, _ in self._clients.values():
+            client.close()
         self._clients.clear()
 
 
-def _decoded(request: Request, key: int | None, version: int, view: memoryview) -> Response | None:
+def _decoded(request: Request, key: int, version: int, view: memoryview) -> Response | None:
     """Return the response in the bytes after the correlation id; None if they cannot be read."""
-    assert key is not None
     api = BY_KEY[key]
     try:
         position = 0

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek import __version__
+from odradek.broker.peer_versions import SOFTWARE_NAME
 from odradek.broker.raft.metadata_log import METADATA_PARTITION
 from odradek.core.metadata.versions import KRAFT_VERSION
 from odradek.core.raft import messages as raft
@@ -36,7 +37,6 @@ from odradek.wire.generated import update_raft_voter_response as update_response
 from odradek.wire.primitives import Message
 
 TOPIC = METADATA_PARTITION.topic
-SOFTWARE_NAME = "odradek"
 UNKNOWN_EPOCH = -1
 """The epoch of a response whose message has none."""
 PART_SIZE_MAX = 1 << 20

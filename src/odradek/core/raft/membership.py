@@ -1,6 +1,6 @@
 """The requests of a follower about its own entry among the voters (KIP-853, KIP-1186).
 
-A follower looks at the voters of its log after some fetch timeouts, and again and again.
+A follower looks at the voters of its log once in every fetch timeout.
 
 - A voter whose endpoints or whose supported levels of kraft.version differ from its entry sends
   UpdateRaftVoter to the leader. With kraft.version 0 there are no entries. Then each voter sends

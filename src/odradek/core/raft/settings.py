@@ -11,10 +11,6 @@ RandomBytes = Callable[[int], bytes]
 CHECK_QUORUM_FACTOR = 1.5
 """A leader resigns after this many fetch timeouts without fetches of a majority (KAFKA-15489)."""
 
-MEMBERSHIP_FACTOR = 3
-"""A follower looks at its own entry among the voters after this many fetch timeouts (Kafka's
-constant)."""
-
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
@@ -39,8 +35,9 @@ class RaftSettings:
 
     @property
     def membership_period_ms(self) -> int:
-        """Time after which a follower looks whether the voters contain it as they should."""
-        return self.fetch_timeout_ms * MEMBERSHIP_FACTOR
+        """Time after which a follower looks whether the voters contain it as they should, as in
+        Apache Kafka 4.3."""
+        return self.fetch_timeout_ms
 
     def random_election_timeout_ms(self, random_bytes: RandomBytes) -> int:
         """An election timeout, from one to two times `election_timeout_ms`."""
