@@ -90,8 +90,8 @@ def format_command(
     Examples:
       odradek format --data /var/lib/odradek
       odradek format --config server.properties -t MkU3OEVBNTcwNTJENDM2Qg
-      odradek format --config new-controller.properties -t MkU3OEVBNTcwNTJENDM2Qg -N
-      odradek format --data /var/lib/odradek --add-scram 'SCRAM-SHA-256=[name=alice,password=secret]'
+      odradek format --config new.properties -t MkU3OEVBNTcwNTJENDM2Qg -N
+      odradek format --data data -S 'SCRAM-SHA-256=[name=alice,password=secret]'
     """
     if node_id is not None:
         overrides = (*overrides, f"node.id={node_id}")
