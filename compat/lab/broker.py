@@ -163,6 +163,15 @@ class Broker(abc.ABC):
             self._process.wait()
             self._process = None
 
+    def pause(self) -> None:
+        """Stop the execution of the process, as `kill -STOP` does."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue a paused process."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """Stop the broker, and remove the temporary directory if there is one."""
         self.stop(patience=5.0)

@@ -14,7 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 from confluent_kafka import Message
-from tests.crash.kill_loop import PARTITIONS, PATIENCE_SECONDS, TOPIC, KillLoop, read_all
+from tests.crash.fault_loop import PARTITIONS, PATIENCE_SECONDS, TOPIC, read_all
+from tests.crash.kill_loop import KillLoop
 
 KEYS = 100
 TOMBSTONES = 0.2
@@ -65,7 +66,7 @@ class CleaningLoop(KillLoop):
         found = self.node.data.glob(f"{TOPIC}-*/*")
         return {path.suffix for path in found} & set(INCOMPLETE)
 
-    def _wait_before_kill(self) -> None:
+    def _wait_before_fault(self) -> None:
         time.sleep(self._random.uniform(0.0, 1.0))
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not self._incomplete():
