@@ -9,18 +9,37 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from compat.lab.apache_kafka import LOGGING, BriefApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import free_port
 from compat.lab.wire_client import WireClient
+from odradek.wire.generated.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.wire.generated.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+)
 from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.generated.describe_cluster_response import DescribeClusterResponse
+from odradek.wire.generated.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from odradek.wire.generated.elect_leaders_response import ElectLeadersResponse
+from odradek.wire.generated.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+)
+from odradek.wire.generated.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+)
 from odradek.wire.generated.metadata_response import MetadataResponse
+from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
+from odradek.wire.generated.unregister_broker_response import UnregisterBrokerResponse
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 ODRADEK, APACHE = "odradek", "apache"
@@ -36,6 +55,8 @@ QUICK_SETTINGS = {
 }
 """Timeouts that are shorter than the defaults, so that many failures fit into a test."""
 SYNC_SECONDS_MAX = 60.0
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -226,15 +247,85 @@ class Cluster:
         Raises:
             OSError: no broker responds.
         """
+        return self._ask(lambda client: client.metadata(*topics))
+
+    def _ask(self, request: Callable[[WireClient], ResultT]) -> ResultT:
         problem: OSError | None = None
         for node in self.brokers:
             if node.alive():
                 try:
-                    with WireClient(node.port, timeout=5.0) as client:
-                        return client.metadata(*topics)
+                    with WireClient(node.port, timeout=10.0) as client:
+                        return request(client)
                 except OSError as error:
                     problem = error
         raise problem or ConnectionError("no broker runs")
+
+    def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Move partitions to these replicas, and wait until they are moved.
+
+        Raises:
+            BrokerFailed: a partition is refused, or not moved in `SYNC_SECONDS_MAX`.
+        """
+        wanted = [
+            ReassignablePartition(partition_index=index, replicas=list(ids))
+            for index, ids in replicas.items()
+        ]
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=topic, partitions=wanted)]
+        )
+        answer = self._ask(
+            lambda c: c.call(
+                "AlterPartitionReassignments", 0, request, AlterPartitionReassignmentsResponse
+            )
+        )
+        refused = [each.error_message for t in answer.responses for each in t.partitions]
+        if answer.error_code or any(refused):
+            raise BrokerFailed(f"{answer.error_message}; {refused}")
+        self._until(self._moving, "moving")
+
+    def _moving(self) -> list[str]:
+        answer = self._ask(
+            lambda client: client.call(
+                "ListPartitionReassignments",
+                0,
+                ListPartitionReassignmentsRequest(),
+                ListPartitionReassignmentsResponse,
+            )
+        )
+        return [f"{topic.name}: {topic.partitions}" for topic in answer.topics]
+
+    def elect_preferred_leaders(self, topic: str, partitions: Sequence[int]) -> None:
+        """Make the first replica of each of these partitions its leader.
+
+        Raises:
+            BrokerFailed: a partition has no such election.
+        """
+        wanted = [TopicPartitions(topic=topic, partitions=list(partitions))]
+        request = ElectLeadersRequest(topic_partitions=wanted)
+        answer = self._ask(lambda c: c.call("ElectLeaders", 2, request, ElectLeadersResponse))
+        not_needed = 84  # ELECTION_NOT_NEEDED: the first replica is the leader
+        for each in answer.replica_election_results:
+            for result in each.partition_result:
+                if result.error_code not in (0, not_needed):
+                    raise BrokerFailed(f"{topic}-{result.partition_id}: {result.error_message}")
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        """Return the leader of each partition."""
+        answer = self.metadata(topic)
+        return {each.partition_index: each.leader_id for each in answer.topics[0].partitions}
+
+    def unregister(self, node_id: int) -> None:
+        """Remove a stopped broker from the cluster.
+
+        Raises:
+            BrokerFailed: the controller refuses.
+        """
+        request = UnregisterBrokerRequest(broker_id=node_id)
+        answer = self._ask(
+            lambda client: client.call("UnregisterBroker", 0, request, UnregisterBrokerResponse)
+        )
+        if answer.error_code:
+            raise BrokerFailed(f"broker {node_id} was not unregistered: {answer.error_message}")
 
     def wait_until_in_sync(self, topics: Iterable[str]) -> None:
         """Wait until all replicas of these topics are in sync and every partition has a leader.
@@ -243,20 +334,24 @@ class Cluster:
             BrokerFailed: it takes more than `SYNC_SECONDS_MAX`.
         """
         names = list(topics)
+        self._until(lambda: self._not_in_sync(names), "not in sync")
+
+    def _until(self, find: Callable[[], list[str]], what: str) -> None:
+        """Wait until `find` returns an empty list."""
         deadline = time.monotonic() + SYNC_SECONDS_MAX
         while True:
-            late = self._not_in_sync(names)
-            if not late:
+            try:
+                found = find()
+            except OSError as error:
+                found = [str(error)]
+            if not found:
                 return
             if time.monotonic() > deadline:
-                raise BrokerFailed(f"not in sync: {late[:5]}; {self.last_words()}")
+                raise BrokerFailed(f"{what}: {found[:5]}; {self.last_words()}")
             time.sleep(0.1)
 
     def _not_in_sync(self, names: list[str]) -> list[str]:
-        try:
-            answer = self.metadata(*names)
-        except OSError as error:
-            return [str(error)]
+        answer = self.metadata(*names)
         found = [
             f"{topic.name}-{each.partition_index}: leader {each.leader_id}, ISR {each.isr_nodes}"
             for topic in answer.topics
