@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from odradek.env.network import Address, Transport
+from odradek.sim.loop import SimLoop
 from odradek.sim.network import SimHost
 from odradek.sim.simulation import Simulation
 from odradek.wire.api import BY_KEY
@@ -36,6 +37,11 @@ class Client:
         self._correlation_id = 0
         self._received = bytearray()
         self._buffer = bytearray(_RECEIVE_BYTES)
+
+    @property
+    def loop(self) -> SimLoop:
+        """The event loop of the client's process."""
+        return self._host.loop
 
     async def ask(
         self, request: Message, version: int, response_class: type[ResponseT]

@@ -22,8 +22,14 @@ class Machine:
     """A machine. At most one process runs on it."""
 
     def __init__(
-        self, simulation: Simulation, network: SimNetwork, name: str, settings: Mapping[str, str]
+        self,
+        simulation: Simulation,
+        network: SimNetwork,
+        name: str,
+        settings: Mapping[str, str],
+        cluster_id: str | None = None,
     ) -> None:
+        """`cluster_id` is the id with which the node formats its disk; by default a random one."""
         self.simulation = simulation
         self.network = network
         self.name = name
@@ -31,6 +37,7 @@ class Machine:
         self.starts = 0
         self.is_serving = False
         self.node: Node | None = None
+        self._cluster_id = cluster_id
         self._config: BrokerConfig = load(
             None, {"listeners": f"PLAINTEXT://{name}:{PORT}", **settings}, DATA
         ).config
@@ -64,6 +71,7 @@ class Machine:
             random_bytes=self.simulation.random(f"{purpose} random bytes").randbytes,
             file_system=self.disk,
             executor=executor,
+            cluster_id=self._cluster_id,
         )
         loop.call_soon(self._begin, self.node)
 

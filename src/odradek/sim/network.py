@@ -4,7 +4,8 @@ Sent bytes arrive in order, each piece after its own delay. `SimNetwork.arrival_
 delays. A connection accepts no bytes while `CAPACITY_BYTES` bytes have not been received, as in TCP
 flow control. When a process ends, its connections are reset. When a machine loses power, the other
 ends are not notified. Bytes sent to this machine are lost. The new process of the machine resets
-old connections when bytes arrive for them.
+old connections when bytes arrive for them. `SimNetwork.cut` interrupts one direction between two
+machines for some time.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class SimNetwork:
         self.simulation = simulation
         self.hosts: dict[str, SimHost] = {}
         self._random: Random = simulation.random("network")
+        self._cut_until_ns: dict[tuple[str, str], int] = {}
 
     def host(self, name: str, loop: SimLoop, file_system: FileSystem | None = None) -> SimHost:
         """Return the network interface of a new process, which sends files from `file_system`."""
@@ -51,7 +53,16 @@ class SimNetwork:
 
     def arrival_ns(self, source: str, target: str, after_ns: int) -> int:
         """Return the time when bytes sent now arrive. It is not before `after_ns`."""
-        return max(self.simulation.now_ns + self._random.randint(*_DELAY_NS), after_ns)
+        begin = max(self.simulation.now_ns, self._cut_until_ns.get((source, target), 0))
+        return max(begin + self._random.randint(*_DELAY_NS), after_ns)
+
+    def cut(self, source: str, target: str, duration_ns: int) -> None:
+        """Delay everything that `source` sends to `target` until the given time has passed.
+
+        Bytes that are in transit arrive. The later bytes arrive after the cut, because TCP sends
+        them again.
+        """
+        self._cut_until_ns[source, target] = self.simulation.now_ns + duration_ns
 
 
 class SimHost:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -76,9 +76,9 @@ class Outcome:
     """The numbers of events."""
 
 
-def simulate(seed: int) -> Outcome:
-    """Run the scenario of a seed, and return its result."""
-    scenario = Scenario(seed)
+def simulate(seed: int, kind: type[Scenario] | None = None) -> Outcome:
+    """Run the scenario of a seed, and return its result. `kind` is `Scenario` by default."""
+    scenario = (kind or Scenario)(seed)
     with _defects_logged(scenario.simulation):
         scenario.run()
     return scenario.outcome()
@@ -110,38 +110,51 @@ def _defects_logged(simulation: Simulation) -> Iterator[None]:
 class Scenario:
     """A run: the simulation, the machine and the clients."""
 
+    replication_factor = 1
+    has_transactions = True
+    settings: Mapping[str, str] = SETTINGS
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.simulation = Simulation(seed)
         self.random = self.simulation.random("scenario")
         self.facts = Facts()
         self.is_durable = self.random.random() < 0.5
-        settings = SETTINGS | (DURABLE if self.is_durable else {})
         self.network = SimNetwork(self.simulation)
-        self.machine = Machine(self.simulation, self.network, "node1", settings)
+        self.machines = self.new_machines()
         self.loop = new_loop(self.simulation, "director")
         self.actors: list[Actor] = []
         self.observer = Actor(self.simulation, self.client("observer", self.loop), self.facts)
         self._violations: list[str] = []
 
+    def new_machines(self) -> list[Machine]:
+        """Return the machines of the nodes. The method is called once."""
+        return [Machine(self.simulation, self.network, "node1", self.node_settings())]
+
+    def node_settings(self) -> dict[str, str]:
+        """Return the settings of each node."""
+        return {**self.settings, **(DURABLE if self.is_durable else {})}
+
     def client(self, name: str, loop: SimLoop | None = None) -> Client:
         """Return a client on its own machine, with its own event loop unless `loop` is given."""
         host = self.network.host(name, loop or new_loop(self.simulation, name))
-        return Client(self.simulation, host, Address(self.machine.name, PORT), name)
+        return Client(self.simulation, host, Address(self.machines[0].name, PORT), name)
 
     # -- the run ------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Run to the end."""
-        self.machine.start()
+        for machine in self.machines:
+            machine.start()
         ended: list[asyncio.Task[None]] = []
         self.loop.call_soon(lambda: ended.append(self.loop.create_task(self._direct())))
         try:
             self.simulation.run_until(lambda: bool(ended) and ended[0].done())
         except NoEnd as error:
             self._violations += [*self.facts.violations, f"the clients have not finished: {error}"]
-        if self.machine.is_running:
-            self.machine.kill()
+        for machine in self.machines:
+            if machine.is_running:
+                machine.kill()
         for host in self.network.hosts.values():
             host.loop.close()
         self.loop.close()
@@ -165,11 +178,11 @@ class Scenario:
         tasks = self._begin_work()
         for _ in range(self.random.randint(*FAULTS)):
             await asyncio.sleep(self.random.uniform(0.2, 3.0))
-            await self._fault()
+            await self.disturb()
         await asyncio.sleep(2)
         for actor in self.actors:
             actor.stop()
-        await self._until(lambda: all(task.done() for task in tasks))
+        await self.until(lambda: all(task.done() for task in tasks))
         for task in tasks:
             task.result()
         logs: dict[TopicPartition, Contents] = {}
@@ -177,7 +190,8 @@ class Scenario:
         async def violations() -> list[str]:
             nonlocal logs
             logs = await self._read_all()
-            return list(check(self.facts, logs, await self._transactional_offsets()))
+            found = list(check(self.facts, logs, await self._transactional_offsets()))
+            return [*found, *await self.violations_of_replicas()]
 
         async def differences() -> list[str]:
             now = await self._read_all()
@@ -188,12 +202,22 @@ class Scenario:
             ]
 
         self._violations += await self._lasting(violations)
-        if self.is_durable:
-            self.machine.lose_power()
-        else:
-            self.machine.kill()
-        self.machine.start()
+        self.fail_at_the_end()
         self._violations += await self._lasting(differences)
+
+    async def violations_of_replicas(self) -> list[str]:
+        """Return the differences between replicas."""
+        return []
+
+    def fail_at_the_end(self) -> None:
+        """Let all machines fail, and start them again."""
+        for machine in self.machines:
+            if self.is_durable:
+                machine.lose_power()
+            else:
+                machine.kill()
+        for machine in self.machines:
+            machine.start()
 
     async def _lasting(self, find: Callable[[], Awaitable[list[str]]]) -> list[str]:
         """Return the violations that persist.
@@ -215,14 +239,14 @@ class Scenario:
         tasks = []
         for number in range(2):
             self._add(IdempotentProducer, f"producer{number}", events)
-            self._add(TransactionalProducer, f"transactional{number}", ledger)
+            if self.has_transactions:
+                self._add(TransactionalProducer, f"transactional{number}", ledger)
             member = self.client(f"member{number}")
             self.actors.append(
                 GroupMember(self.simulation, member, self.facts, "readers", [*events, *ledger])
             )
         for actor in self.actors:
-            loop = actor.client._host.loop
-            tasks.append(loop.create_task(actor.run()))
+            tasks.append(actor.client.loop.create_task(actor.run()))
         return tasks
 
     def _add(self, kind: type[Actor], name: str, partitions: list[TopicPartition]) -> None:
@@ -230,12 +254,13 @@ class Scenario:
 
     # -- faults -------------------------------------------------------------------------------
 
-    async def _fault(self) -> None:
-        machine = self.machine
+    async def disturb(self) -> None:
+        """Let the machine fail in a random way, and start it again."""
+        (machine,) = self.machines
         kinds = ["kill", "stop"] + (["power", "torn", "torn"] if self.is_durable else ["kill"])
         kind = self.random.choice(kinds)
         if not machine.is_serving:
-            await self._until(lambda: machine.is_serving)
+            await self.until(lambda: machine.is_serving)
         self.facts.count(f"fault {kind}")
         if kind == "kill":
             machine.kill()
@@ -243,7 +268,7 @@ class Scenario:
             machine.lose_power()
         elif kind == "torn":
             machine.lose_power_after(self.random.randint(0, 80))
-            await self._until(lambda: not machine.is_running)
+            await self.until(lambda: not machine.is_running)
         else:
             stopped = asyncio.Event()
             machine.stop(stopped.set)
@@ -253,10 +278,11 @@ class Scenario:
         if self.is_durable and self.random.random() < 0.3:
             self.facts.count("fault in a start")
             machine.lose_power_after(self.random.randint(0, 40))
-            await self._until(lambda: not machine.is_running)
+            await self.until(lambda: not machine.is_running)
             machine.start()
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until the condition is true."""
         while not holds():
             await asyncio.sleep(0.02)
 
@@ -265,7 +291,9 @@ class Scenario:
     async def _create_topics(self) -> None:
         request = CreateTopicsRequest(
             topics=[
-                CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+                CreatableTopic(
+                    name=name, num_partitions=count, replication_factor=self.replication_factor
+                )
                 for name, count in TOPICS.items()
             ]
         )
@@ -278,7 +306,7 @@ class Scenario:
             await self.observer.pause()
 
     async def _find_coordinators(self) -> None:
-        for key_type in (0, 1):
+        for key_type in (0, 1) if self.has_transactions else (0,):
             request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
             while True:
                 response = await self.observer.ask(request, 4, FindCoordinatorResponse)

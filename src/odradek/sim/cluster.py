@@ -1,0 +1,138 @@
+"""A run with three nodes, each a broker and a controller, and faults of machines and network.
+
+Each partition has three replicas, and `min.insync.replicas` is 2. One machine at a time is killed,
+stopped, or cut off from one or both of the others; before the next fault all nodes serve again. At
+the end, beside the checks of a single node, all replicas of a partition must have the same records,
+and all controllers must have the same metadata log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from odradek.env.network import Address
+from odradek.model.topic_partition import TopicPartition
+from odradek.sim.client import Client
+from odradek.sim.loop import SimLoop, new_loop
+from odradek.sim.machine import PORT, Machine
+from odradek.sim.routing import Router
+from odradek.sim.scenario import SETTINGS, TOPICS, Scenario
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+NODES = (1, 2, 3)
+CONTROLLER_PORT = 9093
+_SECOND_NS = 1_000_000_000
+
+
+class ClusterScenario(Scenario):
+    """Three nodes and their clients."""
+
+    replication_factor = 3
+    has_transactions = False
+    settings: Mapping[str, str] = {
+        **SETTINGS,
+        "process.roles": "broker,controller",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(
+            f"{each}@node{each}:{CONTROLLER_PORT}" for each in NODES
+        ),
+        "controller.quorum.election.timeout.ms": "500",
+        "controller.quorum.election.backoff.max.ms": "300",
+        "controller.quorum.fetch.timeout.ms": "1000",
+        "controller.quorum.request.timeout.ms": "1000",
+        "broker.heartbeat.interval.ms": "400",
+        "broker.session.timeout.ms": "2000",
+        "replica.lag.time.max.ms": "2000",
+        "replica.fetch.wait.max.ms": "300",
+        "replica.fetch.backoff.ms": "200",
+        "min.insync.replicas": "2",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+    }
+
+    def new_machines(self) -> list[Machine]:
+        """Return three machines."""
+        return [
+            Machine(
+                self.simulation,
+                self.network,
+                f"node{each}",
+                {
+                    **self.node_settings(),
+                    "node.id": str(each),
+                    "listeners": (
+                        f"PLAINTEXT://node{each}:{PORT},CONTROLLER://node{each}:{CONTROLLER_PORT}"
+                    ),
+                },
+                CLUSTER_ID,
+            )
+            for each in NODES
+        ]
+
+    def client(self, name: str, loop: SimLoop | None = None) -> Client:
+        """Return a client that knows all brokers."""
+        host = self.network.host(name, loop or new_loop(self.simulation, name))
+        brokers = [Address(each.name, PORT) for each in self.machines]
+        return Router(self.simulation, host, brokers, name)
+
+    async def disturb(self) -> None:
+        """Let one machine fail in a random way, and wait until all nodes serve."""
+        await self.until(lambda: all(each.is_serving for each in self.machines))
+        machine = self.random.choice(self.machines)
+        kind = self.random.choice(("kill", "stop", "cut one way", "cut off"))
+        self.facts.count(f"fault {kind}")
+        if kind == "kill":
+            machine.kill()
+            await asyncio.sleep(self.random.uniform(0.01, 4))
+            machine.start()
+        elif kind == "stop":
+            stopped = asyncio.Event()
+            machine.stop(stopped.set)
+            await stopped.wait()
+            await asyncio.sleep(self.random.uniform(0.01, 4))
+            machine.start()
+        else:
+            duration_ns = int(self.random.uniform(0.1, 5) * _SECOND_NS)
+            others = [each for each in self.machines if each is not machine]
+            if kind == "cut one way":
+                others = self.random.sample(others, 1)
+            for other in others:
+                self.network.cut(machine.name, other.name, duration_ns)
+                if kind == "cut off":
+                    self.network.cut(other.name, machine.name, duration_ns)
+            await asyncio.sleep(duration_ns / _SECOND_NS)
+
+    async def violations_of_replicas(self) -> list[str]:
+        """Return the differences between the replicas of each partition, and between the nodes' metadata."""
+        await self.until(lambda: all(each.is_serving for each in self.machines))
+        return [*self._different_replicas(), *self._different_metadata()]
+
+    def _different_replicas(self) -> Iterator[str]:
+        for topic, count in TOPICS.items():
+            for index in range(count):
+                contents = {}
+                for machine in self.machines:
+                    assert machine.node is not None
+                    replica = machine.node.broker.replicas.find(topic, index)
+                    if replica is not None:
+                        contents[machine.name] = b"".join(
+                            machine.disk.pread(each.opened().descriptor, each.size, 0)
+                            for each in replica.log.segments
+                        )
+                if len(contents) < len(self.machines):
+                    yield f"{TopicPartition(topic, index)}: only {list(contents)} have a replica"
+                elif len(set(contents.values())) > 1:
+                    ends = {name: len(each) for name, each in contents.items()}
+                    yield f"{TopicPartition(topic, index)}: the replicas differ: {ends}"
+
+    def _different_metadata(self) -> Iterator[str]:
+        images = {}
+        for machine in self.machines:
+            assert machine.node is not None
+            topics = machine.node.broker.metadata.image.topics
+            images[machine.name] = {name: topic.id for name, topic in topics.by_name.items()}
+        for name, image in images.items():
+            if image != images[self.machines[0].name]:
+                yield f"{name} has other topics than {self.machines[0].name}"
