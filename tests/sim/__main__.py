@@ -1,6 +1,7 @@
-"""`python -m tests.sim [COUNT] [FIRST]`: runs COUNT seeds, each twice. The exit code is 1 on failure.
+"""`python -m tests.sim [--cluster] [COUNT] [FIRST]`: runs COUNT seeds, each twice.
 
-The default of FIRST is computed from the seed of the run (`tests.support.run_seed`).
+With --cluster, the seeds are runs of a cluster of three nodes. The exit code is 1 on failure. The
+default of FIRST is computed from the seed of the run (`tests.support.run_seed`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 
 from tests.support.run_seed import seeds
 
-from odradek.sim.scenario import simulate
+from odradek.sim.cluster import ClusterScenario
+from odradek.sim.scenario import Scenario, simulate
 
 
-def twice(seed: int) -> tuple[int, list[str], Counter[str]]:
-    one, other = simulate(seed), simulate(seed)
+def twice(seed: int, kind: type[Scenario]) -> tuple[int, list[str], Counter[str]]:
+    one, other = simulate(seed, kind), simulate(seed, kind)
     problems = list(one.violations)
     if one.lines != other.lines:
         pairs = zip(one.lines, other.lines, strict=False)
@@ -27,17 +30,22 @@ def twice(seed: int) -> tuple[int, list[str], Counter[str]]:
 
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else seeds(count).start
+    words = [each for each in sys.argv[1:] if each != "--cluster"]
+    kind = ClusterScenario if "--cluster" in sys.argv else Scenario
+    option = "--cluster " if kind is ClusterScenario else ""
+    count = int(words[0]) if words else 200
+    first = int(words[1]) if len(words) > 1 else seeds(count).start
     print(
-        f"{count} seeds from {first} on; to repeat them: make sim ARGS='{count} {first}'",
+        f"{count} seeds from {first} on; to repeat them: make sim ARGS='{option}{count} {first}'",
         flush=True,
     )
     started = time.monotonic()
     failed = 0
     counts: Counter[str] = Counter()
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for seed, problems, happened in pool.map(twice, range(first, first + count)):
+        for seed, problems, happened in pool.map(
+            twice, range(first, first + count), repeat(kind)
+        ):
             counts.update(happened)
             failed += bool(problems)
             if (seed - first + 1) % 50 == 0:
