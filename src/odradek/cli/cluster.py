@@ -1,4 +1,4 @@
-"""`odradek cluster`: describe, api-versions."""
+"""`odradek cluster`: describe, api-versions. The module `cluster_start` has start."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from odradek.cli.cluster_start import start
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
@@ -37,12 +38,16 @@ from odradek.wire.api import BY_KEY
 
 @click.group()
 def cluster() -> None:
-    """Show brokers, quorum, features and log directories.
+    """Show brokers, quorum, features and log directories; run a cluster on this machine.
 
     \b
-    Example:
+    Examples:
+      odradek cluster start --nodes 3
       odradek cluster describe
     """
+
+
+cluster.add_command(start)
 
 
 @dataclass(frozen=True, slots=True)
