@@ -18,6 +18,7 @@ import sysconfig
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import CACHE, ROOT, Missing, only_one
@@ -27,6 +28,8 @@ from bench.machine import commit
 WHEEL, PURE = "wheel", "pure"
 MODES = (WHEEL, PURE)
 BUILDS = CACHE / "builds"
+
+NodeT = TypeVar("NodeT", bound=OdradekNode)
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,14 @@ class Build:
 
     def node(self) -> type[OdradekNode]:
         """Return the class of a node that runs this build."""
+        return self.measured(OdradekNode)
+
+    def measured(self, kind: type[NodeT]) -> type[NodeT]:
+        """Return a subclass of `kind` that runs this build."""
         build = self
 
-        class MeasuredNode(OdradekNode):
-            """See `OdradekNode`."""
+        class MeasuredNode(kind):  # type: ignore[valid-type, misc]
+            """A node that runs this build."""
 
             @property
             def program(self) -> Path:

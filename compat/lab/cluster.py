@@ -29,6 +29,12 @@ from odradek.wire.generated.alter_partition_reassignments_response import (
 )
 from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.generated.describe_cluster_response import DescribeClusterResponse
+from odradek.wire.generated.describe_quorum_request import (
+    DescribeQuorumRequest,
+    PartitionData,
+    TopicData,
+)
+from odradek.wire.generated.describe_quorum_response import DescribeQuorumResponse
 from odradek.wire.generated.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from odradek.wire.generated.elect_leaders_response import ElectLeadersResponse
 from odradek.wire.generated.list_partition_reassignments_request import (
@@ -152,31 +158,36 @@ class ApacheMember(_Configured, BriefApacheKafka):
             raise BrokerFailed(f"{self.name} was not formatted: {done.stdout}{done.stderr}")
 
 
+Node = OdradekMember | ApacheMember
+
+
 class Cluster:
     """The nodes of a cluster by id, running or not.
 
     `members` has the program and the roles of each node. `settings` are the settings of every
-    node. They override `QUICK_SETTINGS`.
+    node; by default `QUICK_SETTINGS`. `kinds` has the classes of the nodes by program.
     """
 
     def __init__(
         self,
         directory: Path,
         members: Mapping[int, Member],
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] = QUICK_SETTINGS,
+        kinds: Mapping[str, type[Node]] | None = None,
     ) -> None:
         self.members = dict(members)
+        self._kinds = kinds or {ODRADEK: OdradekMember, APACHE: ApacheMember}
         self._directory = directory
         ports = {each: free_port() for each in members}
         self._controller_ports = {
             each: free_port() for each, member in members.items() if member.is_controller
         }
-        self._settings = dict(settings or {})
-        self.nodes: dict[int, OdradekMember | ApacheMember] = {
+        self._settings = dict(settings)
+        self.nodes: dict[int, Node] = {
             each: self._new(each, port) for each, port in ports.items()
         }
 
-    def _new(self, node_id: int, port: int) -> OdradekMember | ApacheMember:
+    def _new(self, node_id: int, port: int) -> Node:
         member = self.members[node_id]
         listeners = []
         if member.is_broker:
@@ -197,15 +208,13 @@ class Cluster:
             "offsets.topic.replication.factor": factor,
             "transaction.state.log.replication.factor": factor,
             "transaction.state.log.min.isr": minimum,
-            **QUICK_SETTINGS,
             **self._settings,
         }
-        kind = OdradekMember if member.program == ODRADEK else ApacheMember
         serving = port if member.is_broker else self._controller_ports[node_id]
-        return kind(node_id, settings, self._directory / str(node_id), serving)
+        return self._kinds[member.program](node_id, settings, self._directory / str(node_id), serving)
 
     @property
-    def brokers(self) -> list[OdradekMember | ApacheMember]:
+    def brokers(self) -> list[Node]:
         """The brokers, running or not."""
         return [each for each in self.nodes.values() if each.is_broker]
 
@@ -313,6 +322,17 @@ class Cluster:
         """Return the leader of each partition."""
         answer = self.metadata(topic)
         return {each.partition_index: each.leader_id for each in answer.topics[0].partitions}
+
+    def active_controller(self) -> int:
+        """Return the id of the node that leads the metadata quorum.
+
+        Raises:
+            OSError: no broker responds.
+        """
+        topic = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData()])
+        request = DescribeQuorumRequest(topics=[topic])
+        answer = self._ask(lambda c: c.call("DescribeQuorum", 1, request, DescribeQuorumResponse))
+        return answer.topics[0].partitions[0].leader_id
 
     def unregister(self, node_id: int) -> None:
         """Remove a stopped broker from the cluster.
