@@ -183,9 +183,7 @@ class Cluster:
             each: free_port() for each, member in members.items() if member.is_controller
         }
         self._settings = dict(settings)
-        self.nodes: dict[int, Node] = {
-            each: self._new(each, port) for each, port in ports.items()
-        }
+        self.nodes: dict[int, Node] = {each: self._new(each, port) for each, port in ports.items()}
 
     def _new(self, node_id: int, port: int) -> Node:
         member = self.members[node_id]
@@ -211,7 +209,9 @@ class Cluster:
             **self._settings,
         }
         serving = port if member.is_broker else self._controller_ports[node_id]
-        return self._kinds[member.program](node_id, settings, self._directory / str(node_id), serving)
+        return self._kinds[member.program](
+            node_id, settings, self._directory / str(node_id), serving
+        )
 
     @property
     def brokers(self) -> list[Node]:

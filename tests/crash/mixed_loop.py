@@ -46,7 +46,7 @@ class MixedLoop(FaultLoop):
 
     def _join(self) -> None:
         self.cluster.start(GUEST)
-        self.cluster.reassign(TOPIC, {each: (GUEST, 1, 2) for each in range(PARTITIONS)})
+        self.cluster.reassign(TOPIC, dict.fromkeys(range(PARTITIONS), (GUEST, 1, 2)))
 
     def _lead(self) -> None:
         self.cluster.elect_preferred_leaders(TOPIC, range(PARTITIONS))
@@ -69,7 +69,7 @@ class MixedLoop(FaultLoop):
         self.cluster.elect_preferred_leaders(TOPIC, range(PARTITIONS))
 
     def _leave(self) -> None:
-        self.cluster.reassign(TOPIC, {each: (1, 2, 3) for each in range(PARTITIONS)})
+        self.cluster.reassign(TOPIC, dict.fromkeys(range(PARTITIONS), (1, 2, 3)))
         self.cluster.nodes[GUEST].stop()
         self.cluster.unregister(GUEST)
 

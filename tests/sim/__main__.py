@@ -43,9 +43,7 @@ def main() -> int:
     failed = 0
     counts: Counter[str] = Counter()
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for seed, problems, happened in pool.map(
-            twice, range(first, first + count), repeat(kind)
-        ):
+        for seed, problems, happened in pool.map(twice, range(first, first + count), repeat(kind)):
             counts.update(happened)
             failed += bool(problems)
             if (seed - first + 1) % 50 == 0:

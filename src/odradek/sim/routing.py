@@ -95,9 +95,7 @@ class Router(Client):
         self, simulation: Simulation, host: SimHost, brokers: Sequence[Address], name: str
     ) -> None:
         super().__init__(simulation, host, brokers[0], name)
-        self._clients = {
-            address: Client(simulation, host, address, name) for address in brokers
-        }
+        self._clients = {address: Client(simulation, host, address, name) for address in brokers}
         self._known: dict[Destination, Address] = {}
         self._any = simulation.random(f"{name} routing").randrange(len(brokers))
 
