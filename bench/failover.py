@@ -23,11 +23,11 @@ from pathlib import Path
 
 from compat.lab.apache_kafka import JVM_OPTIONS, ApacheKafka
 from compat.lab.broker import BrokerFailed
-from compat.lab.cluster import APACHE, ODRADEK, ApacheMember, Cluster, Member, OdradekMember
+from compat.lab.cluster import APACHE, ODRADEK, ApacheMember, Cluster, Member, Node, OdradekMember
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.build import Build, add_mode, prepared
 from bench.figures import OURS, THEIRS, Figure, Quantity
@@ -59,7 +59,10 @@ def new_cluster(role: str, build: Build, path: Path) -> Cluster:
         **{each: Member(program, "controller") for each in CONTROLLERS},
         **{each: Member(program, "broker") for each in BROKERS},
     }
-    kinds = {ODRADEK: build.measured(OdradekMember), APACHE: MeasuredApacheMember}
+    kinds: dict[str, type[Node]] = {
+        ODRADEK: build.measured(OdradekMember),
+        APACHE: MeasuredApacheMember,
+    }
     return Cluster(path, members, {}, kinds)
 
 

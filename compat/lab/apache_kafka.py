@@ -127,4 +127,4 @@ class ApacheKafka(Broker):
 class BriefApacheKafka(ApacheKafka):
     """An `ApacheKafka` that starts quickly and is not fast."""
 
-    jvm_options = BRIEF_JVM_OPTIONS
+    jvm_options: Sequence[str] = BRIEF_JVM_OPTIONS

@@ -63,7 +63,7 @@ class _Process:
         """Start the process. It ignores the terminal's Ctrl-C, so that this command stops it."""
         command = [sys.executable, "-m", "odradek", "serve", "--config", str(self.properties)]
         with self.output.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603  the command is our own
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

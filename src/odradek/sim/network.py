@@ -42,6 +42,7 @@ class SimNetwork:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.hosts: dict[str, SimHost] = {}
+        self._addresses: dict[str, str] = {}
         self._random: Random = simulation.random("network")
         self._cut_until_ns: dict[tuple[str, str], int] = {}
 
@@ -50,6 +51,10 @@ class SimNetwork:
         host = SimHost(self, name, loop, file_system)
         self.hosts[name] = host
         return host
+
+    def address_of(self, name: str) -> str:
+        """Return the IP address of a machine. Nodes send the addresses of clients to each other."""
+        return self._addresses.setdefault(name, f"10.0.0.{len(self._addresses) + 1}")
 
     def arrival_ns(self, source: str, target: str, after_ns: int) -> int:
         """Return the time when bytes sent now arrive. It is not before `after_ns`."""
@@ -114,9 +119,10 @@ class SimHost:
             refusal = ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
             self.network.simulation.at(back, lambda: self._answer(answer, refusal))
             return
-        here = Address(self.name, self.free_port())
-        ours = SimTransport(self, here, address)
-        theirs = SimTransport(target, address, here)
+        here = Address(self.network.address_of(self.name), self.free_port())
+        there = Address(self.network.address_of(address.host), address.port)
+        ours = SimTransport(self, here, there)
+        theirs = SimTransport(target, there, here)
         ours.join(theirs)
         listener.add(theirs)
         self.network.simulation.at(back, lambda: self._answer(answer, ours))

@@ -236,7 +236,6 @@ class Scenario:
     def _begin_work(self) -> list[asyncio.Task[None]]:
         events = [TopicPartition("events", index) for index in range(TOPICS["events"])]
         ledger = [TopicPartition("ledger", index) for index in range(TOPICS["ledger"])]
-        tasks = []
         for number in range(2):
             self._add(IdempotentProducer, f"producer{number}", events)
             if self.has_transactions:
@@ -245,9 +244,7 @@ class Scenario:
             self.actors.append(
                 GroupMember(self.simulation, member, self.facts, "readers", [*events, *ledger])
             )
-        for actor in self.actors:
-            tasks.append(actor.client.loop.create_task(actor.run()))
-        return tasks
+        return [actor.client.loop.create_task(actor.run()) for actor in self.actors]
 
     def _add(self, kind: type[Actor], name: str, partitions: list[TopicPartition]) -> None:
         self.actors.append(kind(self.simulation, self.client(name), self.facts, partitions))  # type: ignore[call-arg]
