@@ -217,16 +217,14 @@ class Shard(Generic[MachineT]):
             return
         try:
             result = operation(*arguments)
-            if not result.records:
-                answer = self._take(result)
-                if isinstance(answer, asyncio.Future):
-                    answer.add_done_callback(_observe)  # `on_commit` gets the error
-                return
-            self._batch.add(result)
-            self._batch.defer(
-                DeferredEvent(None, partial(_on_internal, result.on_commit, on_error), None)
-            )
-            self._schedule_flush()
+            event = DeferredEvent(None, partial(_on_internal, result.on_commit, on_error), None)
+            if result.records:
+                self._batch.add(result)
+            if self._batch.is_open:
+                self._batch.defer(event)
+                self._schedule_flush()
+            else:
+                self._commits.add(self._batch.written, (event,))
         except ApiError as error:
             on_error(error)
         finally:
@@ -325,9 +323,3 @@ def _on_internal(on_commit: OnCommit | None, on_error: OnError, error: ApiError 
         on_commit(error)
     if error is not None:
         on_error(error)
-
-
-def _observe(done: asyncio.Future[Any]) -> None:
-    """Read the error of a response that no client waits for, so that asyncio does not log it."""
-    if not done.cancelled():
-        done.exception()
