@@ -136,7 +136,7 @@ class OdradekMember(_Configured, OdradekNode):
 
 
 class ApacheMember(_Configured, BriefApacheKafka):
-    """A node of Apache Kafka."""
+    """A node of Apache Kafka, without the features that Odradek's brokers do not support."""
 
     def __init__(self, node_id: int, settings: Mapping[str, str], path: Path, port: int) -> None:
         self.node_id = node_id
@@ -153,6 +153,7 @@ class ApacheMember(_Configured, BriefApacheKafka):
     def _format(self) -> None:
         tool = self._java("kafka.tools.StorageTool", ("-Xmx128m", "-XX:TieredStopAtLevel=1"))
         words = [*tool, "format", "-t", CLUSTER_ID, "-c", str(self.properties)]
+        words += ["--feature", "share.version=0", "--feature", "streams.version=0"]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BrokerFailed(f"{self.name} was not formatted: {done.stdout}{done.stderr}")

@@ -16,7 +16,7 @@ from odradek.testing import Broker
 EXAMPLE = re.compile(r"^ *(odradek\b[^|#<>\n]*)(.*)$", re.MULTILINE)
 NOT_HERE = (
     "--port", "serve", "demo", "format", "completion", "bench",  # have tests of their own
-    "--follow", "transaction abort", " log ",
+    "--follow", "transaction abort", " log ", "cluster start",
 )  # fmt: skip
 TOPICS = ("flights", "orders", "users", "greetings", "a", "b")
 RECORDS = 1300

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.core.metadata.registrations import Endpoint
+from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.env.randomness import RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.uuids import make
@@ -132,7 +133,7 @@ class BrokerLifecycle:
                     break
                 await asyncio.sleep(RETRY_SECONDS)
         except ApiError as error:
-            raise JoinError(f"this broker cannot join the cluster: {error.message}") from error
+            raise JoinError(f"this broker cannot join the cluster: {_reason(error)}") from error
 
     async def leave(self, metadata_offset: Callable[[], int]) -> None:
         """Move the leaders of this broker's partitions to other brokers (controlled shutdown).
@@ -236,3 +237,15 @@ class BrokerLifecycle:
         finally:
             self._last_error = error
             self._sending = None
+
+
+def _reason(error: ApiError) -> str:
+    if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+        return str(error.message)
+    supported = ", ".join(f"{name} {most}" for name, (_, most) in SUPPORTED_FEATURES.items())
+    return (
+        "the cluster uses a feature level that this broker does not support. It supports at most "
+        f"{supported}, and no other feature. `kafka-features.sh describe` shows the levels of the "
+        "cluster, and `kafka-features.sh downgrade --feature share.version=0 --feature "
+        "streams.version=0` lowers them"
+    )

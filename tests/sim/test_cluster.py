@@ -1,0 +1,37 @@
+"""Simulations of a cluster of three nodes: no guarantee is violated, and a seed gives one history."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.support.run_seed import numbers_of_histories
+
+from odradek.sim.cluster import ClusterScenario
+from odradek.sim.scenario import simulate
+
+SEEDS_WITH_DEFECTS = (23, 36)
+"""Seeds that have found defects: 23 and 36, an internal operation left a future that nobody read."""
+
+
+@pytest.mark.parametrize(
+    "seed", [*SEEDS_WITH_DEFECTS, *numbers_of_histories("ODRADEK_CLUSTER_SIMULATIONS", 4)]
+)
+def test_no_violation(seed: int) -> None:
+    assert simulate(seed, ClusterScenario).violations == []
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    one, other = simulate(5, ClusterScenario), simulate(5, ClusterScenario)
+    assert one.lines == other.lines
+
+
+def test_the_runs_have_faults_and_records() -> None:
+    counts: Counter[str] = Counter()
+    for seed in (1, 2, 3, 5):
+        counts.update(simulate(seed, ClusterScenario).counts)
+    for what in (
+        "produced", "produce repeated", "consumed", "joined", "offsets committed",
+        "fault kill", "fault stop", "fault cut off", "fault cut one way",
+    ):  # fmt: skip
+        assert counts[what] > 0, what
