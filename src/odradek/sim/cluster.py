@@ -29,7 +29,6 @@ class ClusterScenario(Scenario):
     """Three nodes and their clients."""
 
     replication_factor = 3
-    has_transactions = True
     settings: Mapping[str, str] = {
         **SETTINGS,
         "process.roles": "broker,controller",

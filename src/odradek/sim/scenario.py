@@ -111,7 +111,6 @@ class Scenario:
     """A run: the simulation, the machine and the clients."""
 
     replication_factor = 1
-    has_transactions = True
     settings: Mapping[str, str] = SETTINGS
 
     def __init__(self, seed: int) -> None:
@@ -238,8 +237,7 @@ class Scenario:
         ledger = [TopicPartition("ledger", index) for index in range(TOPICS["ledger"])]
         for number in range(2):
             self._add(IdempotentProducer, f"producer{number}", events)
-            if self.has_transactions:
-                self._add(TransactionalProducer, f"transactional{number}", ledger)
+            self._add(TransactionalProducer, f"transactional{number}", ledger)
             member = self.client(f"member{number}")
             self.actors.append(
                 GroupMember(self.simulation, member, self.facts, "readers", [*events, *ledger])
@@ -303,7 +301,7 @@ class Scenario:
             await self.observer.pause()
 
     async def _find_coordinators(self) -> None:
-        for key_type in (0, 1) if self.has_transactions else (0,):
+        for key_type in (0, 1):
             request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
             while True:
                 response = await self.observer.ask(request, 4, FindCoordinatorResponse)
