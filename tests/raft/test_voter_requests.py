@@ -221,7 +221,11 @@ async def test_static_voters_become_dynamic_ones(tmp_path):
         assert "have not told the leader" in early.error_message
         static = await ask(port, remove(active.formatted().key))
         assert static.error_code == ErrorCode.UNSUPPORTED_VERSION
-        await quorum.until(lambda: active.raft.machine.upgrade_problem() is None)
+        await quorum.until(
+            lambda: any(each.raft.machine.upgrade_problem() is None for each in quorum.running)
+        )
+        active = await quorum.active()
+        port = quorum.ports[active.id]
         assert (await raise_kraft_version(port, 1, validate_only=True)).error_code == 0
         assert active.raft.settings.kraft_version == 0
         assert (await raise_kraft_version(port, 1)).error_code == 0
