@@ -8,9 +8,12 @@ import pytest
 from tests.broker.support import Flushes, partition_of
 from tests.log.support import batch
 
+from odradek.broker.coordinator.replicas import ReplicaPartition
 from odradek.broker.partition import ACKS_ALL
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.records.builder import plain_batch
+from odradek.records.control import EndOfTransaction, end_of_transaction_batch
 
 FLUSHED_BEFORE_ACK = {"flush_messages": 1}
 
@@ -159,3 +162,28 @@ def test_the_high_watermark_only_advances_and_not_past_the_end_of_the_log(tmp_pa
     moves = [log.advance_high_watermark(offset) for offset in (2, 1, 2, 9, 9)]
     assert moves == [True, False, False, True, False]
     assert log.high_watermark == 3
+
+
+def test_coordinators_and_markers_need_enough_replicas_in_sync(tmp_path: Path):
+    """As with acks=all: a coordinator's decision must survive the loss of this broker."""
+    partition = partition_of(tmp_path, min_insync_replicas=2)
+    replica = ReplicaPartition(partition)
+    ending = EndOfTransaction(True, 0)
+    marker = end_of_transaction_batch(
+        True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=0
+    )
+    writes = (
+        lambda: replica.append(plain_batch(0, [(b"key", b"value")])),
+        lambda: replica.append_records(0, [(b"key", b"value")]),
+        lambda: partition.append_marker(bytearray(marker), ending, 2),
+    )
+    for write in writes:
+        with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
+            write()
+    assert partition.log.log_end_offset == 0
+    registration = partition.registration
+    replicas, directories = (1, 2), (bytes(16), bytes(16))
+    partition.update(registration._replace(replicas=replicas, directories=directories, isr=(1, 2)))
+    for write in writes:
+        write()
+    assert partition.log.high_watermark == len(writes)
