@@ -167,7 +167,10 @@ def check_change(controller, name, old, state):
     if state.leader == NO_LEADER:
         return
     if state.leader not in (*old.isr, *old.elr, *controller.said_in_sync):
-        require(state.leader_recovery_state == RECOVERING, "an unclean election is recorded")
+        # Apache Kafka does not record it if a reassignment is cancelled whose new replicas are the ISR.
+        is_cancelled = set(old.isr) <= set(old.adding_replicas) and not state.adding_replicas
+        recovers = state.leader_recovery_state == RECOVERING
+        require(recovers or is_cancelled, "an unclean election is recorded")
         may_be_unclean = (
             controller.unclean_is_requested or controller.state.unclean_election_enabled(name)
         )

@@ -188,14 +188,14 @@ class Scenario:
 
         async def violations() -> list[str]:
             nonlocal logs
+            different = await self.violations_of_replicas()
             logs = await self._read_all()
-            found = list(check(self.facts, logs, await self._transactional_offsets()))
-            return [*found, *await self.violations_of_replicas()]
+            return [*different, *check(self.facts, logs, await self._transactional_offsets())]
 
         async def differences() -> list[str]:
             now = await self._read_all()
             return [
-                f"{each} is not the same after the last restart"
+                f"{each} is not the same after the last restart: {_difference(logs[each], now[each])}"
                 for each in logs
                 if now[each] != logs[each]
             ]
@@ -350,3 +350,9 @@ class Scenario:
                 if offset is not None:
                     offsets[group] = offset
         return offsets
+
+
+def _difference(before: Contents, after: Contents) -> str:
+    missing = set(before.uncommitted) - set(after.uncommitted)
+    added = set(after.uncommitted) - set(before.uncommitted)
+    return f"missing {sorted(missing)[:3]}, added {sorted(added)[:3]}"

@@ -8,8 +8,8 @@ of the receive buffer and processed in the next iterations. The next request is 
 Each partition's records in a response are appended in one write where the log allows it
 (`LogAppender.append_as_follower`). A truncation is written and flushed in a thread. The partition
 is not fetched until the truncation is complete. If a topic has `flush.messages=1`, the partition is
-fetched again when its records are flushed, because the fetch offset tells the leader which records
-this broker has stored.
+fetched, and fetched again, when its records are flushed, because the fetch offset tells the leader
+which records this broker has stored.
 """
 
 from __future__ import annotations
@@ -121,12 +121,40 @@ class Fetchers:
         fetcher = None if leader == NO_LEADER else self._fetcher(leader)
         if known is not None and known[1] >= 0 and (fetcher is None or known[1] != leader):
             self._by_leader[known[1]].remove(key)
+        log = partition.log
+        if log.is_flushed_before_ack and log.recovery_point < log.log_end_offset:
+            self._partitions[key] = partition, NO_LEADER
+            self._unreachable.pop(key, None)
+            self._flush(partition, registration.leader_epoch)
+            return
         self._partitions[key] = partition, NO_LEADER if fetcher is None else leader
         if fetcher is None:
             self._unreachable[key] = None
         else:
             self._unreachable.pop(key, None)
             fetcher.add(key, partition)
+
+    def _flush(self, partition: Partition, leader_epoch: int) -> None:
+        """Flush the log, then fetch the partition.
+
+        A fetch from the log end offset acknowledges all records of the log. After a crash of the
+        process, the newest of them may not be flushed.
+        """
+
+        def follow_again() -> None:
+            key = ReplicaKey(partition.topic_id, partition.index)
+            if self._partitions.get(key) == (partition, NO_LEADER) and partition.follows_in(
+                leader_epoch
+            ):
+                self.follow(partition)
+
+        def flushed(refusal: ApiError | None) -> None:
+            if refusal is None:
+                follow_again()
+            elif isinstance(refusal, DiskFull):
+                self.loop.call_later(self.settings.backoff_ms / 1000, follow_again)
+
+        self.when_flushed(partition.log, partition.log.log_end_offset, flushed)
 
     def unfollow(self, partition: Partition) -> None:
         """Stop fetching a partition."""
