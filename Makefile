@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # until those of Spark have ended (tests/support/scheduling.py).
 WORKERS ?= 3
 
-.PHONY: help env demo test test-compiled lint check bench compat proofs format lock clean sim
+.PHONY: help env demo test test-cluster test-compiled lint check bench compat proofs format lock clean sim
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -33,6 +33,10 @@ demo: $(VENV)/.demo  ## real data through the broker and Spark, reconciled
 
 test: $(VENV)/.dev  ## the tests
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+test-cluster: $(VENV)/.dev  ## the tests of clusters of processes, and of simulated clusters
+	$(BIN)/python -m pytest -m cluster -n 2 $(ARGS)
+	$(BIN)/python -m tests.sim --cluster 30
 
 # A second environment that has the wheel, and everything else from the first one.
 COMPILED := build/compiled

@@ -112,6 +112,14 @@ LONG_TESTS = (
         _pytest("tests/spark/test_demo.py", "-k", "test_interrupted_in_the_middle"),
         "ODRADEK_DEMO_INTERRUPTIONS",
     ),
+    LongTest(
+        "cluster-faults", "kills, stops and pauses of the nodes of a cluster under load", 200,
+        _pytest("-m", "cluster", "tests/crash/test_cluster_faults.py"), "ODRADEK_CLUSTER_FAULTS",
+    ),
+    LongTest(
+        "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 300,
+        _module("tests.sim", "--cluster"), has_count_argument=True,
+    ),
     LongTest("power-losses", "simulated power losses", 10_000, _POWER, "ODRADEK_POWER_LOSSES"),
     LongTest(
         "anomalies", "seconds of concurrent clients and faults", 300,

@@ -13,6 +13,8 @@ import pytest
 from tests.crash.cluster_loop import ClusterLoop
 from tests.support.run_seed import run_seed
 
+pytestmark = pytest.mark.cluster
+
 FAULTS = int(os.environ.get("ODRADEK_CLUSTER_FAULTS", "3"))
 SEED = run_seed()
 

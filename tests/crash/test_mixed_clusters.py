@@ -11,7 +11,7 @@ from tests.crash.fault_loop import PARTITIONS
 from tests.crash.mixed_loop import MixedLoop
 from tests.support.run_seed import run_seed
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.cluster]
 
 
 @pytest.mark.timeout(600)

@@ -10,7 +10,7 @@ from odradek.model import uuids
 
 from .test_dynamic_quorum import DynamicCluster
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.cluster]
 
 
 def test_voters_are_described_added_and_removed(tmp_path):

@@ -14,7 +14,7 @@ from odradek.wire.generated.create_topics_request import CreateTopicsRequest
 
 from .controllers import CLUSTER_ID, Quorum
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.cluster]
 
 THEIRS = 3
 TIMES = {
