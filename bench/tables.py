@@ -159,8 +159,8 @@ ROWS = (
     ),
     Row(
         "isolation",
-        "produce p99 during a replay from disk and a compaction, ms / the same ÷ the p99 without "
-        "this load",
+        "produce p99 while old records are read from disk and a log is compacted, ms / this p99 "
+        "divided by the p99 without this load",
         ("produce p99, beside", "p99 beside / quiet"),
         "python -m bench.isolation",
     ),

@@ -1,8 +1,9 @@
-"""Connections to other brokers, for the requests of the transaction coordinator and of leaders.
+"""Connections to other brokers, for WriteTxnMarkers (sent by transaction coordinators) and
+AddPartitionsToTxn (sent by partition leaders).
 
-`BrokerChannels` connects to a broker with the first request to it. The first request on a
-connection is ApiVersions, because a broker of another release may not know the newest version of a
-request.
+`BrokerChannels` connects to a broker with the first request to it. The first request to a broker is
+ApiVersions, because a broker of another release may not serve the newest version of a request.
+ApiVersions is sent again after a request has failed or the broker's registration has changed.
 
 A request fails at once if the broker cannot be reached. The caller repeats it, possibly to another
 broker. If the broker's registration changes (it is fenced, has restarted, or has another address),

@@ -6,8 +6,10 @@ Each node has a directory in the cluster's directory:
     DIR/1/data                 the log directory
     DIR/1/output               what the process has written to stdout and stderr
 
-The first nodes, at most three, are brokers and controllers. The others are only brokers. A process
-that ends is started again. Ctrl-C and SIGTERM stop all nodes.
+The first nodes, at most three, are brokers and controllers. The others are only brokers. When all
+nodes are ready, a process that ends is started again, unless it has ended three times in 30
+seconds. If a process ends before that, the command fails and stops all nodes. Ctrl-C and SIGTERM
+stop all nodes.
 """
 
 from __future__ import annotations
@@ -137,7 +139,8 @@ def start(nodes: int, port: int, data: Path | None) -> int:
     """Run a cluster on this machine, with one process for each node.
 
     The nodes listen on 127.0.0.1. Ctrl-C stops all nodes, and keeps their data. A process that ends
-    is started again, so you can try `kill -9`.
+    is started again, so you can try `kill -9`. A process that ends three times in 30 seconds is not
+    started again.
 
     \b
     Examples:

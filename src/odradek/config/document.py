@@ -22,7 +22,8 @@ INTRODUCTION = """\
 
 A node reads a `server.properties` file (`odradek serve --config FILE`). `--override name=value` sets a
 single setting. Both are optional. The `server.properties` of a single-node Apache Kafka works without
-changes, if its keys and certificates are PEM files. Odradek has a definition of every setting of Apache Kafka
+changes if its keys and certificates are PEM files, its controller listener is PLAINTEXT, and it sets none of
+the refused settings below. Odradek has a definition of every setting of Apache Kafka
 4.3.
 Each setting has one of these statuses:
 

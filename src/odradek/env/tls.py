@@ -6,13 +6,15 @@ computes for up to some milliseconds with the private key; `ssl` releases the in
 this time. A step never waits for the network: if it needs more bytes, the event loop waits for
 them.
 
-- OpenSSL decrypts whole records of up to 16 KiB. If the caller's buffer is smaller than the rest of
-  a record, decrypted bytes stay in memory, which the event loop cannot see in the socket. So the
-  transport itself calls the callback in each iteration until these bytes are received.
-- OpenSSL encrypts one record at a time. If the socket does not accept all of an encrypted record,
-  OpenSSL keeps it, and the next call must pass the same bytes again. This is what the callers of a
-  `Transport` do.
-- The kernel cannot send files over TLS here. `send_file` reads a part of the file and encrypts it.
+- OpenSSL decrypts whole TLS records of up to 16 KiB. If the caller's buffer is too small for a TLS
+  record, the remaining decrypted bytes stay in OpenSSL's memory. The socket is not readable for
+  them. So the transport itself calls the callback in each iteration until the caller has received
+  these bytes.
+- OpenSSL encrypts one TLS record at a time. If the socket does not accept all of an encrypted
+  record, OpenSSL keeps it, and the next call must pass the same bytes again. This is what the
+  callers of a `Transport` do.
+- `sendfile` cannot be used, because the bytes are encrypted in this process and not in the kernel.
+  `send_file` reads a part of the file and encrypts it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from odradek.env.file_range import FileRange
 RECORD_BYTES_MAX = 16 * 1024
 """The longest record of TLS."""
 JOINED_BYTES = 4 * RECORD_BYTES_MAX
-"""Parts are joined up to this size."""
+"""Parts are joined until they have at least this many bytes."""
 READ_BYTES_MAX = 128 * 1024
 """Maximum number of bytes read at a time from a file."""
 HANDSHAKE_THREADS = 2

@@ -3,16 +3,18 @@
 Each connection has a `SaslGate` as its owner (see `odradek.network.connection`). It gets the
 requests instead of the dispatcher until the client is authenticated. The state machine
 `odradek.core.sasl.authenticator` decides. Before authentication only ApiVersions, SaslHandshake and
-SaslAuthenticate are processed, and a request is at most sasl.server.max.receive.size long. No
-handler and no fast path gets another request.
+SaslAuthenticate are processed, and a request is at most sasl.server.max.receive.size long. Only
+ApiVersions reaches a handler. All other requests close the connection.
 
-- After authentication the connection calls the dispatcher directly. If the session expires
-  (KIP-368), each request still passes the gate, which closes the connection of an expired session.
+- After authentication the connection calls the dispatcher directly. If the session has a lifetime
+  (KIP-368), each request still passes through the gate. The gate closes the connection if the
+  session has expired.
 - A response to a failed authentication is sent after connection.failed.authentication.delay.ms.
-  Then the connection is closed. Until then nothing is read, so that guessing takes time.
+  Then the connection is closed. Until then no other request of the connection is processed. This
+  slows down password guessing.
 - A request that does not fit the state, or that is malformed, closes the connection at once.
-- Apache Kafka also answers other requests after SaslHandshake, with ILLEGAL_SASL_STATE. Here these
-  connections are closed without a response.
+- If another request arrives after SaslHandshake, Apache Kafka responds with ILLEGAL_SASL_STATE
+  before it closes the connection. Odradek closes it without a response.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """One client's connection: receives requests and sends responses in order, with limited memory.
 
-A frame is one request. Four bytes with the length of the frame precede each frame. `on_readable`
-receives bytes into a buffer that all connections of the server share, splits them into frames, and
-passes each frame to the dispatcher. The dispatcher gets the request as a memoryview, which is valid
-until the dispatcher returns. The dispatcher responds immediately (`respond`) or later (`defer`,
-then `Slot.complete`).
+A frame is four bytes with a length, and one request of this length. `on_readable` receives bytes
+into a buffer that all connections of the server share, splits them into frames, and passes each
+frame to the dispatcher. The dispatcher gets the request as a memoryview, which is valid until the
+dispatcher returns. The dispatcher responds immediately (`respond`) or later (`defer`, then
+`Slot.complete`).
 
 A connection has three parts:
 

@@ -17,13 +17,13 @@ no partition logs and no broker, and omits steps 4 and 5.
 The steps of a stop:
 
 1. Close the metrics server, and stop the periodic work on the logs.
-2. If the active controller may be in another process, move the leaders of this broker's partitions
-   to other brokers.
+2. If the cluster has other brokers and `controlled.shutdown.enable` is set, request a controlled
+   shutdown: the controller moves the leadership of this broker's partitions to other brokers.
 3. Stop accepting connections of clients, wait until the responses to open requests are sent, and
    stop the coordinators.
 4. Stop accepting connections on the controller's listeners, and wait until the responses to their
    open requests are sent.
-5. If the controller is in this process, notify it that this broker shuts down.
+5. If this node is the only voter, request that the controller fences this broker.
 6. Commit the appended records of the metadata log, resign, and close the metadata log.
 7. Stop the threads of the executor.
 8. Close the partition logs, mark the log directories as cleanly shut down, and unlock them.

@@ -2,8 +2,8 @@
 
 Markers for partitions that this broker leads are written directly (`markers`). Markers for other
 brokers are collected in `MarkerQueues` and sent with WriteTxnMarkers, one request at a time to each
-broker. If a broker does not respond, its markers have empty results; then the coordinator's state
-machine orders the markers again, from the brokers that lead the partitions then.
+broker. If a broker does not respond, the results of its markers are empty. Then the coordinator's
+state machine requests the markers again, and they are sent to the current leaders.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 1. A super user may do everything.
 2. If an ACL denies the operation, it is denied, whatever other ACLs allow.
 3. If an ACL allows the operation or one that implies it, it is allowed.
-4. If ACLs apply to the resource, whoever they are for, the operation is denied.
+4. If any ACL matches the resource, for any principal, the operation is denied.
 5. Otherwise `allow.everyone.if.no.acl.found` decides.
 
-The ACLs come from the metadata image (`load`, `apply`). Until they are loaded, only super users may
-do anything.
+The ACLs come from the metadata image (`load`, `apply`). Until they are loaded, operations of super
+users are allowed, and all other checks raise UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations

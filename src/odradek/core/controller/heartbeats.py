@@ -25,9 +25,9 @@ A broker in FENCED is caught up when it has read the record of its registration.
 CONTROLLED_SHUTDOWN, the other brokers are caught up when they have read the records that moved the
 leadership of its partitions: only then do their clients find the new leaders.
 
-If the controller's process was stopped for a while, all sessions have expired, but the heartbeats
-of this time have not been read. So if the sessions are checked late, no session expires, and they
-are checked again after a grace period.
+If the controller's process was paused, all sessions seem to have expired, because the heartbeats
+that arrived during the pause have not been read. Therefore, if the check of the sessions runs late,
+it expires no session. The sessions are checked again after a grace period.
 """
 
 from __future__ import annotations

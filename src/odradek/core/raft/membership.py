@@ -3,13 +3,15 @@
 A follower looks at the voters of its log once in every fetch timeout.
 
 - A voter whose endpoints or whose supported levels of kraft.version differ from its entry sends
-  UpdateRaftVoter to the leader. With kraft.version 0 there are no entries. Then each voter sends
-  UpdateRaftVoter once to each leader, which needs this for an upgrade to kraft.version 1.
+  UpdateRaftVoter to the leader. With kraft.version 0 the log has no voter entries. Then each voter
+  sends UpdateRaftVoter once to each new leader. The leader needs this data for an upgrade to
+  kraft.version 1.
 - A controller that is not a voter sends AddRaftVoter for itself, if
   `controller.quorum.auto.join.enable` is set. If a voter has its node id, but another directory id,
   then the disk of this node is new: the node first removes the old voter with RemoveRaftVoter.
 
-Only one request to the leader is in flight. So these requests take the place of a fetch.
+Only one request to the leader is in flight at a time. So one of these requests is sent instead of
+the next Fetch.
 """
 
 from __future__ import annotations

@@ -9,12 +9,15 @@
 The tokens are in SaslAuthenticate requests. After version 0 of SaslHandshake the tokens are sent
 without a request around them (`are_tokens_raw`).
 
-If connections.max.reauth.ms is set, the session of a connection expires after this time, and the
-client must authenticate again before (KIP-368). The client must use the same mechanism and the same
-user. It may begin once a second. The caller closes a connection whose session `is_expired`.
+If connections.max.reauth.ms is set, the session of a connection expires after this time. The client
+must re-authenticate before that (KIP-368), with the same mechanism and the same user. It may start
+a re-authentication at most once a second. The caller closes a connection whose session
+`is_expired`.
 
-A method that raises `Rejected` or `UnexpectedRequest` has changed the state to FAILED. The caller
-sends the response, if there is one, after a delay, and closes the connection.
+A method that raises `Rejected` or `UnexpectedRequest` has changed the state to FAILED. After
+`Rejected` the caller waits for `connection.failed.authentication.delay.ms`, sends the response if
+there is one, and closes the connection. After `UnexpectedRequest` the caller closes the connection
+at once, without a response.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ coordinator, or the next coordinator, repeats the request for a marker until it 
 markers are written, one record completes the transaction. Then the producer may begin the next
 transaction.
 
-This module sends no requests. It creates an `Order` for each leader and calls the function that was
-passed to `listen`. The caller takes the orders (`take_orders`), sends the requests, and reports the
-results (`on_written`).
+This module sends no requests. It creates an `Order` (the markers that one leader must write) for
+each leader, and calls the function that was passed to `listen`. The caller takes the orders
+(`take_orders`), sends the markers, and reports the results (`on_written`).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ broker. At most one request is in flight to a broker; the next request has all m
 added meanwhile. So many transactions share a request, as in Apache Kafka's
 `TransactionMarkerChannelManager`.
 
-A response has its results by producer id. Therefore a request has at most one marker of each
-producer. If there is no response, all markers of the request have empty results, and the
-coordinators (`completion`) order them again, possibly from other leaders.
+A response identifies its results by producer id. Therefore a request has at most one marker for
+each producer id. If there is no response, the results of all markers in the request are empty. Then
+the coordinators (`completion`) request these markers again, possibly to other leaders.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
-"""The questions to transaction coordinators on other brokers (AddPartitionsToTxn, KIP-890).
+"""The requests that verify or add partitions at transaction coordinators on other brokers
+(AddPartitionsToTxn, KIP-890). A *question* is one transaction in such a request.
 
 The leader of a partition asks the coordinator whether the partition belongs to the transaction, or
 asks it to add the partition (`partitions`). `QuestionQueues` collects the questions for each
 broker. At most one request is in flight to a broker; the next request has all questions that were
 added meanwhile.
 
-A request has each transactional id at most once. If a question about the same id waits already, the
-producer epochs decide, as in Apache Kafka's `AddPartitionsToTxnManager`:
+A request has each transactional id at most once. If a question with the same id is already waiting,
+their producer epochs are compared, as in Apache Kafka's `AddPartitionsToTxnManager`. The table
+shows which question is sent, and the error that the other one gets:
 
     new question's epoch    the waiting question is       the new question is
     --------------------    --------------------------    -----------------------------
-    higher                  INVALID_PRODUCER_EPOCH        asked
-    the same                NETWORK_EXCEPTION (retried)   asked
-    lower                   asked                         INVALID_PRODUCER_EPOCH
+    higher                  INVALID_PRODUCER_EPOCH        sent
+    the same                NETWORK_EXCEPTION (retried)   sent
+    lower                   sent                          INVALID_PRODUCER_EPOCH
 """
 
 from __future__ import annotations
