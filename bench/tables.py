@@ -95,8 +95,9 @@ ROWS = (
     ),
     Row(
         "raw_fetch",
-        "raw fetches of 1 MB, just written / after other work, CPU s per GB",
+        "raw fetches of 1 MB, just written / after an hour of other work, CPU s per GB",
         ("CPU, just written", "CPU, after other work"),
+        'make bench ARGS="raw_fetch --other-work-seconds 3600"',
     ),
     Row("consume", "consume with Java in fetches of 1 MB, CPU s per GB", ("CPU",)),
     Row("tools", "ConsumerPerformance, CPU s per GB", ("ConsumerPerformance, CPU",)),
