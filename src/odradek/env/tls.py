@@ -7,9 +7,9 @@ this time. A step never waits for the network: if it needs more bytes, the event
 them.
 
 - OpenSSL decrypts whole TLS records of up to 16 KiB. If the caller's buffer is too small for a TLS
-  record, the remaining decrypted bytes stay in OpenSSL's memory. The socket is not readable for
-  them. So the transport itself calls the callback in each iteration until the caller has received
-  these bytes.
+  record, the remaining decrypted bytes stay in OpenSSL's memory. The kernel does not report the
+  socket as readable because of these bytes. So the transport itself calls the callback in each
+  iteration until the caller has received these bytes.
 - OpenSSL encrypts one TLS record at a time. If the socket does not accept all of an encrypted
   record, OpenSSL keeps it, and the next call must pass the same bytes again. This is what the
   callers of a `Transport` do.

@@ -1,13 +1,13 @@
 """Tracks which part of a log survives a crash of the machine, and flushes the log.
 
 A flush covers the segments from the offset in the recovery point checkpoint on. It makes these
-files and names durable:
+files and directory entries durable:
 
 - the `.log` files and the transaction indexes,
 - the other indexes, except the indexes of the active segment,
 - the producer snapshots,
 - the leader epochs, if they have changed,
-- the names in the directory, if they have changed.
+- the directory entries, if files were created, renamed or deleted.
 
 Then two offsets move up:
 
@@ -25,8 +25,8 @@ group commit and the flush after a roll. Therefore a flush also does the work of
 that have not completed. A flush does nothing if a later flush has already run.
 
 A truncation is a flush, too. The files are cut on the thread of the flush, and then flushed.
-Nothing is appended before the truncation is done. Otherwise, after a crash, removed records might
-be in the log again, behind new records. Whole segments are removed durably before the last
+Nothing is appended before the truncation is done. Otherwise, after a crash, the file might contain
+the new records, followed by removed records. Whole segments are removed durably before the last
 remaining segment is shortened. Therefore a crash between the two steps leaves a log without gaps.
 """
 

@@ -15,7 +15,7 @@ need no conversion:
   or the log directory goes offline.
 
 All other batches are validated (`validation`), with the checks in Apache Kafka's order: size,
-checksum, header fields, records if the topic's settings need it, segment size, producer. Then the
+checksum, header fields, records (only in batches of clients), segment size, producer. Then the
 batch is written, and after that the state in memory is changed.
 
 After a truncation, nothing is appended until the truncation survives a crash. An append that

@@ -1,6 +1,7 @@
 """The listeners of a node.
 
-A start first binds the addresses. It accepts connections at the end, when the node is ready.
+A start first binds all addresses. The controller listeners accept connections before the metadata
+is loaded. The broker listeners accept connections at the end, when the node is ready.
 """
 
 from __future__ import annotations

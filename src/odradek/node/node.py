@@ -11,8 +11,8 @@ The steps of a start:
 4. Load the partition logs. After a crash, recover them.
 5. Register the broker with its addresses, unfence it, send heartbeats, and accept connections.
 
-Therefore clients reach the node only when all parts are ready. A node that is only a controller has
-no partition logs and no broker, and omits steps 4 and 5.
+Therefore clients reach the broker listeners only when all parts are ready. A node that is only a
+controller has no partition logs and no broker, and omits steps 4 and 5.
 
 The steps of a stop:
 

@@ -1,9 +1,10 @@
 """A run with three nodes, each a broker and a controller, and faults of machines and network.
 
-Each partition has three replicas, and `min.insync.replicas` is 2. One machine at a time is killed,
-stopped, or cut off from one or both of the others; before the next fault all nodes serve again. At
-the end, beside the checks of a single node, all replicas of a partition must have the same records,
-and all controllers must have the same metadata log.
+Each partition has three replicas, and `min.insync.replicas` is 2. One machine at a time fails: it
+is killed, it is stopped, its traffic to one other machine is cut in one direction, or it is cut off
+from both others. Before the next fault all nodes serve again. At the end, beside the checks of a
+single node, all replicas of a partition must have the same records, and all controllers must have
+the same metadata log.
 """
 
 from __future__ import annotations

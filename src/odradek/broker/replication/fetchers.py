@@ -7,9 +7,9 @@ of the receive buffer and processed in the next iterations. The next request is 
 
 Each partition's records in a response are appended in one write where the log allows it
 (`LogAppender.append_as_follower`). A truncation is written and flushed in a thread. The partition
-is not fetched until the truncation is complete. If a topic has `flush.messages=1`, the partition is
-fetched, and fetched again, when its records are flushed, because the fetch offset tells the leader
-which records this broker has stored.
+is not fetched until the truncation is complete. If a topic has `flush.messages=1`, each fetch of
+the partition waits until all records in its log are flushed, because the fetch offset tells the
+leader which records this broker has stored.
 """
 
 from __future__ import annotations

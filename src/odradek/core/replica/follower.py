@@ -6,10 +6,11 @@ and reports the results:
 
     request() ──> Fetch request ──> responded() ──> effects ──> appended() or failed()
 
-A partition is fetched from its log end offset. The request has the epoch of the last record. If
-the logs diverge, the leader returns the diverging epoch instead of records, and the follower
-truncates its log (`divergence`). So a follower needs no request for the end of an epoch before it
-fetches, and it never truncates to its high watermark, as older versions of Kafka did (KIP-595).
+A partition is fetched from its log end offset. The request has the epoch of the last record. If the
+logs diverge, the leader returns the diverging epoch instead of records, and the follower truncates
+its log (`divergence`). So a follower needs no OffsetForLeaderEpoch request before it fetches
+(KIP-595). It truncates to its high watermark only if its log has no leader epoch. Before KIP-101,
+Kafka always truncated to the high watermark.
 
 The statuses of a partition are in `fetch_states`:
 

@@ -4,12 +4,13 @@ A fetcher is a consumer or a follower. It opens a session with a full request (e
 response has the session id. Later requests have the epochs 1, 2, ... and contain only the
 partitions that were added, changed or removed. The responses to these requests are incremental:
 they contain only partitions with data, an error, a changed high watermark, or a changed log start
-offset. A partition that returned data is moved to the end of the session's order, so that the
-other partitions are read first in the next request. A request with epoch -1 closes its session and
-uses no session.
+offset. A partition that returned data is moved to the end of the session's order, so that the other
+partitions are read first in the next request. A request with epoch -1 closes its session, and is
+then processed as a full request without a session.
 
 The cache has a maximum number of sessions. If the cache is full, a new session may replace another
-session, as in Apache Kafka's `FetchSessionCacheShard`:
+session. The rules are those of Apache Kafka's `FetchSessionCacheShard`, except that sessions of
+followers are not privileged:
 
 - the least recently used session, if it was not used for `EVICTION_MS`;
 - otherwise the session with the fewest partitions, if it was created more than `EVICTION_MS` ago
