@@ -12,7 +12,7 @@ from compat.tools.workbench import Workbench
 from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.testing import Broker
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.cluster]
 SETTINGS = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "allow.everyone.if.no.acl.found": "true",

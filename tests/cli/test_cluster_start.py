@@ -51,6 +51,7 @@ def until(holds):
         time.sleep(0.05)
 
 
+@pytest.mark.cluster
 @pytest.mark.timeout(180)
 def test_three_nodes_of_which_one_is_killed(tmp_path):
     base = free_base()

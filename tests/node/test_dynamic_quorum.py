@@ -79,6 +79,7 @@ def remove(node_id, directory_id):
     )
 
 
+@pytest.mark.cluster
 @run
 async def test_a_controller_is_added_and_another_removed_while_a_broker_works(tmp_path):
     roles = {**dict.fromkeys((1, 2, 3, 4), "controller"), 11: "broker"}
@@ -135,6 +136,7 @@ async def test_a_controller_is_added_and_another_removed_while_a_broker_works(tm
         await nodes.stop_all()
 
 
+@pytest.mark.cluster
 @run
 async def test_a_node_with_both_roles_grows_and_gives_up_its_vote(tmp_path):
     roles = {1: "broker,controller", 2: "controller"}

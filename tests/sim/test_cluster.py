@@ -16,7 +16,7 @@ follower fetched before the records that it had recovered were flushed."""
 
 
 @pytest.mark.parametrize(
-    "seed", [*SEEDS_WITH_DEFECTS, *numbers_of_histories("ODRADEK_CLUSTER_SIMULATIONS", 4)]
+    "seed", [*SEEDS_WITH_DEFECTS, *numbers_of_histories("ODRADEK_CLUSTER_SIMULATIONS", 2)]
 )
 def test_no_violation(seed: int) -> None:
     assert simulate(seed, ClusterScenario).violations == []
@@ -27,6 +27,7 @@ def test_the_same_seed_gives_the_same_history() -> None:
     assert one.lines == other.lines
 
 
+@pytest.mark.cluster
 def test_the_runs_have_faults_and_records() -> None:
     counts: Counter[str] = Counter()
     for seed in (1, 2, 3, 5):
