@@ -17,7 +17,8 @@
   it has (`broker/replication/leading.py`). A broker that is no follower in the leader's metadata
   gets the error UNKNOWN_LEADER_EPOCH.
 - On a controller listener, replicas of the metadata log fetch it from the leader of the quorum
-  (KIP-595). There are no fetch sessions, and the response has at most 1 MiB.
+  (KIP-595). There are no fetch sessions, and the response has at most 1 MiB of records, or one
+  batch if the first batch is larger.
 - Gaps: consumers cannot fetch from the closest replica.
 """
 

@@ -9,7 +9,7 @@ on_directory_failure=...)`: all logs of a node.
     get(partition) · get_or_create(partition, topic_id, is_new=, directory_id=) · delete(partition)
     iteration over all logs · logs_in(directory) · directories · online_directories
     update_topic_config(topic, config) · update_all_configs(config)
-    when_flushed(log, offset, callback): group commit
+    when_flushed(log, offset, callback): one flush for all appends that wait
 
 `PartitionLog`: the log of one partition.
     topic_partition, topic_id, config, directory

@@ -21,8 +21,9 @@ always rebuilds. If the log rolls after the flush, this segment is inactive, and
 below the recovery point, but its indexes may be lost in a crash.
 
 Flushes of one log may overlap, and may run in another order than they were begun. An example is a
-group commit and the flush after a roll. Therefore a flush also does the work of earlier flushes
-that have not completed. A flush does nothing if a later flush has already run.
+flush that serves several waiting appends, and the flush after a roll. Therefore a flush also does
+the work of earlier flushes that have not completed. A flush does nothing if a later flush has
+already run.
 
 A truncation is a flush, too. The files are cut on the thread of the flush, and then flushed.
 Nothing is appended before the truncation is done. Otherwise, after a crash, the file might contain

@@ -1,9 +1,9 @@
 """The channels of a node to the active controller.
 
-If no other node can reach this node's controller, the controller is in the same process. Otherwise
-each kind of request has a connection of its own, so that heartbeats do not wait behind the creation
-of topics. A node that is a controller itself uses these connections only while it is not the active
-controller.
+If this node is the only voter and has no controller listener, the active controller is always in
+this process, and no connection is needed. Otherwise each kind of request has a connection of its
+own, so that heartbeats do not wait behind the creation of topics. A node that is a controller
+itself uses these connections only while it is not the active controller.
 """
 
 from __future__ import annotations

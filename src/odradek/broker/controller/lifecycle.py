@@ -5,8 +5,9 @@ clients. Each start of the node registers a new incarnation. From then on the br
 heartbeat every `broker.heartbeat.interval.ms`. If the controller gets none for
 `broker.session.timeout.ms`, it fences the broker. The next heartbeat unfences it again.
 
-A clean shutdown fences the broker first. Then the node stores the broker epoch in the log
-directories. At the next start this epoch proves to the controller that no records were lost.
+A clean shutdown normally fences the broker first: by the controlled shutdown, or by a heartbeat if
+this node is the only voter. Then the node stores the broker epoch in the log directories. At the
+next start this epoch proves to the controller that no records were lost.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ NOT_REGISTERED = -1
 RETRY_SECONDS = 0.05
 """Pause before a registration or a heartbeat is repeated while the broker starts or stops."""
 TRANSIENT = frozenset((ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT))
-"""Errors of a registration that end: the session of the previous incarnation expires, and a
-controller becomes active."""
+"""Temporary errors of a registration. DUPLICATE_BROKER_REGISTRATION ends when the session of the
+previous incarnation expires; REQUEST_TIMED_OUT ends when a controller becomes active."""
 
 
 class JoinError(Exception):

@@ -17,9 +17,9 @@ heartbeats. Its decisions are processed in the same way, one in each iteration o
 
 If this node stops leading, the machine is dropped, and all waiting requests get the error
 NOT_CONTROLLER. So decisions whose records are not committed are forgotten. If such records are
-committed by the next leader, the loader reads them from the log. The published image is kept. If
-the disk is full, a decision whose records cannot be written is rejected. A later decision is
-accepted if its records fit.
+committed by the next leader, the loader reads them from the log. The image that the loader has
+published stays valid, because it contains only committed records. If the disk is full, a decision
+whose records cannot be written is rejected. A later decision is accepted if its records fit.
 """
 
 from __future__ import annotations

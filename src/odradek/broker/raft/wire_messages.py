@@ -40,7 +40,8 @@ TOPIC = METADATA_PARTITION.topic
 UNKNOWN_EPOCH = -1
 """The epoch of a response whose message has none."""
 PART_SIZE_MAX = 1 << 20
-"""Maximum number of bytes of records or of a snapshot in one response."""
+"""Maximum number of bytes of records or of a snapshot in one response. A larger first batch is sent
+complete."""
 
 
 class UnknownPartition(ApiError):

@@ -26,7 +26,8 @@ class Verdicts:
     def names(self, operation: AclOperation, resource_type: AclResourceType) -> set[str | bytes]:
         """Return the names for which the operation is known to be allowed. Add further ones to it.
 
-        A topic that requests name by id is in the set by its id.
+        If a request identifies a topic by its id, the set contains the topic id instead of the
+        name.
         """
         key = operation, resource_type
         names = self._names.get(key)

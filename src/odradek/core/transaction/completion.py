@@ -1,10 +1,10 @@
 """Completes transactions: writes markers to their partitions, and then the last record.
 
 When the end of a transaction is decided, the leader of each partition must append a marker. A
-partition whose topic was deleted needs no marker. A committed decision cannot be undone. So this
-coordinator, or the next coordinator, repeats the request for a marker until it succeeds. When all
-markers are written, one record completes the transaction. Then the producer may begin the next
-transaction.
+partition whose topic was deleted needs no marker. When the record PrepareCommit or PrepareAbort is
+committed in `__transaction_state`, the decision cannot be undone. So this coordinator, or the next
+coordinator, repeats the request for a marker until it succeeds. When all markers are written, one
+record completes the transaction. Then the producer may begin the next transaction.
 
 This module sends no requests. It creates an `Order` (the markers that one leader must write) for
 each leader, and calls the function that was passed to `listen`. The caller takes the orders

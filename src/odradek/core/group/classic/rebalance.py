@@ -2,7 +2,8 @@
 
 A rebalance has these steps:
 
-1. It begins when a member joins, leaves or is removed, or when the leader joins again.
+1. It begins when a member joins, leaves or is removed, when a member joins again with other
+   protocols or another subscription, or when the leader joins again.
 2. The group waits until all members have sent JoinGroup (the join phase).
 3. A new generation begins, and all members get the response to JoinGroup.
 4. All members must send SyncGroup within the rebalance timeout (the sync phase). When the leader's
