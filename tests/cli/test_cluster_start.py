@@ -22,7 +22,7 @@ COMMAND = [sys.executable, "-m", "odradek", "cluster", "start"]
 
 def free_base():
     """A port such that the cluster's other ports are free too."""
-    for base in range(21_000 + os.getpid() % 1000 * 30, 60_000, 10):
+    for base in range(61_000 + os.getpid() % 20 * 200, 65_000, 10):
         try:
             for each in (*range(base, base + 3), *range(base + 100, base + 103)):
                 with socket.socket() as tried:

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 
+from compat.lab.toolchain import free_port
 from confluent_kafka import Consumer, Producer
 from tests.raft.controllers import TIMES
 from tests.raft.requests import ask
 
 from odradek.config.load import load
-from odradek.env.network import SocketNetwork
-from odradek.network.listeners import bind
 from odradek.node.node import Node
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 
@@ -27,11 +26,8 @@ SETTINGS = {
 
 
 def free_ports(count):
-    bound = [bind(SocketNetwork(), "X", "127.0.0.1", 0) for _ in range(count)]
-    ports = [each.port for each in bound]
-    for each in bound:
-        each.listener.close()
-    return ports
+    """Ports that no other process of the tests gets, although nothing is bound to them yet."""
+    return [free_port() for _ in range(count)]
 
 
 class Cluster:
