@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Self
 
+from compat.lab.toolchain import free_port
 from tests.log.support import BROKER_CONFIG, TOPIC_ID
 from tests.replica.controller import Controller
 
@@ -63,7 +64,7 @@ class Node:
         self.id = node_id
         self.path = path
         self.network = SocketNetwork()
-        self.endpoint = bind(self.network, LISTENER, "127.0.0.1", 0)
+        self.endpoint = bind(self.network, LISTENER, "127.0.0.1", free_port())
         self.epoch = node_id
         self.server: Server | None = None
 

@@ -5,6 +5,8 @@ import contextlib
 import os
 import shutil
 
+from compat.lab.toolchain import free_port
+
 from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.controller import Controller as ControllerParts
 from odradek.broker.controller.lifecycle import BrokerLifecycle
@@ -179,7 +181,7 @@ class Quorum:
         self.path = path
         self.settings = settings
         ids = (1, 2, 3)
-        self.endpoints = {each: self.bind(0) for each in ids}
+        self.endpoints = {each: self.bind(free_port()) for each in ids}
         self.ports = {each: endpoint.port for each, endpoint in self.endpoints.items()}
         self.voters = VoterSet(
             Voter(
@@ -192,7 +194,7 @@ class Quorum:
 
     def observer(self, server=None):
         """A node that is not a voter, and that knows the address of one controller or of all."""
-        self.endpoints[4] = self.bind(0)
+        self.endpoints[4] = self.bind(free_port())
         self.ports[4] = self.endpoints[4].port
         if server is None:
             made = self.controllers[4] = Controller(self, 4)

@@ -1,6 +1,7 @@
 """Changes of the voters by requests over sockets: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and
 UpdateFeatures."""
 
+from compat.lab.toolchain import free_port
 from tests.control.test_topic_decisions import topic
 
 from odradek.model.errors import ErrorCode
@@ -196,7 +197,7 @@ async def test_a_voter_with_another_port_reports_it(tmp_path):
         active = await quorum.active()
         moved = next(each for each in quorum.running if each is not active)
         await moved.stop()
-        quorum.endpoints[moved.id] = quorum.bind(0)
+        quorum.endpoints[moved.id] = quorum.bind(free_port())
         quorum.ports[moved.id] = port = quorum.endpoints[moved.id].port
         await moved.start()
 
