@@ -71,6 +71,13 @@ class Cluster:
         made = {each: Node(self.config(each), cluster_id=CLUSTER_ID) for each in ids}
         await asyncio.gather(*(each.start() for each in made.values()))
         self.nodes.update(made)
+        # A broker that is ready may not have read yet that the others are ready.
+        await self.until(lambda: all(self._knows_all(each) for each in self.brokers()))
+
+    def _knows_all(self, node):
+        known = node.broker.metadata.image.cluster.brokers
+        ids = (each.config.node_id for each in self.brokers())
+        return all(each in known and not known[each].fenced for each in ids)
 
     async def stop(self, *ids):
         await asyncio.gather(*(self.nodes.pop(each).stop() for each in ids))
