@@ -305,10 +305,10 @@ class Cluster:
         return [f"{topic.name}: {topic.partitions}" for topic in answer.topics]
 
     def elect_preferred_leaders(self, topic: str, partitions: Sequence[int]) -> None:
-        """Make the first replica of each of these partitions its leader.
+        """Make the first replica of each of these partitions its leader, and wait until it leads.
 
         Raises:
-            BrokerFailed: a partition has no such election.
+            BrokerFailed: a partition has no such election, or it takes more than `SYNC_SECONDS_MAX`.
         """
         wanted = [TopicPartitions(topic=topic, partitions=list(partitions))]
         request = ElectLeadersRequest(topic_partitions=wanted)
@@ -318,6 +318,15 @@ class Cluster:
             for result in each.partition_result:
                 if result.error_code not in (0, not_needed):
                     raise BrokerFailed(f"{topic}-{result.partition_id}: {result.error_message}")
+        self._until(lambda: self._not_led(topic, partitions), "led by another replica")
+
+    def _not_led(self, topic: str, partitions: Sequence[int]) -> list[str]:
+        """Return the partitions whose leader is not the first replica, as a broker knows it."""
+        return [
+            f"{topic}-{each.partition_index}: {each.leader_id}"
+            for each in self.metadata(topic).topics[0].partitions
+            if each.partition_index in partitions and each.leader_id != each.replica_nodes[0]
+        ]
 
     def leaders(self, topic: str) -> dict[int, int]:
         """Return the leader of each partition."""
