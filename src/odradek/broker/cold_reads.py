@@ -14,9 +14,10 @@ page cache.
 
 If at most half of a range's pages are missing, these pages are read into the page cache. If more
 pages are missing, the whole range is read into a buffer with direct I/O (without the page cache),
-and is sent from the buffer. Direct I/O costs about half the processor time. It also does not evict
-pages that consumers of the newest records will read. If a second consumer requests the same
-records, they are read into the page cache, so that later reads need not wait for the device.
+and is sent from the buffer. Direct I/O needs about half the processor time of a read into the page
+cache. It also does not evict pages that consumers of the newest records will read. If a second
+consumer requests the same records, they are read into the page cache, so that later reads need not
+wait for the device.
 
 There are `BUFFERS` buffers. A buffer is allocated on first use and reused when its range has been
 sent. The range is read into the page cache if no buffer is free, if the range is longer than a

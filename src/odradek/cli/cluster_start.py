@@ -6,10 +6,10 @@ Each node has a directory in the cluster's directory:
     DIR/1/data                 the log directory
     DIR/1/output               what the process has written to stdout and stderr
 
-The first nodes, at most three, are brokers and controllers. The others are only brokers. When all
-nodes are ready, a process that ends is started again, unless it has ended three times in 30
-seconds. If a process ends before that, the command fails and stops all nodes. Ctrl-C and SIGTERM
-stop all nodes.
+The first nodes, at most three, are brokers and controllers. The others are only brokers. If a
+process ends before all nodes are ready, the command fails and stops all nodes. Later, a process
+that ends is started again, unless it has ended three times in 30 seconds. Ctrl-C and SIGTERM stop
+all nodes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Group commit. One flush serves all appends that wait for a flush before the response.
 
-The logs of a directory share a disk. While a flush of some logs runs, other appends wait. The next
-flush serves all of them. Therefore the number of fsync calls depends on the speed of the disk and
-not on the number of requests.
+The logs of a directory share a disk. While a flush runs, other appends are written, and their
+responses wait. The next flush serves all of them. Therefore the number of fsync calls depends on
+the speed of the disk and not on the number of requests.
 """
 
 from __future__ import annotations

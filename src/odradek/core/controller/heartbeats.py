@@ -5,8 +5,8 @@ the metadata log, and whether the broker wants to be fenced or to shut down.
 
 A session belongs to one registration of a broker: its broker id and its broker epoch. It expires
 `broker.session.timeout.ms` after the last heartbeat. Then the controller fences the broker. The
-sessions are not part of the metadata log. A controller that becomes active therefore treats every
-unfenced broker as if it had sent a heartbeat at this time, so that a failover of the controller
+sessions are not part of the metadata log. Therefore a controller that becomes active treats every
+unfenced broker as if it had sent a heartbeat at that moment, so that a failover of the controller
 fences nobody.
 
 The states of a broker, and the heartbeats that change them (Kafka's BrokerControlState):
@@ -47,7 +47,7 @@ class BrokerState(Enum):
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
-    CONTROLLED_SHUTDOWN = "its leaders are moved to other brokers"
+    CONTROLLED_SHUTDOWN = "the leadership of its partitions is moved to other brokers"
     SHUTDOWN_NOW = "may stop"
 
     @property

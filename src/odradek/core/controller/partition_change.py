@@ -17,7 +17,8 @@ Kafka's PartitionChangeBuilder:
   is fenced, this replica stays in the ISR. If ELR is enabled, this replica leaves the ISR and
   becomes an eligible leader replica.
 - After an unclean election the ISR contains only the new leader, which is marked as recovering.
-- The leader reports when it has recovered. A leader that recovers has no other replica in its ISR.
+- A leader is recovering until it reports that it has recovered. During this time its ISR contains
+  only the leader.
 - A reassignment can be completed only when the ISR contains all added replicas. See
   `reassignment.completed` for the other conditions.
 """

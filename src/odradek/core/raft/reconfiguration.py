@@ -11,8 +11,8 @@ the levels of kraft.version that the voter supports. So the leader also finds ou
 address is correct.
 
 A change takes effect when its record is appended. The response is sent when the record is
-committed, or when the time of the request is over. If AddRaftVoter has `ack_when_committed` false,
-and for UpdateRaftVoter, the response is sent when the record is appended. A leader that has removed
+committed, or when the time of the request is over. UpdateRaftVoter, and AddRaftVoter with
+`ack_when_committed` false, get the response when the record is appended. A leader that has removed
 itself continues to lead until the record is committed, without counting itself, and then resigns.
 
 With kraft.version 0 the configuration contains the voters, and their directory ids are not known.

@@ -6,8 +6,9 @@ numbers. Therefore keys can be read from the records, added and looked up withou
 objects.
 
 Lookups miss the processor's caches. Therefore `finish` creates an array with a byte for each
-offset, and marks the offsets of all last records. The dirty part of the log is then filtered by the
-marks, without reading the keys again. A batch without marks is not even decompressed.
+offset, and marks, for each key, the offset of its last record. The dirty part of the log is then
+filtered by the marks, without reading the keys again. A batch without marks is not even
+decompressed.
 
 In interpreted code this module has the same results, but is slower than `DictOffsetMap`.
 """
