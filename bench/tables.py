@@ -160,8 +160,8 @@ ROWS = (
     ),
     Row(
         "isolation",
-        "produce p99 while old records are read from disk and a log is compacted, ms / this p99 "
-        "divided by the p99 without this load",
+        "produce p99 under load (old records are read from disk, a log is compacted), ms / "
+        "factor compared with no load",
         ("produce p99, beside", "p99 beside / quiet"),
         "python -m bench.isolation",
     ),
