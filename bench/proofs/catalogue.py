@@ -113,6 +113,14 @@ LONG_TESTS = (
         "ODRADEK_DEMO_INTERRUPTIONS",
     ),
     LongTest(
+        "spark-exactly-once", "kills of drivers, workers and brokers of exactly-once queries", 200,
+        _module("tests.spark.faults"), has_count_argument=True,
+    ),
+    LongTest(
+        "spark-at-least-once", "the same kills of at-least-once queries, which repeat records", 20,
+        _module("tests.spark.faults", "--guarantee", "at-least-once"), has_count_argument=True,
+    ),
+    LongTest(
         "cluster-faults", "kills, stops and pauses of the nodes of a cluster under load", 200,
         _pytest("-m", "cluster", "tests/crash/test_cluster_faults.py"), "ODRADEK_CLUSTER_FAULTS",
     ),

@@ -8,12 +8,15 @@ import pytest
 
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, DisconnectedError
+from odradek.client.transactions import TransactionalProducer
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch
 from odradek.spark.encoding import EncodedRecords
 from odradek.spark.options import write_options
 from odradek.spark.producing import ROUNDS_IN_FLIGHT, Sender
+from odradek.wire.generated.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from odradek.wire.generated.api_versions_response import ApiVersionsResponse, FinalizedFeatureKey
 from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
 from odradek.wire.generated.produce_response import (
     PartitionProduceResponse,
@@ -37,13 +40,20 @@ class PlayedBroker:
         self.script = deque(script)
         self.log: dict[int, list[tuple[int, int]]] = {}
         self.requests = 0
+        self.version_max = None
+        self.added = []
+        self.features = ApiVersionsResponse()
 
     def request(self, request, response_class, timeout_ms):
         assert response_class is InitProducerIdResponse
         return InitProducerIdResponse(error_code=0, producer_id=7, producer_epoch=0)
 
-    def send(self, request, response_class):
+    def send(self, request, response_class, version_max=None):
+        if response_class is AddPartitionsToTxnResponse:
+            self.added.append(request.v3_and_below_topics[0].partitions)
+            return AddPartitionsToTxnResponse()
         self.requests += 1
+        self.version_max = version_max
         act = self.script.popleft() if self.script else OK
         if isinstance(act, Exception):
             return act
@@ -85,6 +95,9 @@ class PlayedCluster(Cluster):
         return self.broker
 
     def node(self, node_id, purpose=""):
+        return self.broker
+
+    def coordinator(self, key, kind=0):
         return self.broker
 
     def leader(self, topic_partition):
@@ -176,3 +189,27 @@ def test_without_acks_nothing_is_awaited():
     broker.receive = None
     send_all(writer, rounds=7)
     assert len(broker.log[0]) == 7
+
+
+def test_a_first_batch_with_a_wrong_sequence_is_that_of_another_task():
+    broker, writer = sender([ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
+    writer.send({T0: records(1)}, 1)
+    with pytest.raises(BrokerError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        writer.flush()
+    assert broker.requests == 1
+
+
+@pytest.mark.parametrize(("level", "added", "version"), [(1, [[0], [1]], 11), (2, [], 12)])
+def test_partitions_join_a_transaction_by_the_rules_of_the_cluster(level, added, version):
+    broker = PlayedBroker()
+    feature = FinalizedFeatureKey(name="transaction.version", max_version_level=level)
+    broker.features = ApiVersionsResponse(finalized_features=[feature])
+    options = write_options({"bootstrap.servers": "nowhere:1"})
+    producer = TransactionalProducer("id", 7, 3)
+    writer = Sender(PlayedCluster(broker), options, producer)
+    for partition in (T0, T1, T0):
+        writer.send({partition: records(2)}, 1)
+    writer.flush()
+    assert (broker.added, broker.version_max) == (added, version)
+    assert broker.log == {0: [(0, 2), (2, 2)], 1: [(0, 2)]}
+    assert writer.partitions == {T0, T1}

@@ -122,6 +122,10 @@ def test_a_batch_reads_between_offsets_and_times(servers, reader, make_topic):
     everything = reader(subscribe=topic)
     assert everything.count() == 20
     assert everything.where("partition = 1").count() == 10
+    some = everything.where("partition = 1 AND offset > 7 AND timestamp >= '1970-01-01 09:00:00'")
+    assert some.rdd.getNumPartitions() == 1
+    assert values(some) == ["1-9"]
+    assert everything.where("timestamp > '1970-01-02'").rdd.getNumPartitions() == 0
     listed = reader(
         assign=json.dumps({topic: [0, 1]}),
         startingOffsets=json.dumps({topic: {"0": 8, "1": -2}}),

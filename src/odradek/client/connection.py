@@ -138,8 +138,8 @@ class Connection:
 
     # -- requests ---------------------------------------------------------------------------
 
-    def version_of(self, api: Api) -> int:
-        """Return the version of an API that requests to this broker use.
+    def version_of(self, api: Api, version_max: int = 32767) -> int:
+        """Return the version of an API that requests to this broker use, at most `version_max`.
 
         Raises:
             UnsupportedVersionError: no version is supported by both sides.
@@ -147,7 +147,8 @@ class Connection:
         offered = self.versions.get(api.key)
         if offered is None:
             raise UnsupportedVersionError(f"the broker at {self.address} does not offer {api.name}")
-        highest = min(api.version_max, api.unstable_min - 1, VERSION_CAPS.get(api.key, 32767))
+        cap = min(version_max, VERSION_CAPS.get(api.key, 32767))
+        highest = min(api.version_max, api.unstable_min - 1, cap)
         lowest = max(api.version_min, VERSION_FLOORS.get(api.key, 0))
         version = min(highest, offered[1])
         if version < max(lowest, offered[0]):
@@ -157,15 +158,18 @@ class Connection:
             )
         return version
 
-    def send(self, request: Message, response_class: type[ResponseT]) -> Pending[ResponseT]:
-        """Write a request; `receive` returns its response.
+    def send(
+        self, request: Message, response_class: type[ResponseT], version_max: int = 32767
+    ) -> Pending[ResponseT]:
+        """Write a request in a version of at most `version_max`; `receive` returns its response.
 
         Raises:
             UnsupportedVersionError: the broker does not support the request.
             DisconnectedError: the connection is broken.
         """
         assert request.API_KEY is not None
-        return self._write(request, self.version_of(BY_KEY[request.API_KEY]), response_class)
+        version = self.version_of(BY_KEY[request.API_KEY], version_max)
+        return self._write(request, version, response_class)
 
     def send_unanswered(self, request: Message) -> None:
         """Write a request that has no response: Produce with acks=0.

@@ -7,10 +7,12 @@ existing session. The format has the options and the schema of Spark's own Kafka
 Spark calls `source`, `readers` and `writers`. A read uses these modules, in this order: `options`,
 `resolution` (partitions and offsets), `planning` (splits), `fetching`, `batches` (headers,
 checksums) and `columns` (Arrow), which uses `positions` (numpy). A write uses `options`,
-`partitioning`, `encoding` and `producing`. `offsets` parses and formats offsets. `java`,
+`partitioning`, `topic_writer`, `encoding` and `producing`. Exactly-once writes also use
+`transactional`, `markers` and `distribution`. `offsets` parses and formats offsets. `java`,
 `class_archive` and `launch` start Spark.
 """
 
+from odradek.spark.distribution import by_partition
 from odradek.spark.launch import register, session
 
-__all__ = ["register", "session"]
+__all__ = ["by_partition", "register", "session"]

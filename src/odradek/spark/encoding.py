@@ -24,6 +24,7 @@ from odradek.records.batch import (
     MAGIC,
     NO_LEADER_EPOCH,
     RECORD_BATCH_HEADER,
+    TRANSACTIONAL_FLAG,
 )
 from odradek.records.builder import seal
 from odradek.records.compression import Codec, compress
@@ -192,6 +193,8 @@ def record_batch(
     timestamp_ms: int,
     codec: Codec = Codec.NONE,
     producer: tuple[int, int, int] = (-1, -1, -1),
+    *,
+    is_transactional: bool = False,
 ) -> bytearray:
     """Encode a record batch. `producer` is the producer's id, epoch and base sequence."""
     body = compress(codec, records.data)
@@ -205,7 +208,7 @@ def record_batch(
         NO_LEADER_EPOCH,
         MAGIC,
         0,
-        codec,
+        codec | (TRANSACTIONAL_FLAG if is_transactional else 0),
         records.record_count - 1,
         timestamp_ms,
         timestamp_ms,

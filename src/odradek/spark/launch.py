@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from odradek.spark import class_archive, java
-from odradek.spark.source import OdradekDataSource
+from odradek.spark.source import FilteringDataSource
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
@@ -28,6 +28,7 @@ LOCAL_DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 QUICK_START_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Flags to use only the first JIT compiler, and a garbage collector without threads.
 
@@ -76,10 +77,13 @@ def session(
 def register(spark: SparkSession) -> None:
     """Register `format("odradek")` in a session that `session` did not create.
 
+    Filter pushdown of Python data sources is enabled.
+
     The session becomes the active session of this thread, because Spark looks up the format in the
     active session.
     """
-    spark.dataSource.register(OdradekDataSource)
+    spark.conf.set(FILTER_PUSHDOWN, "true")
+    spark.dataSource.register(FilteringDataSource)
     java_class = SparkSession._get_j_spark_session_class(spark._jvm)
     java_class.setActiveSession(spark._jsparkSession)
 

@@ -54,6 +54,7 @@ READ_OPTIONS = (
     "maxTriggerDelay",
     "groupId",
     "group.id",
+    "commitOffsets",
     "isolation.level",
     "fetch.max.bytes",
 )
@@ -63,6 +64,11 @@ WRITE_OPTIONS = (
     "batch.size",
     "compression.type",
     "enable.idempotence",
+    "deliveryGuarantee",
+    "transactional.id",
+    "transaction.timeout.ms",
+    "txnAppId",
+    "txnVersion",
 )
 SPARK_OPTIONS = ("checkpointLocation", "path", "queryName")
 """Options that Spark itself adds to the options of a sink."""
@@ -107,8 +113,14 @@ FETCH_MAX_BYTES = 16 * 1024 * 1024
 BATCH_SIZE = 256 * 1024
 REQUEST_TIMEOUT_MS = 60_000
 MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+TRANSACTION_TIMEOUT_MS = 10 * 60 * 1000
+"""How long a write may take. Brokers allow 15 minutes by default (transaction.max.timeout.ms)."""
+GROUP_SIZE_MAX = 200
+"""The maximum length of the name of a group that is derived from a subscription."""
+GUARANTEES = {"exactly-once": True, "at-least-once": False}
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +163,11 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of batch and streaming writes. If `topic` is None, each row has its own topic."""
+    """Options of batch and streaming writes. If `topic` is None, each row has its own topic.
+
+    If `exactly_once` is None, the frame decides (see `distribution`). `application` is an id and a
+    version; a write with the same id and version, or an older version, is omitted.
+    """
 
     connection: ConnectionOptions
     topic: str | None
@@ -159,6 +175,11 @@ class WriteOptions:
     batch_size: int
     codec: Codec
     idempotent: bool
+    exactly_once: bool | None
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    application: tuple[str, int] | None
+    checkpoint: str | None
 
 
 class _Given:
@@ -207,7 +228,7 @@ class _Given:
         """Return the value as a boolean."""
         return self.choice(name, {"true": True, "false": False}, default)
 
-    def choice(self, name: str, choices: Mapping[str, T], default: T) -> T:
+    def choice(self, name: str, choices: Mapping[str, T], default: D) -> T | D:
         """Return the entry of `choices` for the value."""
         if name not in self._values:
             return default
@@ -254,7 +275,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
         max_records_per_trigger=per_trigger or given.integer("maxRecordsPerTrigger", 1),
         min_records_per_trigger=given.integer("minOffsetsPerTrigger", 1),
         max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
-        group_id=given.text("groupId") or given.text("group.id") or None,
+        group_id=_group(given),
         read_committed=given.choice(
             "isolation.level", {"read_uncommitted": False, "read_committed": True}, False
         ),
@@ -280,7 +301,41 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         batch_size=given.integer("batch.size", 1) or BATCH_SIZE,
         codec=given.choice("compression.type", CODECS, Codec.NONE),
         idempotent=idempotent,
+        exactly_once=_exactly_once(given),
+        transactional_id=given.text("transactional.id") or None,
+        transaction_timeout_ms=given.integer("transaction.timeout.ms", 1) or TRANSACTION_TIMEOUT_MS,
+        application=_application(given),
+        checkpoint=given.text("checkpointLocation") or None,
     )
+
+
+def _exactly_once(given: _Given) -> bool | None:
+    """Return the guarantee that was asked for, explicitly or by an option that needs it."""
+    guarantee = given.choice("deliveryGuarantee", GUARANTEES, None)
+    for name in ("transactional.id", "txnAppId"):
+        if given.has(name):
+            if guarantee is False:
+                raise ValueError(f"{name} needs deliveryGuarantee=exactly-once")
+            return True
+    return guarantee
+
+
+def _application(given: _Given) -> tuple[str, int] | None:
+    name, version = given.text("txnAppId"), given.integer("txnVersion", 0)
+    if bool(name) != (version is not None):
+        raise ValueError("give both txnAppId and txnVersion, or none of them")
+    return None if version is None else (name, version)
+
+
+def _group(given: _Given) -> str | None:
+    """Return the group that shows the progress of a streaming query.
+
+    The default is derived from the subscription, because a reader does not know its query.
+    """
+    if not given.boolean("commitOffsets", True):
+        return None
+    subscribed = given.text("subscribe") or given.text("subscribePattern") or given.text("assign")
+    return given.text("groupId") or given.text("group.id") or f"spark-{subscribed}"[:GROUP_SIZE_MAX]
 
 
 def _connection(given: _Given) -> ConnectionOptions:

@@ -6,6 +6,8 @@ error it waits for all rounds in flight. Then it retries the failed batches in o
 time. With a producer id the broker detects a retried batch by its sequence number, so that retries
 write no duplicates (KIP-98). A broker accepts any first sequence number of a producer. Therefore
 the second batch of a partition is sent only after the first batch is acknowledged.
+
+In a transaction, several senders may share a producer id if each partition has only one sender.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection, Pending
 from odradek.client.deadline import Deadline
 from odradek.client.errors import BrokerError, ClientError, check
+from odradek.client.transactions import CLASSIC, TransactionalProducer, add_partitions, rules
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import add_to_sequence
@@ -60,15 +63,25 @@ class RoundInFlight:
 class Sender:
     """Writes batches to partitions. Call `flush` at the end to wait until all are written."""
 
-    def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: WriteOptions,
+        transaction: TransactionalProducer | None = None,
+    ) -> None:
         """Raise ClientError if no producer id can be obtained."""
         self._cluster = cluster
         self._options = options
+        self._transaction = transaction
+        self._rules = CLASSIC if transaction is None else rules(cluster.any())
         self._in_flight: deque[RoundInFlight] = deque()
         self._sequences: dict[TopicPartition, int] = {}
         self._acknowledged: set[TopicPartition] = set()
         self._last_failure: ClientError | None = None
-        self._producer = self._init_producer() if options.idempotent else (-1, -1)
+        if transaction is not None:
+            self._producer = (transaction.producer_id, transaction.epoch)
+        else:
+            self._producer = self._init_producer() if options.idempotent else (-1, -1)
 
     def _init_producer(self) -> tuple[int, int]:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
@@ -81,12 +94,21 @@ class Sender:
 
         return self._cluster.retrying(attempt)
 
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The partitions to which batches were sent with sequence numbers."""
+        return frozenset(self._sequences)
+
     def send(self, records: dict[TopicPartition, EncodedRecords], timestamp_ms: int) -> None:
         """Send one batch for each partition.
 
         Raises:
             ClientError: an earlier batch was rejected, or not written in time.
         """
+        if self._transaction is not None and not self._rules.adds_partitions:
+            unknown = records.keys() - self._sequences.keys()
+            if unknown:
+                add_partitions(self._cluster, self._transaction, sorted(unknown))
         round_: Round = {}
         for partition, encoded in records.items():
             sequence = -1
@@ -94,7 +116,13 @@ class Sender:
                 sequence = self._sequences.get(partition, 0)
                 self._sequences[partition] = add_to_sequence(sequence, encoded.record_count)
             producer = (*self._producer, sequence)
-            round_[partition] = record_batch(encoded, timestamp_ms, self._options.codec, producer)
+            round_[partition] = record_batch(
+                encoded,
+                timestamp_ms,
+                self._options.codec,
+                producer,
+                is_transactional=self._transaction is not None,
+            )
         new = records.keys() - self._acknowledged
         if any(new & each.round.keys() for each in self._in_flight):
             self.flush()
@@ -131,18 +159,24 @@ class Sender:
                 if self._options.acks == 0:
                     connection.send_unanswered(request)
                 else:
-                    pending = connection.send(request, ProduceResponse)
+                    pending = self._send(connection, request)
                     sent.append(Sent(connection, pending, partitions))
             except ClientError as error:
                 failures.update(dict.fromkeys(partitions, error))
         return RoundInFlight(round_, sent, failures)
 
+    def _send(self, connection: Connection, request: Message) -> Pending[ProduceResponse]:
+        if self._transaction is None:
+            return connection.send(request, ProduceResponse)
+        return connection.send(request, ProduceResponse, self._rules.produce_version_max)
+
     def _request(self, round_: Round) -> Message:
         topics: dict[str, list[PartitionProduceData]] = {}
         for (topic, index), records in round_.items():
             topics.setdefault(topic, []).append(PartitionProduceData(index=index, records=records))
+        transaction = self._transaction
         return ProduceRequest(
-            transactional_id=None,
+            transactional_id=None if transaction is None else transaction.transactional_id,
             acks=self._options.acks,
             timeout_ms=self._options.connection.request_timeout_ms,
             topic_data=[TopicProduceData(name=t, partition_data=p) for t, p in topics.items()],
@@ -164,17 +198,21 @@ class Sender:
                 failures.update(_refused(response))
         again: Round = {}
         for partition, failure in failures.items():
-            if not self._may_pass(failure):
+            if not self._may_pass(partition, failure):
                 raise failure
             self._cluster.forget_topic(partition.topic)
             again[partition] = in_flight.round[partition]
             self._last_failure = failure
         return again
 
-    def _may_pass(self, error: ClientError) -> bool:
-        """Return whether to retry. A gap in the sequence is the result of an earlier failure."""
+    def _may_pass(self, partition: TopicPartition, error: ClientError) -> bool:
+        """Return whether to retry. A gap in the sequence is the result of an earlier failure.
+
+        The first batch of a partition has no earlier batches. If its sequence is wrong, another
+        sender of the transaction has written to the partition.
+        """
         if isinstance(error, BrokerError) and error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            return self._options.idempotent
+            return partition in self._acknowledged
         return error.retriable
 
     # -- retries -------------------------------------------------------------------------

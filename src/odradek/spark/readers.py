@@ -8,11 +8,16 @@ Connections are not pickled.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -25,11 +30,12 @@ from odradek.client.commits import CommittedOffset, commit_offsets
 from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
-from odradek.spark import planning, resolution
+from odradek.spark import planning, pushdown, resolution
 from odradek.spark.fetching import read_split, report_loss
 from odradek.spark.offsets import JsonOffsets, Offsets, from_json, require_all, to_json
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import Split
+from odradek.spark.pushdown import Pushed
 
 
 class BatchReader(DataSourceReader):
@@ -37,6 +43,7 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self._pushed = Pushed()
 
     def partitions(self) -> list[InputPartition]:
         """Return the splits, one per task.
@@ -50,15 +57,40 @@ class BatchReader(DataSourceReader):
             wanted = resolution.partitions(cluster, options.subscription)
             require_all(options.start, wanted, "startingOffsets")
             require_all(options.end, wanted, "endingOffsets")
+            wanted = [each for each in wanted if self._pushed.selects(each)]
             start = resolution.resolve(cluster, options.start, wanted, options)
             end = resolution.resolve(cluster, options.end, wanted, options)
-        ranges = {each: (start[each], end[each]) for each in wanted}
+            ranges = {each: self._pushed.limited((start[each], end[each])) for each in wanted}
+            if self._pushed.timestamp_ms is not None:
+                ranges = self._after(cluster, self._pushed.timestamp_ms, ranges)
         return [*planning.splits(ranges, options.min_partitions, options.max_records_per_partition)]
+
+    def _after(
+        self, cluster: Cluster, time_ms: int, ranges: Mapping[TopicPartition, pushdown.Range]
+    ) -> dict[TopicPartition, pushdown.Range]:
+        """Let each range begin at the first record at or after a time. Drop ranges without one."""
+        found = resolution.first_after(
+            cluster, time_ms, [p for p, (a, b) in ranges.items() if a < b]
+        )
+        return {
+            each: (max(ranges[each][0], start), ranges[each][1]) for each, start in found.items()
+        }
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
             yield from read_split(self._options, partition)
+
+
+class FilteringBatchReader(BatchReader):
+    """A batch reader that uses the filters of the query.
+
+    Spark refuses such readers if `spark.sql.python.filterPushdown.enabled` is false.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
+        """Use filters, and return those that Spark must check."""
+        return list(self._pushed.take(filters))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -72,6 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The offsets at which the query ends, with Trigger.AvailableNow."""
         self._batch_at_ms = 0
         self._shown: JsonOffsets | None = None
+        self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the connections, for the copies in tasks."""
@@ -192,7 +225,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._show_progress(end)
 
     def _show_progress(self, processed: JsonOffsets) -> None:
-        """Commit offsets to the consumer group of the option `groupId`, so that tools show the lag.
+        """Commit offsets to a consumer group, so that tools show the lag.
 
         Spark restarts from its checkpoint, not from these offsets. So a failure is only a warning.
         """
@@ -205,10 +238,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             errors = [error for error in results.values() if error is not None]
         except ClientError as error:
             errors = [error]
-        if errors:
-            warnings.warn(f"offsets of group {group} were not committed: {errors[0]}", stacklevel=2)
-        else:
+        if not errors:
             self._shown = processed
+        elif not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"offsets of group {group} were not committed: {errors[0]}. Set groupId to another "
+                "group, or commitOffsets=false. This warning is not repeated",
+                stacklevel=2,
+            )
 
     def stop(self) -> None:
         """Close the connections."""

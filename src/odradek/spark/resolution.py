@@ -143,6 +143,18 @@ def _at_time(
     return found | ends(cluster, late, read_committed) if late else found
 
 
+def first_after(cluster: Cluster, time_ms: int, wanted: Collection[TopicPartition]) -> Offsets:
+    """Return the offset of the first record at or after a time, in ms, of each partition.
+
+    The result has no entry for a partition without such a record.
+
+    Raises:
+        ClientError: a broker does not respond, or returns an error.
+    """
+    found = _results(client_offsets.list_offsets(cluster, dict.fromkeys(wanted, time_ms)))
+    return {each: offset for each, offset in found.items() if offset >= 0}
+
+
 def _results(
     found: Mapping[TopicPartition, client_offsets.OffsetAndTime | ClientError],
 ) -> Offsets:

@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from odradek.spark.columns import SCHEMA, SCHEMA_WITH_HEADERS
 from odradek.spark.options import includes_headers, read_options, write_options
-from odradek.spark.readers import BatchReader, StreamReader
+from odradek.spark.readers import BatchReader, FilteringBatchReader, StreamReader
 from odradek.spark.writers import BatchWriter, StreamWriter, check_schema
 
 
@@ -39,14 +39,23 @@ class OdradekDataSource(DataSource):
             raise ValueError('a topic can only be appended to: use mode("append")')
         options = write_options(self.options)
         check_schema(schema, options)
-        return BatchWriter(options)
+        return BatchWriter(options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         """Return the writer of a streaming query. It appends every micro-batch."""
         options = write_options(self.options)
         check_schema(schema, options)
-        return StreamWriter(options)
+        return StreamWriter(options, schema)
 
     def _check(self, schema: StructType) -> None:
         if schema.fieldNames() != self.schema().fieldNames():
             raise ValueError("this source has a fixed schema: omit .schema(…)")
+
+
+class FilteringDataSource(OdradekDataSource):
+    """The same source with filter pushdown, for sessions in which it is enabled."""
+
+    def reader(self, schema: StructType) -> FilteringBatchReader:
+        """Return the reader of a batch query."""
+        self._check(schema)
+        return FilteringBatchReader(read_options(self.options, streaming=False))

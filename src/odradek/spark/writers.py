@@ -1,22 +1,21 @@
-"""The batch and the streaming writer, which Spark calls. Both write as rows arrive.
+"""The batch and the streaming writer, which Spark calls.
 
-Rows are written at least once. If Spark repeats a task or a micro-batch, the rows are written
-again. Readers of the topic can remove duplicates by a key or a window.
+Without transactions rows are written at least once: tasks write as rows arrive, and if Spark repeats
+a task or a micro-batch, its rows are written again. With transactions they are written exactly once
+(`transactional`).
 
-A possible extension writes each row exactly once. The driver would begin a transaction, tasks would
-pass its producer id and epoch to `Sender`, and `commit` would end the transaction.
+Spark creates a writer in the process that plans the write, and pickles it for the tasks. The
+transaction begins then. The process that commits a micro-batch creates another writer, which is not
+pickled.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -30,18 +29,19 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from odradek.client.cluster import Cluster
-from odradek.env.clock import SystemClock
-from odradek.model.topic_partition import TopicPartition
+from odradek.client.transactions import TransactionalProducer
+from odradek.spark import transactional
 from odradek.spark.columns import HEADERS_TYPE
-from odradek.spark.encoding import EncodedRecords, Rows, encode_records
+from odradek.spark.distribution import partitioned_for
+from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions
-from odradek.spark.partitioning import partitions_of_keys
 from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect, patiently
+from odradek.spark.topic_writer import TopicWriter
+from odradek.spark.transactional import ForDriver, WriteConflictError, Written
 
-CHUNK_BYTES = 8 << 20
-"""Rows are collected up to about this size in bytes before they are encoded."""
+QUERY_ID = "sql.streaming.queryId"
+"""The property of a task that has the id of the streaming query. It is stored in the checkpoint."""
 
 COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
     "key": (BinaryType(), StringType()),
@@ -51,13 +51,6 @@ COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
     "headers": (HEADERS_TYPE,),
 }
 """The columns that are used, as in Spark's own Kafka sink. Other columns are ignored."""
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    """The result that a task returns to the driver."""
-
-    rows: int
 
 
 def check_schema(schema: StructType, options: WriteOptions) -> None:
@@ -84,150 +77,135 @@ def _same(one: DataType, other: DataType) -> bool:
     return one.simpleString() == other.simpleString()
 
 
-class TopicWriter:
-    """Collects Arrow batches, and writes their rows to partitions."""
+class Writer:
+    """What the batch and the streaming writer have in common."""
 
-    def __init__(self, cluster: Cluster, options: WriteOptions) -> None:
-        self._cluster = cluster
+    streaming: bool
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        """Raise ValueError if the options do not fit each other or the frame."""
         self._options = options
-        self._sender = Sender(cluster, options)
-        self._clock = SystemClock()
-        self._gathered: list[pa.RecordBatch] = []
-        self._gathered_bytes = 0
-        self._keyless = random.randrange(1 << 16)  # noqa: S311  (spreads load)
+        topic = partitioned_for(schema)
+        if topic is not None and topic != options.topic:
+            raise ValueError(
+                f"the frame is partitioned for the topic {topic}, but written to {options.topic}"
+            )
+        self._tasks_write = topic is not None
+        wanted = options.exactly_once
+        self._exactly_once = topic is not None if wanted is None else wanted
+        if self._exactly_once and not options.idempotent:
+            raise ValueError("exactly-once writes need acks=all and enable.idempotence=true")
+        if self.streaming and options.application is not None:
+            raise ValueError("txnAppId and txnVersion are for batch writes, as in foreachBatch")
+        self._transactional_id = ""
+        if self._exactly_once:
+            self._transactional_id = transactional.transactional_id(
+                options, streaming=self.streaming
+            )
+        self._producer: TransactionalProducer | None = None
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write all rows, wait until all are acknowledged, and return their number.
+    def __getstate__(self) -> dict[str, Any]:
+        """Begin the transaction, because the tasks get a copy of this object."""
+        if self._exactly_once and self._producer is None:
+            has_marker = self.streaming or self._options.application is not None
+            self._producer = transactional.begin(
+                self._options, self._transactional_id, has_marker=has_marker
+            )
+        return self.__dict__
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Wait until a broker can be reached, and write the rows of one task.
 
         Raises:
-            ValueError: a row has no topic, or a partition that does not exist.
-            ClientError: a broker rejects a batch or does not respond.
+            WriteConflictError: an earlier attempt of the task may have written rows.
         """
-        count = 0
-        for batch in batches:
-            for start, size in _portions(batch):
-                self._gathered.append(batch.slice(start, size))
-                self._gathered_bytes += batch.nbytes * size // max(1, batch.num_rows)
-                if self._gathered_bytes >= CHUNK_BYTES:
-                    self._write_gathered()
-            count += batch.num_rows
-        self._write_gathered()
-        self._sender.flush()
-        return count
-
-    def _write_gathered(self) -> None:
-        if not self._gathered:
-            return
-        table = pa.Table.from_batches(self._gathered).combine_chunks()
-        self._gathered, self._gathered_bytes = [], 0
-        for topic, rows, partition in self._by_topic(table):
-            self._write_topic(topic, rows, partition)
-        self._keyless += 1
-
-    def _by_topic(self, table: pa.Table) -> Iterator[tuple[str, Rows, pa.Int32Array | None]]:
-        """Yield the rows of each topic. The option `topic` overrides the column, as in Spark."""
-        rows = Rows(
-            value=_binary(_column(table, "value")),
-            key=None if "key" not in table.column_names else _binary(_column(table, "key")),
-            headers=_column(table, "headers") if "headers" in table.column_names else None,
-        )
-        partition = _column(table, "partition") if "partition" in table.column_names else None
-        if self._options.topic is not None:
-            yield self._options.topic, rows, partition
-            return
-        topics = _column(table, "topic")
-        if topics.null_count:
-            raise ValueError("a row has no topic: its column 'topic' is null")
-        for topic in pc.unique(topics).to_pylist():
-            index = np.flatnonzero(pc.equal(topics, topic).to_numpy(zero_copy_only=False))
-            of_topic = None if partition is None else partition.take(pa.array(index))
-            yield topic, rows.take(index), of_topic
-
-    def _write_topic(self, topic: str, rows: Rows, named: pa.Int32Array | None) -> None:
-        count = len(self._cluster.topic(topic, create=True).partitions)
-        chosen = self._partitions(topic, rows, named, count)
-        order = np.argsort(chosen, kind="stable")
-        ordered = rows.take(order)
-        present, first = np.unique(chosen[order], return_index=True)
-        bounds = [*first.tolist(), len(order)]
-        pieces = {
-            TopicPartition(topic, partition): encode_records(
-                ordered.slice(start, stop), self._options.batch_size
-            )
-            for partition, start, stop in zip(present.tolist(), bounds, bounds[1:], strict=False)
-        }
-        while pieces:
-            round_: dict[TopicPartition, EncodedRecords] = {}
-            for each in list(pieces):
-                encoded = next(pieces[each], None)
-                if encoded is None:
-                    del pieces[each]
-                else:
-                    round_[each] = encoded
-            if round_:
-                self._sender.send(round_, self._clock.now_ms())
-
-    def _partitions(
-        self, topic: str, rows: Rows, named: pa.Int32Array | None, count: int
-    ) -> NDArray[np.int64]:
-        """Return the partition of each row. The column `partition` has precedence over the key."""
-        keyless = self._keyless % count
-        if rows.key is None:
-            chosen = np.full(len(rows.value), keyless)
-        else:
-            chosen = partitions_of_keys(rows.key, count, keyless)
-        if named is None:
-            return chosen
-        wanted = pc.fill_null(named, -1).to_numpy(zero_copy_only=False)
-        given = ~named.is_null().to_numpy(zero_copy_only=False)
-        wrong = wanted[given & ((wanted < 0) | (wanted >= count))]
-        if wrong.size:
-            raise ValueError(f"topic {topic} has partitions 0 to {count - 1}, not {wrong[0]}")
-        return np.where(given, wanted, chosen)
+        options, producer = self._options, self._producer
+        with connect(options.connection) as cluster:
+            patiently(lambda: cluster.refresh([]), options.connection.request_timeout_ms)
+            if producer is None:
+                return Written(
+                    TopicWriter(cluster, options, Sender(cluster, options)).write(iterator)
+                )
+            context = TaskContext.get()
+            assert context is not None, "Spark runs this method in a task"
+            query_id = context.getLocalProperty(QUERY_ID)
+            if not self._tasks_write:
+                collected = ForDriver()
+                rows = TopicWriter(cluster, options, collected).write(iterator)
+                return Written(rows, producer, query_id, batches=collected.batches)
+            if context.attemptNumber() > 0:
+                raise WriteConflictError(
+                    "a task of an exactly-once write has failed before (Spark's log has the "
+                    "reason). It is not repeated, because its rows may be in the transaction, "
+                    "which is aborted"
+                )
+            sender = Sender(cluster, options, producer)
+            rows = TopicWriter(cluster, options, sender).write(iterator)
+            return Written(rows, producer, query_id, partitions=sender.partitions)
 
 
-def _column(table: pa.Table, name: str) -> pa.Array:
-    """Return a column as one array."""
-    column = table.column(name)
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def _binary(column: pa.Array) -> pa.BinaryArray:
-    """Convert strings to their UTF-8 bytes, without a copy."""
-    return column.cast(pa.binary())
-
-
-def _portions(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
-    """Yield (start, rows) of slices of about `CHUNK_BYTES`, so that no Arrow offset overflows."""
-    step = max(1, CHUNK_BYTES * batch.num_rows // max(1, batch.nbytes))
-    for start in range(0, batch.num_rows, step):
-        yield start, min(step, batch.num_rows - start)
-
-
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Writer, DataSourceArrowWriter):
     """Appends the rows of a query to topics."""
 
-    def __init__(self, options: WriteOptions) -> None:
-        self._options = options
+    streaming = False
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write the rows of one task."""
-        with connect(self._options.connection) as cluster:
-            return Written(TopicWriter(cluster, self._options).write(iterator))
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the transaction. Without a transaction, the rows are already in the topics.
+
+        Raises:
+            WriteConflictError, ClientError: the rows cannot be committed, or it is unknown whether
+                they are committed.
+        """
+        if self._producer is None:
+            return
+        marker = None
+        if self._options.application is not None:
+            marker = Marker(*self._options.application)
+        written = [each for each in messages if isinstance(each, Written)]
+        if marker is not None or any(each.rows for each in written):
+            transactional.commit(self._options, self._producer, written, marker)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Abort the transaction."""
+        del messages
+        if self._producer is not None:
+            transactional.abort(self._options, self._producer)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Writer, DataSourceStreamArrowWriter):
     """Appends the rows of each micro-batch to topics."""
 
-    def __init__(self, options: WriteOptions) -> None:
-        self._options = options
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Wait until a broker can be reached, and write the rows of one task of a micro-batch."""
-        connection = self._options.connection
-        with connect(connection) as cluster:
-            patiently(lambda: cluster.refresh([]), connection.request_timeout_ms)
-            return Written(TopicWriter(cluster, self._options).write(iterator))
+    streaming = True
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Do nothing, because the rows that tasks wrote are already in the topics."""
+        """Commit the transaction. Without a transaction, the rows are already in the topics.
+
+        Raises:
+            WriteConflictError, ClientError: the rows cannot be committed, or it is unknown whether
+                they are committed. If the query starts again, the marker of the query tells.
+        """
+        written = _of_transaction(messages)
+        if not written:
+            return
+        query_id = written[0].query_id
+        assert query_id is not None, "tasks of a streaming query have its id"
+        assert written[0].producer is not None
+        offsets = transactional.source_offsets(self._options.checkpoint, batchId)
+        marker = Marker(query_id, batchId, offsets)
+        transactional.commit(self._options, written[0].producer, written, marker)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Abort the transaction.
+
+        If no task has succeeded, the producer id is unknown here. Then the transaction is aborted
+        when the query starts again, or after `kafka.transaction.timeout.ms`.
+        """
+        del batchId
+        for each in _of_transaction(messages)[:1]:
+            assert each.producer is not None
+            transactional.abort(self._options, each.producer)
+
+
+def _of_transaction(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """Return the messages of tasks that wrote in a transaction."""
+    return [each for each in messages if isinstance(each, Written) and each.producer is not None]

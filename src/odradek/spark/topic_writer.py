@@ -1,0 +1,159 @@
+"""Collects rows of a task, and writes them to partitions in batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from odradek.client.cluster import Cluster
+from odradek.env.clock import SystemClock
+from odradek.model.topic_partition import TopicPartition
+from odradek.spark.encoding import EncodedRecords, Rows, encode_records
+from odradek.spark.options import WriteOptions
+from odradek.spark.partitioning import partitions_of_keys
+
+CHUNK_BYTES = 8 << 20
+"""Rows are collected up to about this size in bytes before they are encoded."""
+
+
+class Destination(Protocol):
+    """Takes encoded batches: `producing.Sender` or `transactional.ForDriver`."""
+
+    def send(self, records: dict[TopicPartition, EncodedRecords], timestamp_ms: int) -> None:
+        """Take one batch for each partition."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until all batches are written."""
+        ...
+
+
+def in_rounds(
+    batches: Mapping[TopicPartition, Iterator[EncodedRecords]],
+) -> Iterator[dict[TopicPartition, EncodedRecords]]:
+    """Yield rounds of batches with at most one batch for each partition, as `send` needs them."""
+    left = dict(batches)
+    while left:
+        following = {each: next(left[each], None) for each in left}
+        round_ = {each: batch for each, batch in following.items() if batch is not None}
+        left = {each: left[each] for each in round_}
+        if round_:
+            yield round_
+
+
+class TopicWriter:
+    """Collects Arrow batches, and writes their rows to partitions."""
+
+    def __init__(self, cluster: Cluster, options: WriteOptions, destination: Destination) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._destination = destination
+        self._clock = SystemClock()
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_bytes = 0
+        self._keyless = random.randrange(1 << 16)  # noqa: S311  (spreads load)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write all rows, wait until all are acknowledged, and return their number.
+
+        Raises:
+            ValueError: a row has no topic, or a partition that does not exist.
+            ClientError: a broker rejects a batch or does not respond.
+        """
+        count = 0
+        for batch in batches:
+            for start, size in _portions(batch):
+                self._gathered.append(batch.slice(start, size))
+                self._gathered_bytes += batch.nbytes * size // max(1, batch.num_rows)
+                if self._gathered_bytes >= CHUNK_BYTES:
+                    self._write_gathered()
+            count += batch.num_rows
+        self._write_gathered()
+        self._destination.flush()
+        return count
+
+    def _write_gathered(self) -> None:
+        if not self._gathered:
+            return
+        table = pa.Table.from_batches(self._gathered).combine_chunks()
+        self._gathered, self._gathered_bytes = [], 0
+        for topic, rows, partition in self._by_topic(table):
+            self._write_topic(topic, rows, partition)
+        self._keyless += 1
+
+    def _by_topic(self, table: pa.Table) -> Iterator[tuple[str, Rows, pa.Int32Array | None]]:
+        """Yield the rows of each topic. The option `topic` overrides the column, as in Spark."""
+        rows = Rows(
+            value=_binary(_column(table, "value")),
+            key=None if "key" not in table.column_names else _binary(_column(table, "key")),
+            headers=_column(table, "headers") if "headers" in table.column_names else None,
+        )
+        partition = _column(table, "partition") if "partition" in table.column_names else None
+        if self._options.topic is not None:
+            yield self._options.topic, rows, partition
+            return
+        topics = _column(table, "topic")
+        if topics.null_count:
+            raise ValueError("a row has no topic: its column 'topic' is null")
+        for topic in pc.unique(topics).to_pylist():
+            index = np.flatnonzero(pc.equal(topics, topic).to_numpy(zero_copy_only=False))
+            of_topic = None if partition is None else partition.take(pa.array(index))
+            yield topic, rows.take(index), of_topic
+
+    def _write_topic(self, topic: str, rows: Rows, named: pa.Int32Array | None) -> None:
+        count = len(self._cluster.topic(topic, create=True).partitions)
+        chosen = self._partitions(topic, rows, named, count)
+        order = np.argsort(chosen, kind="stable")
+        ordered = rows.take(order)
+        present, first = np.unique(chosen[order], return_index=True)
+        bounds = [*first.tolist(), len(order)]
+        pieces = {
+            TopicPartition(topic, partition): encode_records(
+                ordered.slice(start, stop), self._options.batch_size
+            )
+            for partition, start, stop in zip(present.tolist(), bounds, bounds[1:], strict=False)
+        }
+        for round_ in in_rounds(pieces):
+            self._destination.send(round_, self._clock.now_ms())
+
+    def _partitions(
+        self, topic: str, rows: Rows, named: pa.Int32Array | None, count: int
+    ) -> NDArray[np.int64]:
+        """Return the partition of each row. The column `partition` has precedence over the key."""
+        keyless = self._keyless % count
+        if rows.key is None:
+            chosen = np.full(len(rows.value), keyless)
+        else:
+            chosen = partitions_of_keys(rows.key, count, keyless)
+        if named is None:
+            return chosen
+        wanted = pc.fill_null(named, -1).to_numpy(zero_copy_only=False)
+        given = ~named.is_null().to_numpy(zero_copy_only=False)
+        wrong = wanted[given & ((wanted < 0) | (wanted >= count))]
+        if wrong.size:
+            raise ValueError(f"topic {topic} has partitions 0 to {count - 1}, not {wrong[0]}")
+        return np.where(given, wanted, chosen)
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    """Return a column as one array."""
+    column = table.column(name)
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _binary(column: pa.Array) -> pa.BinaryArray:
+    """Convert strings to their UTF-8 bytes, without a copy."""
+    return column.cast(pa.binary())
+
+
+def _portions(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """Yield (start, rows) of slices of about `CHUNK_BYTES`, so that no Arrow offset overflows."""
+    step = max(1, CHUNK_BYTES * batch.num_rows // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, step):
+        yield start, min(step, batch.num_rows - start)

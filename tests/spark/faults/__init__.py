@@ -1,0 +1,1 @@
+"""Kills drivers, workers and brokers at named steps of exactly-once writes."""

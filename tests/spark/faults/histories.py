@@ -1,0 +1,208 @@
+"""Histories of faults: a query copies a topic while its driver, its workers or the broker are killed.
+
+In each history the query copies `RECORDS` records in micro-batches of a hundred. Each fault is at a
+random step of a random micro-batch, or at a random time. At the end a read_committed consumer of
+another implementation must find every record exactly once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from compat.lab.broker import Broker
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.spark.faults.source import PLAIN_STEPS, STEPS
+
+RECORDS = 1200
+PARTITIONS = 2
+SILENCE_SECONDS = 180.0
+"""A job that neither reaches a step nor ends for this time has failed."""
+RANDOM_SECONDS_MAX = 4.0
+KINDS = ("driver", "worker", "broker")
+RANDOM_TIME = "random time"
+
+
+@dataclass
+class Outcome:
+    """What a history found."""
+
+    faults: list[str] = field(default_factory=list)
+    missing: int = 0
+    doubled: int = 0
+    job_starts: int = 0
+
+
+class History:
+    def __init__(self, broker: Broker, directory: Path, seed: int, guarantee: str) -> None:
+        self._broker = broker
+        self._directory = directory
+        self._faults = directory / "faults"
+        self._random = random.Random(seed)
+        self._guarantee = guarantee
+        self._distribution = self._random.choice(("tasks", "driver"))
+        self._job: subprocess.Popen[bytes] | None = None
+        self.outcome = Outcome()
+
+    def run(self, faults: int) -> Outcome:
+        self._faults.mkdir()
+        with self._broker:
+            self._produce()
+            try:
+                self._start_job()
+                for _ in range(faults):
+                    if self._has_ended():
+                        break
+                    self._fault()
+                self._wait_for_end()
+            finally:
+                self._kill_job()
+            self._compare()
+        return self.outcome
+
+    # -- faults -----------------------------------------------------------------------------
+
+    def _fault(self) -> None:
+        kind = self._random.choice(KINDS)
+        steps = STEPS if self._guarantee == "exactly-once" else PLAIN_STEPS
+        step = self._random.choice((*steps, *steps, RANDOM_TIME))
+        if step == RANDOM_TIME:
+            time.sleep(self._random.uniform(0, RANDOM_SECONDS_MAX))
+            kind = "driver" if kind == "worker" else kind
+        elif not self._reach(step, "worker" if kind == "worker" else "wait"):
+            return
+        self.outcome.faults.append(f"{kind} at {step}")
+        if kind == "driver":
+            self._kill_job()
+            self._settle(step)
+            self._start_job()
+        elif kind == "broker":
+            self._broker.kill()
+            self._settle(step)
+            self._broker.start()
+
+    def _reach(self, step: str, action: str) -> bool:
+        """Wait until the job reaches a step. Return False if it ends before."""
+        armed, reached = self._faults / f"armed-{step}", self._faults / f"reached-{step}"
+        armed.write_text(action)
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while not reached.exists():
+            if self._has_ended():
+                armed.unlink(missing_ok=True)
+                return False
+            assert time.monotonic() < deadline, f"{step} is not reached: {self._last_words()}"
+            time.sleep(0.01)
+        if action == "worker":
+            reached.unlink()
+        return True
+
+    def _settle(self, step: str) -> None:
+        (self._faults / f"reached-{step}").unlink(missing_ok=True)
+
+    # -- the job ----------------------------------------------------------------------------
+
+    def _start_job(self) -> None:
+        self.outcome.job_starts += 1
+        checkpoint = self._directory / "checkpoint"
+        words = [self._broker.bootstrap, checkpoint, self._faults]
+        words += [self._guarantee, self._distribution]
+        command = [sys.executable, "-m", "tests.spark.faults.job", *map(str, words)]
+        with (self._directory / "job.log").open("ab") as log:
+            self._job = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _has_ended(self) -> bool:
+        """Whether the job has ended well.
+
+        Raises:
+            AssertionError: the job has failed.
+        """
+        assert self._job is not None
+        code = self._job.poll()
+        assert not code, f"the job failed: {self._last_words()}"
+        return code == 0
+
+    def _wait_for_end(self) -> None:
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while not self._has_ended():
+            assert time.monotonic() < deadline, f"the job does not end: {self._last_words()}"
+            time.sleep(0.05)
+
+    def _kill_job(self) -> None:
+        """Kill the driver, its JVM and its workers."""
+        if self._job is None:
+            return
+        with contextlib.suppress(psutil.NoSuchProcess):
+            root = psutil.Process(self._job.pid)
+            family = [root, *root.children(recursive=True)]
+            for each in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
+            psutil.wait_procs(family[1:])
+        self._job.wait()
+        self._job = None
+
+    def _last_words(self) -> str:
+        return (self._directory / "job.log").read_text(errors="replace")[-2000:]
+
+    # -- the records ------------------------------------------------------------------------
+
+    def _produce(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._broker.bootstrap})
+        topics = [NewTopic(name, PARTITIONS, 1) for name in ("source", "target")]
+        for made in admin.create_topics(topics).values():
+            made.result(30)
+        producer = Producer({"bootstrap.servers": self._broker.bootstrap})
+        for number in range(RECORDS):
+            key = None if number % 3 == 0 else str(number)
+            producer.produce("source", str(number), key, partition=number % PARTITIONS)
+        assert producer.flush(30) == 0
+
+    def _compare(self) -> None:
+        found = Counter(committed(self._broker.bootstrap, "target", PARTITIONS))
+        wanted = {str(number).encode() for number in range(RECORDS)}
+        assert found.keys() <= wanted, "records that were never written"
+        self.outcome.missing = len(wanted - found.keys())
+        self.outcome.doubled = sum(count - 1 for count in found.values())
+
+
+def committed(servers: str, topic: str, partitions: int) -> list[bytes]:
+    """Return the values of a topic as a read_committed consumer finds them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "comparison",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    values, left = [], set(range(partitions))
+    while left:
+        for message in consumer.consume(500, 1.0):
+            if message.error() is None:
+                values.append(message.value())
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition())
+            else:
+                raise AssertionError(message.error())
+    consumer.close()
+    return values
+
+
+def play(broker: type[Broker], seed: int, faults: int, guarantee: str) -> Outcome:
+    """Run one history with a new broker."""
+    with tempfile.TemporaryDirectory(prefix="odradek-faults-") as name:
+        directory = Path(name)
+        node = broker(directory=directory / "broker")
+        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+        return History(node, directory, seed, guarantee).run(faults)

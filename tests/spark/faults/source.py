@@ -1,0 +1,117 @@
+"""A data source like `odradek` whose writes stop at named steps.
+
+The option `faults` names a directory. If it has a file `armed-STEP`, the first process that reaches
+the step renames the file to `reached-STEP` and does what the file says:
+
+- `error`: raise an exception.
+- `worker`: kill this Python process.
+- `wait`: wait until the file is removed. Meanwhile another process kills the driver or the broker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from odradek.client.connection import Connection
+from odradek.spark import transactional, writers
+from odradek.spark.options import write_options
+from odradek.spark.producing import Sender
+from odradek.spark.source import OdradekDataSource
+from odradek.spark.transactional import ForDriver
+from odradek.spark.writers import StreamWriter
+
+END_TRANSACTION = 26
+TASK_STEPS = ("task-start", "task-middle", "task-end")
+COMMIT_STEPS = ("commit-start", "before-rows", "before-end", "end-sent", "after-end")
+STEPS = ("begun", *TASK_STEPS, *COMMIT_STEPS)
+"""All steps of an exactly-once write, in order. A plain write has only those of tasks, and
+`commit-start`."""
+PLAIN_STEPS = (*TASK_STEPS, "commit-start")
+
+
+class Fault(Exception):
+    """The error that a step raises."""
+
+
+def at(directory: Path, step: str) -> None:
+    reached = directory / f"reached-{step}"
+    try:
+        (directory / f"armed-{step}").rename(reached)
+    except FileNotFoundError:
+        return
+    action = reached.read_text()
+    if action == "worker":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if action == "error":
+        raise Fault(step)
+    while reached.exists():
+        time.sleep(0.01)
+
+
+class FaultyWriter(StreamWriter):
+    def __init__(self, options, schema, directory: Path) -> None:
+        super().__init__(options, schema)
+        self._directory = directory
+
+    def __getstate__(self):
+        is_first = self._producer is None
+        state = super().__getstate__()
+        if is_first:
+            at(self._directory, "begun")
+        return state
+
+    def write(self, iterator):
+        at(self._directory, "task-start")
+        directory = self._directory
+
+        def after(destination):
+            class Faulty(destination):
+                def send(self, records, timestamp_ms):
+                    super().send(records, timestamp_ms)
+                    at(directory, "task-middle")
+
+            return Faulty
+
+        writers.Sender, writers.ForDriver = after(Sender), after(ForDriver)
+        try:
+            written = super().write(iterator)
+        finally:
+            writers.Sender, writers.ForDriver = Sender, ForDriver
+        at(self._directory, "task-end")
+        return written
+
+    def commit(self, messages, batchId):  # noqa: N803
+        at(self._directory, "commit-start")
+        write, receive = transactional._write, Connection.receive
+        directory = self._directory
+
+        def faulty_write(*arguments):
+            at(directory, "before-rows")
+            write(*arguments)
+            at(directory, "before-end")
+
+        def faulty_receive(connection, pending, timeout_ms):
+            if pending.api.key == END_TRANSACTION:
+                at(directory, "end-sent")
+            return receive(connection, pending, timeout_ms)
+
+        transactional._write, Connection.receive = faulty_write, faulty_receive
+        try:
+            super().commit(messages, batchId)
+        finally:
+            transactional._write, Connection.receive = write, receive
+        at(self._directory, "after-end")
+
+
+class FaultySource(OdradekDataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "faulty"
+
+    def streamWriter(self, schema, overwrite):
+        options = dict(self.options)
+        directory = Path(options.pop("faults"))
+        return FaultyWriter(write_options(options), schema, directory)
