@@ -20,11 +20,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("transactions")]
 
 ROUNDS = (
     # action, step, distribution
-    ("error", "begun", "driver"),
-    ("worker", "task-end", "tasks"),
-    ("error", "before-end", "driver"),
-    ("error", "end-sent", "tasks"),
-    ("error", "after-end", "driver"),
+    ("worker", "task-middle", "tasks"),
+    ("error", "end-sent", "driver"),
 )
 
 
