@@ -1,0 +1,22 @@
+"""Share partitions: records of a log that the members of a share group work off (KIP-932).
+
+A share partition is one partition of a topic together with one share group. The broker that leads
+the partition has its state. A member acquires records, for a limited time and a limited number of
+deliveries, and acknowledges them: it accepts, releases or rejects them, or renews its lock (KIP-1222).
+
+                  acquire                  accept
+    AVAILABLE ──────────────> ACQUIRED ──────────────> ACKNOWLEDGED
+        ^                        │ │
+        └──────── release ───────┘ └── reject, or too many deliveries ──> ARCHIVED
+                  or timeout
+
+- `partition` has `SharePartition`, the state machine of one share partition.
+- `window` has the records between the start offset and the end offset. `acquisition` acquires records
+  in the window, `acknowledgement` ends their acquisition.
+- `in_flight` has the state of a batch, or of its single offsets. `batches` orders the batches.
+- `locks` has the acquisition locks and the times at which they expire.
+- `session` has the share sessions, which tell the broker the partitions that a member fetches.
+
+The model is `SharePartition` of Apache Kafka 4.3, whose decisions these classes reproduce. Records
+are not stored here: a batch is a range of offsets.
+"""

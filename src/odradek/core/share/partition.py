@@ -1,0 +1,213 @@
+"""The state machine of one share partition.
+
+The broker performs what the machine decides: it reads the stored state from the share coordinator
+(`load`), fetches from `next_fetch_offset`, passes the batches to `acquire`, and writes the batches
+of each `Change` to the coordinator. Then it calls `complete` or `undo` for the change. At
+`next_expiration_ms` it calls `expire`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
+
+from odradek.core.share import acknowledgement
+from odradek.core.share.acknowledgement import (
+    Acknowledgement,
+    AcknowledgementBatch,
+    Change,
+)
+from odradek.core.share.acquisition import (
+    Aborted,
+    Acquired,
+    Acquisition,
+    FetchedBatch,
+    Request,
+    without_aborted,
+)
+from odradek.core.share.states import ShareSettings, StateBatch, combined
+from odradek.core.share.window import InvalidState, Window
+
+
+class Phase(Enum):
+    """Whether a share partition can be used."""
+
+    EMPTY = auto()
+    """The stored state has not been requested."""
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()
+    """The stored state could not be loaded."""
+    FENCED = auto()
+    """This broker no longer leads the partition, or the group has no members."""
+
+
+class SharePartition:
+    """The records in flight of one share group in one partition.
+
+    `settings` returns the current settings of the group.
+    """
+
+    def __init__(self, leader_epoch: int, settings: Callable[[], ShareSettings]) -> None:
+        self.leader_epoch = leader_epoch
+        """The leader epoch in which the state was loaded; writes in an older epoch are fenced."""
+        self.state_epoch = 0
+        self.phase = Phase.EMPTY
+        self._settings = settings
+        self._window = Window()
+
+    # -- loading ------------------------------------------------------------------------------
+
+    def begin_loading(self) -> None:
+        """Note that the stored state has been requested."""
+        assert self.phase is Phase.EMPTY
+        self.phase = Phase.LOADING
+
+    def load(self, state_epoch: int, start_offset: int, batches: Iterable[StateBatch]) -> None:
+        """Set the stored state.
+
+        Raises:
+            InvalidState: the state is invalid. The share partition has failed.
+        """
+        try:
+            self._window.load(start_offset, batches)
+        except InvalidState:
+            self.fail()
+            raise
+        self.state_epoch = state_epoch
+        if self.phase is not Phase.FENCED:
+            self.phase = Phase.ACTIVE
+
+    def fail(self) -> None:
+        """Note that the state could not be loaded."""
+        if self.phase is not Phase.FENCED:
+            self.phase = Phase.FAILED
+
+    def fence(self) -> None:
+        """Acquire no more records: the share partition is removed from this broker."""
+        self.phase = Phase.FENCED
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that is not complete."""
+        return self._window.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The last offset that was acquired."""
+        return self._window.end_offset
+
+    @property
+    def complete_count(self) -> int:
+        """Number of complete records from the start offset on."""
+        return self._window.complete_count
+
+    @property
+    def in_flight_count(self) -> int:
+        """Number of offsets from the start offset to the end offset."""
+        return self._window.in_flight_count
+
+    @property
+    def batch_count(self) -> int:
+        """Number of batches in flight."""
+        return len(self._window.batches)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether records can be acquired and acknowledged."""
+        return self.phase is Phase.ACTIVE
+
+    def acquirable_from(self) -> int | None:
+        """Return the offset from which to fetch; None if no record can be acquired now."""
+        if self.phase is not Phase.ACTIVE:
+            return None
+        if not self._window.can_acquire(self._settings().record_locks_max):
+            return None
+        return self._window.next_fetch_offset()
+
+    def next_expiration_ms(self) -> int | None:
+        """Return when to call `expire`; None if no record is acquired."""
+        return self._window.locks.next_expiration_ms()
+
+    def states(self) -> list[StateBatch]:
+        """Return the states of all batches in flight, for tests and descriptions."""
+        result = []
+        for batch in self._window.batches:
+            if batch.whole is not None:
+                ranges = [(batch.first_offset, batch.last_offset, batch.whole)]
+            else:
+                assert batch.offsets is not None
+                offsets = enumerate(batch.offsets, batch.first_offset)
+                ranges = [(offset, offset, state) for offset, state in offsets]
+            for first, last, state in ranges:
+                result.append(StateBatch(first, last, state.state, state.delivery_count))
+        return result
+
+    # -- acquiring ----------------------------------------------------------------------------
+
+    def acquire(
+        self,
+        request: Request,
+        fetch_offset: int,
+        batches: Sequence[FetchedBatch],
+        aborted: Sequence[Aborted],
+        now_ms: int,
+    ) -> Acquired:
+        """Acquire records of batches that were read from `fetch_offset` on.
+
+        `aborted` has the aborted transactions in these batches with `read_committed`, else nothing.
+        """
+        if self.phase is not Phase.ACTIVE or request.records_max <= 0:
+            return Acquired([], 0)
+        acquisition = Acquisition(self._window, self._settings(), request, batches, now_ms)
+        acquired = acquisition.run(fetch_offset)
+        if aborted and acquired.records:
+            return without_aborted(self._window, acquired, batches, aborted)
+        return acquired
+
+    def on_log_start(self, log_start_offset: int) -> None:
+        """Note that the log has no records before this offset."""
+        self._window.on_log_start(log_start_offset)
+
+    # -- ending an acquisition ------------------------------------------------------------------
+
+    def acknowledge(
+        self, member_id: str, batches: Sequence[AcknowledgementBatch], now_ms: int
+    ) -> Change:
+        """Apply a member's acknowledgements.
+
+        Raises:
+            ApiError: INVALID_REQUEST or INVALID_RECORD_STATE. Nothing has changed then, except that
+                locks may be renewed.
+        """
+        return Acknowledgement(self._window, self._settings(), member_id, now_ms).run(batches)
+
+    def release(self, member_id: str) -> Change:
+        """Release all records that a member has acquired.
+
+        Raises:
+            ApiError: INVALID_RECORD_STATE. Nothing has changed then.
+        """
+        return acknowledgement.release_member(self._window, self._settings(), member_id)
+
+    def expire(self, now_ms: int) -> list[StateBatch]:
+        """Release the records whose locks have expired.
+
+        Return the states to store. Call `advance` after that, also if they could not be stored.
+        """
+        change = acknowledgement.expire(self._window, self._settings(), now_ms)
+        return combined(change.batches)
+
+    def advance(self) -> bool:
+        """Move the start offset over complete records. Return whether it may have moved."""
+        return self._window.advance()
+
+    def complete(self, change: Change) -> bool:
+        """Note that a change is stored. Return whether the start offset may have moved."""
+        return acknowledgement.complete(self._window, change)
+
+    def undo(self, change: Change) -> None:
+        """Undo a change that could not be stored."""
+        acknowledgement.undo(self._window, change)
