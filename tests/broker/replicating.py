@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,7 +72,8 @@ class Node:
     def start(self) -> None:
         loop = asyncio.get_running_loop()
         self.path.mkdir(exist_ok=True)
-        config, _ = load(None, {"log.dirs": str(self.path)}, data_directory=str(self.path))
+        settings = {"log.dirs": str(self.path), **self.cluster.node_settings}
+        config, _ = load(None, settings, data_directory=str(self.path))
         self.logs = LogManager(
             config,
             OsFileSystem(),
@@ -89,6 +91,7 @@ class Node:
             broker_of=self.replicas.broker_of,
             lag_time_max_ms=LAG_MS,
             alter=self.sender.submit,
+            tells_high_watermark=config.is_rack_aware,
         )
         fetchers = Fetchers(
             self.id,
@@ -108,7 +111,7 @@ class Node:
             replicas=self.replicas,
             fetch_sessions=FetchSessionCache(100, lambda: int.from_bytes(os.urandom(3), "big")),
             cold_reads=ColdReads(self.logs.storage, loop),
-            config=BROKER_CONFIG,
+            config=config if self.cluster.node_settings else BROKER_CONFIG,
             loop=loop,
             metadata=self.cluster,
             authorizer=None,
@@ -143,7 +146,14 @@ class Node:
 class Cluster:
     """Three nodes; also the channel to the controller, and the cache of its metadata."""
 
-    def __init__(self, path: Path, partitions: int = 1, **topic_settings: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        partitions: int = 1,
+        node_settings: Mapping[str, str] | None = None,
+        **topic_settings: str,
+    ) -> None:
+        self.node_settings = node_settings or {}
         self.topic_settings = {"min.insync.replicas": "2"} | topic_settings
         self.nodes = {each: Node(self, each, path / str(each)) for each in (1, 2, 3)}
         listeners = {
@@ -151,6 +161,8 @@ class Cluster:
             for each in self.nodes.values()
         }
         self.controller = Controller((1, 2, 3), partitions, self._publish, listeners)
+        for each, broker in self.controller.brokers.items():
+            self.controller.brokers[each] = broker._replace(rack=f"rack{each}")
         self.altered: list[tuple[int, ...]] = []
         """The ISRs that leaders have requested."""
 

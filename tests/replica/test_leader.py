@@ -52,6 +52,35 @@ def test_the_high_watermark_is_the_lowest_end_of_the_isr() -> None:
     assert one.leader.high_watermark == 9
 
 
+@pytest.mark.parametrize(
+    ("rack", "offset", "chosen"),
+    [
+        ("b", 5, 3),  # both have it; broker 3 has more
+        ("b", 8, 3),  # only broker 3 has it
+        ("b", 9, -1),  # the followers' logs end before it
+        ("b", 0, 2),  # broker 3 has deleted it
+        ("a", 5, -1),  # the leader's own rack
+        ("c", 5, -1),  # broker 4 is not in sync
+        ("d", 5, -1),  # broker 5 is fenced
+        ("e", 5, -1),  # broker 6 lacks the listener
+        ("f", 5, -1),  # nobody is there
+    ],
+)
+def test_a_consumer_reads_from_the_follower_in_its_rack(rack, offset, chosen) -> None:
+    one = Fixture(isr=(1, 2, 3, 5, 6), replicas=(1, 2, 3, 4, 5, 6))
+    for broker, place in zip(one.brokers.values(), "abbcde", strict=True):
+        listeners = {} if place == "e" else {"CLIENTS": None}
+        one.brokers[broker.id] = broker._replace(
+            rack=place, listeners=listeners, fenced=place == "d"
+        )
+    assert one.leader.nearest_follower("b", "CLIENTS", 0) == -1  # no follower has fetched yet
+    one.fetch(2, 7)
+    one.fetch(3, 8, start=1)
+    for each in (4, 5, 6):
+        one.fetch(each, 8)
+    assert one.leader.nearest_follower(rack, "CLIENTS", offset) == chosen
+
+
 def test_a_leader_without_followers_in_the_isr_commits_alone_if_that_is_enough() -> None:
     assert Fixture(isr=(1,), min_insync_replicas=1).first == [HighWatermark(10)]
     assert Fixture(isr=(1,)).first == []

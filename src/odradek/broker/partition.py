@@ -6,7 +6,7 @@ is appended or, if the topic has `flush.messages=1`, as soon as it is flushed. I
 other replicas, `Leading` decides when records are committed. If it follows, it gets the high
 watermark from the leader (`replication/fetchers.py`).
 
-Consumers read only records below the high watermark. `when_acknowledged` delays the response to a
+Consumers read only records below the high watermark, from the leader or from a follower (KIP-392). `when_acknowledged` delays the response to a
 producer according to its `acks`.
 """
 
@@ -32,6 +32,8 @@ Committed = Callable[[ApiError | None], None]
 None, or an error if the records may never become committed."""
 
 ACKS_ALL: Final = -1
+ANY_BYTES: Final = 1 << 62
+"""More bytes than any request waits for: the request is evaluated again."""
 _offset_of: Final = itemgetter(0)
 
 
@@ -147,7 +149,7 @@ class Partition:
             self.index,
             self.log,
             self.registration,
-            self._advance_high_watermark,
+            self._on_high_watermark,
         )
         self._leading.start()
         if self.log.is_flushed_before_ack:
@@ -166,8 +168,12 @@ class Partition:
     def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
         """Set the offsets that the leader has sent."""
         log = self.log
-        if log.high_watermark != high_watermark:
+        before = log.high_watermark
+        if before != high_watermark:
             log.high_watermark = high_watermark
+            if self._waiters and log.high_watermark > before:
+                for waiter in self._waiters:
+                    waiter.on_committed(ANY_BYTES)
         if log_start_offset > log.log_start_offset:
             log.delete_records_before(min(log_start_offset, log.high_watermark))
 
@@ -388,6 +394,14 @@ class Partition:
         self._uncommitted = waiting[count:]
         for _, committed in waiting[:count]:
             committed(error)
+
+    def _on_high_watermark(self, offset: int, appended_bytes: int) -> None:
+        """Advance the high watermark, because the followers have the records."""
+        self._advance_high_watermark(offset, appended_bytes)
+        leading = self._leading
+        if self._follower_waiters and leading is not None and leading.tells_high_watermark:
+            for waiter in self._follower_waiters:
+                waiter.on_committed(ANY_BYTES)
 
     def _advance_high_watermark(self, offset: int, appended_bytes: int) -> None:
         if self.log.advance_high_watermark(offset):

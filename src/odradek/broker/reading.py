@@ -13,7 +13,6 @@ from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.fetch_response import (
     AbortedTransaction,
     EpochEndOffset,
-    LeaderIdAndEpoch,
     PartitionData,
 )
 
@@ -43,7 +42,8 @@ def read(
 ) -> PartitionData:
     """Read the data that `wanted` requests. An error is returned as part of the response.
 
-    The request may contain the epoch of the last fetched record. If the logs diverge, the response
+    The replica may be a follower (KIP-392). Its high watermark may be lower than the leader's. The
+    request may contain the epoch of the last fetched record. If the logs diverge, the response
     has the diverging epoch and its end offset. If the end of the epoch is unknown, or the fetch
     offset is before the log start offset, the error is OFFSET_OUT_OF_RANGE, as in Apache Kafka.
 
@@ -53,9 +53,9 @@ def read(
     """
     index = wanted.key[1]
     try:
-        partition.check_leader(wanted.current_leader_epoch)
+        partition.check_epoch(wanted.current_leader_epoch)
     except ApiError as error:
-        return _not_led(partition, error.code)
+        return failed(index, error.code)
     log = partition.log
     committed = isolation == READ_COMMITTED
     answer = PartitionData(
@@ -95,14 +95,48 @@ def read(
     return answer
 
 
-def _not_led(partition: Partition, error: ErrorCode) -> PartitionData:
-    answer = failed(partition.index, error)
-    if error is ErrorCode.NOT_LEADER_OR_FOLLOWER or error is ErrorCode.FENCED_LEADER_EPOCH:
-        registration = partition.registration
-        answer.current_leader = LeaderIdAndEpoch(
-            leader_id=registration.leader, leader_epoch=registration.leader_epoch
-        )
-    return answer
+def read_from_leader(
+    partition: Partition,
+    wanted: FetchedPartition,
+    isolation: int,
+    max_bytes: int,
+    whole_first: bool,
+    files: FileSystem | None = None,
+) -> PartitionData:
+    """Read as `read`. If this broker is not the leader, the error is NOT_LEADER_OR_FOLLOWER."""
+    try:
+        partition.check_leader(wanted.current_leader_epoch)
+    except ApiError as error:
+        return failed(wanted.key[1], error.code)
+    return read(partition, wanted, isolation, max_bytes, whole_first, files)
+
+
+def nearer_replica(
+    partition: Partition, wanted: FetchedPartition, rack: str, listener: str
+) -> PartitionData | None:
+    """Return a response that names the follower in the consumer's rack, and has no records.
+
+    Return None if the consumer should read here (`PartitionLeader.nearest_follower`).
+    """
+    leading = partition.leading
+    if leading is None:
+        return None
+    follower = leading.machine.nearest_follower(rack, listener, wanted.fetch_offset)
+    if follower < 0:
+        return None
+    try:
+        partition.check_epoch(wanted.current_leader_epoch)
+    except ApiError as error:
+        return failed(wanted.key[1], error.code)
+    log = partition.log
+    return PartitionData(
+        partition_index=wanted.key[1],
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        preferred_read_replica=follower,
+        records=b"",
+    )
 
 
 def read_for_follower(
@@ -147,7 +181,7 @@ def read_for_follower(
                 wanted.follower_log_start_offset,
             )
     except ApiError as error:
-        return _not_led(partition, error.code)
+        return failed(index, error.code)
     if data is not None:
         answer.records = data.records
     answer.high_watermark = log.high_watermark

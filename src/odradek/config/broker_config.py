@@ -21,6 +21,7 @@ from odradek.config.topic_config import TopicConfig
 from odradek.config.view import View
 
 BROKER, CONTROLLER = "broker", "controller"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class BrokerConfig(View):
@@ -101,6 +102,7 @@ class BrokerConfig(View):
     replica_fetch_min_bytes: int
     replica_fetch_response_max_bytes: int
     replica_fetch_backoff_ms: int
+    replica_selector_class: str | None
 
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int
@@ -256,6 +258,11 @@ class BrokerConfig(View):
     def is_controller(self) -> bool:
         """Whether this node is a member of the controller quorum."""
         return CONTROLLER in self.process_roles
+
+    @property
+    def is_rack_aware(self) -> bool:
+        """Whether consumers read from a replica in their rack (KIP-392)."""
+        return self.replica_selector_class == RACK_AWARE_SELECTOR
 
     def is_own_controller(self, host: str, port: int) -> bool:
         """Whether this is the address of one of this node's controller listeners."""

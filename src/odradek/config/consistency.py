@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from odradek.config.authorizer import STANDARD_AUTHORIZER
-from odradek.config.broker_config import BROKER, CONTROLLER, BrokerConfig
+from odradek.config.broker_config import (
+    BROKER,
+    CONTROLLER,
+    RACK_AWARE_SELECTOR,
+    BrokerConfig,
+)
 
 MEBIBYTE = 1024 * 1024
 _ASSIGNORS = frozenset(("uniform", "range", "UniformAssignor", "RangeAssignor"))
@@ -28,6 +33,7 @@ def problems(config: BrokerConfig) -> list[str]:
         logs,
         groups,
         authorizer,
+        replica_selector,
         topology,
     )
     return [problem for check in checks for problem in check(config)]
@@ -181,6 +187,16 @@ def authorizer(config: BrokerConfig) -> Iterator[str]:
         yield (
             f"authorizer.class.name is not supported: {name} is a Java class. "
             f"The only supported authorizer is {STANDARD_AUTHORIZER}"
+        )
+
+
+def replica_selector(config: BrokerConfig) -> Iterator[str]:
+    """Check the class that chooses the replica from which a consumer reads."""
+    name = config.replica_selector_class
+    if name not in (None, "", RACK_AWARE_SELECTOR):
+        yield (
+            f"replica.selector.class is not supported: {name} is a Java class. "
+            f"The only supported class is {RACK_AWARE_SELECTOR}"
         )
 
 

@@ -6,7 +6,8 @@
 - Each partition has its own result. If the log rejects records, the result contains their indexes
   (KIP-467).
 - From version 13 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
-- If the error is NOT_LEADER_OR_FOLLOWER, the response contains the leader (KIP-951).
+- If the error is NOT_LEADER_OR_FOLLOWER, the response contains the leader (KIP-951,
+  `leader_hints`).
 - Before version 7, records compressed with zstd are rejected (KIP-110).
 - Internal topics accept records only from the client id `__admin_client`.
 - The first batch of a transaction in a partition waits until the transaction coordinator has
@@ -47,6 +48,7 @@ from odradek.handlers.authorization import (
     require,
 )
 from odradek.handlers.handler import Handler
+from odradek.handlers.leader_hints import leader_hint
 from odradek.log.errors import RecordsRefused
 from odradek.log.results import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
@@ -164,7 +166,7 @@ def _response(
         result = TopicProduceResponse()
         for (index, _), ((partition, _), outcome) in zip(batches, following, strict=False):
             result.name, result.topic_id = partition.topic, partition.topic_id
-            answer = _answer(broker, peer, partition, index, outcome, response)
+            answer = _answer(broker, peer, partition.topic, index, outcome, response)
             result.partition_responses.append(answer)
         response.responses.append(result)
     return response
@@ -335,19 +337,19 @@ def _append_all(
     by_id = context.api_version >= TOPIC_IDS_VERSION
     for topic in request.topic_data:
         result = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+        key = topic.topic_id if by_id else topic.name
         partitions = _partitions(broker, context, topic)
         for data in topic.partition_data:
             partition = partitions.get(data.index)
             outcome: _Outcome
             try:
                 if partition is None:
-                    key = topic.topic_id if by_id else topic.name
                     raise ApiError(broker.replicas.why_missing(key, data.index))
                 outcome = _append(context, request, partition, data, permission)
             except ApiError as error:
                 failed = True
                 outcome = error
-            answer = _answer(broker, peer, partition, data.index, outcome, response)
+            answer = _answer(broker, peer, key, data.index, outcome, response)
             if partition is not None and request.acks and isinstance(outcome, AppendInfo):
                 end = outcome.last_offset + 1
                 if not partition.is_acknowledged(end, request.acks):
@@ -366,12 +368,12 @@ def _append_all(
 def _answer(
     broker: Broker,
     peer: Peer,
-    partition: Partition | None,
+    topic: str | bytes,
     index: int,
     outcome: _Outcome,
     response: ProduceResponse,
 ) -> PartitionProduceResponse:
-    """Return the response for one partition.
+    """Return the response for one partition; `topic` is the topic's name or id.
 
     If another broker leads the partition, its endpoint is added to `response`.
     """
@@ -390,8 +392,8 @@ def _answer(
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
             for at, message in outcome.record_errors
         ]
-    if outcome.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None:
-        _name_leader(broker, peer, partition, answer, response)
+    if outcome.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        _name_leader(broker, peer, topic, answer, response)
     return answer
 
 
@@ -432,7 +434,7 @@ def _when_acknowledged(
                 answer.error_message = error.message
                 answer.base_offset = -1
                 if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    _name_leader(broker, peer, partition, answer, response)
+                    _name_leader(broker, peer, partition.topic, answer, response)
             if not waiting:
                 future.set_result(response)
 
@@ -486,25 +488,24 @@ def _is_zstd(records: Buffer) -> bool:
 def _name_leader(
     broker: Broker,
     peer: Peer,
-    partition: Partition,
+    topic: str | bytes,
     answer: PartitionProduceResponse,
     response: ProduceResponse,
 ) -> None:
-    """Add the current leader to the response, so that the producer need not fetch metadata
-    (KIP-951)."""
-    registration = partition.registration
+    """Add the current leader to the response."""
+    hint = leader_hint(broker, peer, topic, answer.index)
     answer.current_leader = LeaderIdAndEpoch(
-        leader_id=registration.leader, leader_epoch=registration.leader_epoch
+        leader_id=hint.leader_id, leader_epoch=hint.leader_epoch
     )
-    leader = broker.metadata.image.cluster.brokers.get(registration.leader)
-    endpoint = leader.listeners.get(peer.listener) if leader is not None else None
-    if leader is None or endpoint is None:
-        return
-    if all(node.node_id != leader.id for node in response.node_endpoints):
-        node = NodeEndpoint(
-            node_id=leader.id, host=endpoint.host, port=endpoint.port, rack=leader.rack
+    address = hint.address
+    if address is not None and all(
+        node.node_id != hint.leader_id for node in response.node_endpoints
+    ):
+        response.node_endpoints.append(
+            NodeEndpoint(
+                node_id=hint.leader_id, host=address.host, port=address.port, rack=hint.rack
+            )
         )
-        response.node_endpoints.append(node)
 
 
 HANDLER = Handler(

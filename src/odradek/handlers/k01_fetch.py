@@ -13,20 +13,25 @@
   (`odradek.broker.cold_reads`).
 - With `read_committed`, the response contains only records below the last stable offset. It also
   contains the aborted transactions that overlap with these records.
+- From version 11 on, consumers may read from followers too, up to the high watermark that the
+  follower knows. With `replica.selector.class`, the leader names the replica in the rack of the
+  consumer, instead of records (KIP-392). An offset after the end of the follower's log gets the
+  error OFFSET_OUT_OF_RANGE; the consumer then asks the leader.
+- From version 16 on, the errors NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH contain the leader
+  (KIP-951, `leader_hints`).
 - A follower gets the records up to the log end offset. Its request tells the leader which records
   it has (`broker/replication/leading.py`). A broker that is no follower in the leader's metadata
   gets the error UNKNOWN_LEADER_EPOCH.
 - On a controller listener, replicas of the metadata log fetch it from the leader of the quorum
   (KIP-595). There are no fetch sessions, and the response has at most 1 MiB of records, or one
   batch if the first batch is larger.
-- Gaps: consumers cannot fetch from the closest replica.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import cast
 
 from odradek.broker import reading
@@ -46,19 +51,28 @@ from odradek.handlers.authorization import (
     require_cluster,
 )
 from odradek.handlers.handler import Handler
+from odradek.handlers.leader_hints import leader_hint
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.fetch_request import FetchRequest
 from odradek.wire.generated.fetch_response import (
     FetchableTopicResponse,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from odradek.wire.primitives import Message
 
+FOLLOWERS_VERSION = 11
+"""The lowest version in which consumers may read from followers."""
 TOPIC_IDS_VERSION = 13
+LEADER_HINTS_VERSION = 16
 
 _NOTHING: Mapping[int, Partition] = {}
 _Names = frozenset[str | bytes]
+_MOVED = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
+_Read = Callable[[Partition, FetchedPartition, int, int, bool, FileSystem | None], PartitionData]
+"""Reads one partition (`reading.read`)."""
 _Found = tuple[FetchedPartition, PartitionData, Partition | None, int]
 """A partition of the request, its response, its replica or None, and the size of its records."""
 
@@ -71,7 +85,7 @@ def handle(
     plan = broker.fetch_sessions.plan(request, context.received_ms, uses_ids)
     if plan.error:
         return FetchResponse(error_code=plan.error)
-    fetch = _Fetch(broker, request, plan, uses_ids)
+    fetch = _Fetch(broker, context, request, plan, uses_ids)
     if broker.authorizer is not None:
         fetch.authorize(broker.authorizer, context)
     wait_ms = max(0, request.max_wait_ms)
@@ -123,11 +137,15 @@ class _Fetch:
 
     __slots__ = (
         "_broker",
+        "_context",
         "_is_first",
+        "_is_urgent",
         "_isolation",
         "_max_bytes",
         "_min_bytes",
         "_plan",
+        "_rack",
+        "_read",
         "_refused",
         "_replicas",
         "_uses_ids",
@@ -136,9 +154,15 @@ class _Fetch:
     )
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, plan: FetchPlan, uses_ids: bool
+        self,
+        broker: Broker,
+        context: RequestContext,
+        request: FetchRequest,
+        plan: FetchPlan,
+        uses_ids: bool,
     ) -> None:
         self._broker = broker
+        self._context = context
         self._plan = plan
         self._uses_ids = uses_ids
         replicas = broker.replicas
@@ -156,6 +180,16 @@ class _Fetch:
         """The topics that the client may not read. `_replicas` does not have them."""
         self._is_first = True
         """Whether the leader has not been told which records the follower has."""
+        self._is_urgent = False
+        """Whether the response must be sent although there are too few bytes."""
+        rack = request.rack_id
+        self._rack = rack if rack and broker.config.is_rack_aware else ""
+        """The rack of a consumer that reads from the nearest replica, else empty."""
+        self._read: _Read | None = None
+        """Reads for a consumer that is not sent to another replica. None for other fetchers."""
+        if self.follower is None and not self._rack:
+            is_old = context.api_version < FOLLOWERS_VERSION
+            self._read = reading.read_from_leader if is_old else reading.read
 
     def authorize(self, authorizer: Authorizer, context: RequestContext) -> None:
         """Refuse the topics that the client may not read. A follower needs CLUSTER_ACTION."""
@@ -202,18 +236,18 @@ class _Fetch:
             ReadWouldBlock: a read from `files` would wait for the device. The exception contains
                 the missing data of all partitions.
         """
-        read = reading.read if self.follower is None else self._read_for_follower
+        read = self._read or self._other_reader()
         replicas = self._replicas
         left = self._max_bytes
         found: list[_Found] = []
         immediate = final
-        any_bytes = False
+        self._is_urgent = any_bytes = has_errors = False
         missing: list[ReadWouldBlock] = []
         for wanted in self._plan.partitions:
             name, index = wanted.key
             partition = replicas.get(name, _NOTHING).get(index)
             if partition is None:
-                immediate = True
+                immediate = has_errors = True
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 if name not in self._refused:
                     error = self._broker.replicas.why_missing(name, index)
@@ -230,20 +264,45 @@ class _Fetch:
             if size:
                 any_bytes = True
                 left -= size
-            elif answer.error_code or answer.diverging_epoch.epoch >= 0:
+            elif answer.error_code:
+                immediate = has_errors = True
+            elif answer.diverging_epoch.epoch >= 0:
                 immediate = True
             found.append((wanted, answer, partition, size))
         if missing:
             raise ReadWouldBlock.all_of(missing)
         self._is_first = False
         missing_bytes = self._min_bytes - (self._max_bytes - left)
-        if missing_bytes > 0 and not immediate and found:
+        if missing_bytes > 0 and not immediate and not self._is_urgent and found:
             self.waits_for = [each for _, _, each, _ in found if each is not None]
             return missing_bytes
         for _, _, source, size in found:
             if size and source is not None:
                 source.on_fetched(size)
-        return self._respond(found)
+        response = self._respond(found)
+        if has_errors and self._context.api_version >= LEADER_HINTS_VERSION:
+            self._name_leaders(response, found)
+        return response
+
+    def _other_reader(self) -> _Read:
+        return self._read_nearest if self.follower is None else self._read_for_follower
+
+    def _read_nearest(
+        self,
+        partition: Partition,
+        wanted: FetchedPartition,
+        isolation: int,
+        max_bytes: int,
+        whole_first: bool,
+        files: FileSystem | None,
+    ) -> PartitionData:
+        """Read here, or name the replica in the consumer's rack."""
+        listener = self._context.listener
+        answer = reading.nearer_replica(partition, wanted, self._rack, listener)
+        if answer is None:
+            return reading.read(partition, wanted, isolation, max_bytes, whole_first, files)
+        self._is_urgent = True
+        return answer
 
     def _read_for_follower(
         self,
@@ -255,7 +314,7 @@ class _Fetch:
         files: FileSystem | None,
     ) -> PartitionData:
         assert self.follower is not None
-        return reading.read_for_follower(
+        answer = reading.read_for_follower(
             partition,
             wanted,
             self.follower,
@@ -264,6 +323,11 @@ class _Fetch:
             files,
             is_first=self._is_first,
         )
+        if -1 < wanted.high_watermark < answer.high_watermark:
+            leading = partition.leading
+            if leading is not None and leading.tells_high_watermark:
+                self._is_urgent = True  # consumers of the follower wait for the high watermark
+        return answer
 
     def _respond(self, found: list[_Found]) -> FetchResponse:
         session = self._plan.session
@@ -273,6 +337,25 @@ class _Fetch:
         told = [each for each in found if each[0].has_news(each[1]) or not self._plan.incremental]
         session.rotate([wanted.key for wanted, answer, _, _ in told if answer.records])
         return FetchResponse(session_id=session.id, responses=_by_topic(told, self._uses_ids))
+
+    def _name_leaders(self, response: FetchResponse, found: list[_Found]) -> None:
+        """Add the current leaders of the partitions that this broker does not lead."""
+        endpoints: dict[int, NodeEndpoint] = {}
+        for wanted, answer, _, _ in found:
+            if answer.error_code not in _MOVED:
+                continue
+            hint = leader_hint(self._broker, self._context.peer, *wanted.key)
+            answer.current_leader = LeaderIdAndEpoch(
+                leader_id=hint.leader_id, leader_epoch=hint.leader_epoch
+            )
+            if hint.address is not None:
+                endpoints[hint.leader_id] = NodeEndpoint(
+                    node_id=hint.leader_id,
+                    host=hint.address.host,
+                    port=hint.address.port,
+                    rack=hint.rack,
+                )
+        response.node_endpoints = list(endpoints.values())
 
 
 def _follower(request: FetchRequest) -> reading.Follower | None:

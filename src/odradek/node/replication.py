@@ -45,6 +45,7 @@ class BrokerReplication:
             broker_of=replicas.broker_of,
             lag_time_max_ms=config.replica_lag_time_max_ms,
             alter=self._sender.submit,
+            tells_high_watermark=config.is_rack_aware,
         )
 
         def connect(endpoint: Endpoint) -> NodeClient:

@@ -30,6 +30,8 @@ class Client:
 
     def __init__(self, simulation: Simulation, host: SimHost, server: Address, name: str) -> None:
         self.name = name
+        self.rack = ""
+        """The rack in Fetch requests (KIP-392). Empty if the client always reads from leaders."""
         self._simulation = simulation
         self._host = host
         self._server = server

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 
+from odradek.config.broker_config import RACK_AWARE_SELECTOR
 from odradek.env.network import Address
 from odradek.model.topic_partition import TopicPartition
 from odradek.sim.client import Client
@@ -46,6 +47,7 @@ class ClusterScenario(Scenario):
         "replica.lag.time.max.ms": "2000",
         "replica.fetch.wait.max.ms": "300",
         "replica.fetch.backoff.ms": "200",
+        "replica.selector.class": RACK_AWARE_SELECTOR,
         "min.insync.replicas": "2",
         "offsets.topic.replication.factor": "3",
         "transaction.state.log.replication.factor": "3",
@@ -62,6 +64,7 @@ class ClusterScenario(Scenario):
                 {
                     **self.node_settings(),
                     "node.id": str(each),
+                    "broker.rack": f"rack{each}",
                     "listeners": (
                         f"PLAINTEXT://node{each}:{PORT},CONTROLLER://node{each}:{CONTROLLER_PORT}"
                     ),
@@ -72,10 +75,13 @@ class ClusterScenario(Scenario):
         ]
 
     def client(self, name: str, loop: SimLoop | None = None) -> Client:
-        """Return a client that knows all brokers."""
+        """Return a client that knows all brokers. Unless `loop` is given, it has a rack."""
         host = self.network.host(name, loop or new_loop(self.simulation, name))
         brokers = [Address(each.name, PORT) for each in self.machines]
-        return Router(self.simulation, host, brokers, name)
+        rack = ""
+        if loop is None:
+            rack = f"rack{self.simulation.random(f'{name} rack').choice(NODES)}"
+        return Router(self.simulation, host, brokers, name, rack)
 
     async def disturb(self) -> None:
         """Let one machine fail in a random way, and wait until all nodes serve."""

@@ -43,6 +43,7 @@ async def fetch(
         max_bytes=1 << 20,
         isolation_level=isolation,
         session_epoch=-1,
+        rack_id=client.rack,
         topics=[
             FetchTopic(
                 topic=partition.topic,

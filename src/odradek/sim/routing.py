@@ -3,6 +3,9 @@
 The client asks for the leader of a partition with Metadata, and for a coordinator with
 FindCoordinator. It keeps the answer until a connection fails, or until a broker responds that it is
 not the leader or the coordinator.
+
+A client with a rack reads from the replica that the leader names in a Fetch response (KIP-392). If
+this replica responds with an error, the client asks the leader again.
 """
 
 from __future__ import annotations
@@ -92,9 +95,18 @@ class Router(Client):
     """A client that knows the addresses of all brokers. It has a connection to each of them."""
 
     def __init__(
-        self, simulation: Simulation, host: SimHost, brokers: Sequence[Address], name: str
+        self,
+        simulation: Simulation,
+        host: SimHost,
+        brokers: Sequence[Address],
+        name: str,
+        rack: str = "",
     ) -> None:
         super().__init__(simulation, host, brokers[0], name)
+        self.rack = rack
+        self._by_id: dict[int, Address] = {}
+        self._nearest: dict[Destination, Address] = {}
+        """The replicas that leaders have named, for Fetch requests."""
         self._clients = {address: Client(simulation, host, address, name) for address in brokers}
         self._known: dict[Destination, Address] = {}
         self._any = simulation.random(f"{name} routing").randrange(len(brokers))
@@ -110,7 +122,10 @@ class Router(Client):
         destinations = [destination_of(each) for each in requests]
         places: dict[Address, list[int]] = {}
         for number, destination in enumerate(destinations):
-            places.setdefault(await self._find(destination), []).append(number)
+            address = None
+            if isinstance(requests[number], FetchRequest):
+                address = self._nearest.get(destination)
+            places.setdefault(address or await self._find(destination), []).append(number)
         found: dict[int, ResponseT] = {}
         for address, numbers in places.items():
             wanted = [requests[each] for each in numbers]
@@ -122,11 +137,33 @@ class Router(Client):
                 raise
             for each, response in zip(numbers, responses, strict=True):
                 found[each] = response
+                destination = destinations[each]
+                if isinstance(response, FetchResponse):
+                    self._choose_replica(destination, response)
                 if error_of(response) in MOVED:
-                    self._forget(destinations[each])
+                    self._forget(destination)
         return [found[each] for each in range(len(requests))]
 
+    def _choose_replica(self, destination: Destination, response: FetchResponse) -> None:
+        """Apply the response to a Fetch request of one partition.
+
+        Raises:
+            OSError: the replica does not have the offset. The leader may have it.
+        """
+        error = error_of(response)
+        was_near = destination in self._nearest
+        if error:
+            self._nearest.pop(destination, None)
+            if was_near and error == E.OFFSET_OUT_OF_RANGE:
+                raise ConnectionError("the replica is behind")
+            return
+        preferred = response.responses[0].partitions[0].preferred_read_replica
+        if preferred in self._by_id:
+            self._simulation.note(self.name, f"reads from {preferred}")
+            self._nearest[destination] = self._by_id[preferred]
+
     def _forget(self, destination: Destination) -> None:
+        self._nearest.pop(destination, None)
         self._known.pop(destination, None)
         self._any += 1
 
@@ -162,6 +199,9 @@ class Router(Client):
                 each.partition_index: each.leader_id for each in metadata.topics[0].partitions
             }
             leader = leaders.get(int(second), -1)
+            self._by_id.update(
+                (each.node_id, Address(each.host, each.port)) for each in metadata.brokers
+            )
             for broker in metadata.brokers:
                 if broker.node_id == leader:
                     return Address(broker.host, broker.port)

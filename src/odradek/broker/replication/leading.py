@@ -47,6 +47,9 @@ class LeaderContext:
     broker_of: BrokerOf
     lag_time_max_ms: int
     alter: Alter
+    tells_high_watermark: bool = False
+    """Whether a follower that waits for records is told a higher high watermark immediately. This
+    costs more requests, and is needed only if consumers read from followers."""
     led: dict[Leading, None] = field(default_factory=dict)
     """The partitions with followers that this broker leads."""
 
@@ -115,6 +118,11 @@ class Leading:
         deletions, self._deletions = self._deletions, []
         for _, deleted in deletions:
             deleted(None)
+
+    @property
+    def tells_high_watermark(self) -> bool:
+        """Whether followers that wait are told a higher high watermark."""
+        return self._context.tells_high_watermark
 
     @property
     def is_under_min_isr(self) -> bool:

@@ -26,14 +26,12 @@ leader.imbalance.check.interval.seconds  long  = 300  >=1  high
     How often leaders that are not preferred replicas are looked for.
 unclean.leader.election.interval.ms  long  = 300000  >=1  medium  internal
     How often partitions without leader are checked for an unclean election.
+replica.selector.class  string  medium
+    `org.apache.kafka.common.replica.RackAwareReplicaSelector`: a consumer reads from a replica in its rack (`client.rack`). Without it, consumers read from the leader. No other class is supported.
 
 [accepted: there is one fetcher for each leader, with the system's buffers]
 replica.socket.receive.buffer.bytes  int  = 65536  high
     Receive buffer of the sockets to leaders.
 num.replica.fetchers  int  = 1  >=1  high  cluster-wide
     Number of fetchers for each leader that this node follows.
-
-[unsupported: consumers read from the leader]
-replica.selector.class  string  medium
-    Java class that chooses the replica from which a consumer reads.
 """

@@ -223,6 +223,35 @@ class PartitionLeader:
             effects += self._committed(now_ms)
         return effects
 
+    def nearest_follower(self, rack: str, listener: str, offset: int) -> int:
+        """Return the follower from which a consumer in `rack` should read `offset` (KIP-392).
+
+        The result is -1 if the consumer should read from the leader. The rules are those of Apache
+        Kafka's `RackAwareReplicaSelector`: the leader if it is in the rack, else the in-sync follower
+        in the rack that has the most records. Its broker must not be fenced and must have the
+        listener that the consumer is connected to.
+        """
+        own = self._broker_of(self._broker_id)
+        if own is not None and own.rack == rack:
+            return -1
+        candidates = [
+            (follower.log_end_offset, follower.last_caught_up_ms, follower.broker_id)
+            for follower in self.followers.values()
+            if follower.broker_id in self._committed_isr
+            and follower.log_start_offset <= offset <= follower.log_end_offset
+            and self._is_near(follower.broker_id, rack, listener)
+        ]
+        return max(candidates)[2] if candidates else -1
+
+    def _is_near(self, broker_id: int, rack: str, listener: str) -> bool:
+        broker = self._broker_of(broker_id)
+        return (
+            broker is not None
+            and broker.rack == rack
+            and not broker.fenced
+            and listener in broker.listeners
+        )
+
     def low_watermark(self, log_start_offset: int) -> int:
         """Return the lowest log start offset of the replicas on live brokers (DeleteRecords).
 
